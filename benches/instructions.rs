@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_620,
+        limit: 4_950,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_620,
+        limit: 4_950,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 17_900,
+        limit: 17_000,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -93,12 +93,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-indexed",
-        limit: 10_500,
+        limit: 10_800,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_650,
+        limit: 5_900,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -170,7 +170,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_700,
+        limit: 5_900,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -181,7 +181,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_650,
+        limit: 14_300,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -194,7 +194,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_220,
+        limit: 5_580,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

@@ -5,6 +5,8 @@
 //! A lock that is held while storage is called must be one of these: in the model, another thread may run within each
 //! call.
 
+pub(crate) mod guards;
+
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(not(shuttle))]

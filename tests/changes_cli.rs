@@ -2,12 +2,14 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use spikelet::changes::{ChangeOptions, Start};
 use spikelet::monitor::Monitor;
 use spikelet::{DEFAULT_NAMESPACE, Key, Store};
 
@@ -228,4 +230,143 @@ fn names_of_sets_break_no_line_and_an_unknown_namespace_is_not_found() {
     let asked = command(&["--host", &addr, "--namespace", "none"]).output();
     let refused = refusal(&asked.unwrap());
     assert!(refused.contains("404 Not Found"), "{refused}");
+}
+
+const CHILD_DIR: &str = "SPIKELET_CHANGES_CLI_TEST_DIR";
+const LISTENING: &str = "the monitor listens on ";
+/// Each transaction writes two records: `n` and `n + PAIRS`.
+const PAIRS: i64 = 20;
+/// So many that a child is killed while it writes.
+const TRANSACTIONS: i64 = 20_000;
+
+/// Opens the store and its monitor. A subscription without a consumer has all changes kept.
+fn open_followed(dir: &Path) -> (Store, Monitor) {
+    let store = Store::open(dir).unwrap();
+    let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
+    changes.enable("users").unwrap();
+    let start = Start::Beginning;
+    changes
+        .subscribe("keeps", start, ChangeOptions::default())
+        .unwrap();
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    (store, monitor.start().unwrap())
+}
+
+/// The child of the test below: writes until it is killed.
+#[test]
+fn child() {
+    let Some(dir) = std::env::var_os(CHILD_DIR) else {
+        return;
+    };
+    let (store, monitor) = open_followed(Path::new(&dir));
+    let namespace = store.namespace(DEFAULT_NAMESPACE).unwrap();
+    println!("{LISTENING}{}", monitor.addr());
+    for write in 0..TRANSACTIONS {
+        let pair = (write * 7) % PAIRS;
+        let written = namespace.transaction(|transaction| {
+            let users = transaction.set("users")?;
+            users.put(pair, [("write", write)])?;
+            users.put(pair + PAIRS, [("write", write)])
+        });
+        written.unwrap();
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Changes by their positions: the number and the member; the group, the key and the generation.
+type Followed = BTreeMap<(u64, u64), (u64, i64, u64)>;
+
+/// Reads lines of a consumer from behind the last whole group, until it ends or has printed
+/// `lines`; then it is killed.
+fn follow(addr: &str, followed: &mut Followed, lines: usize) {
+    let last = followed.keys().next_back().map_or(0, |(lsn, _)| *lsn);
+    // The consumer before may have been killed inside the last group.
+    let before = followed.range(..(last, 0)).next_back();
+    let from = before.map(|((lsn, _), _)| lsn.to_string());
+    let mut command = command(&["--host", addr, "--json"]);
+    if let Some(from) = &from {
+        command.args(["--from", from]);
+    }
+    if lines < usize::MAX {
+        command.arg("--follow");
+    }
+    let mut consumer = command.stdout(Stdio::piped()).spawn().unwrap();
+    let output = BufReader::new(consumer.stdout.take().unwrap()).lines();
+    for line in output.take(lines) {
+        let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let position = line["position"].as_str().unwrap();
+        let (lsn, member) = position.split_once('.').unwrap_or((position, "0"));
+        let position = (lsn.parse().unwrap(), member.parse().unwrap());
+        let number = |field: &str| line[field].as_u64().unwrap();
+        let change = (number("group"), number("key") as i64, number("generation"));
+        let known = followed.insert(position, change);
+        assert!(known.is_none_or(|known| known == change), "{line}");
+    }
+    if lines < usize::MAX {
+        consumer.kill().unwrap();
+        consumer.wait().unwrap();
+    } else {
+        assert!(consumer.wait().unwrap().success());
+    }
+}
+
+fn check_followed(followed: &Followed, store: &Store) {
+    let mut generations = vec![0; 2 * PAIRS as usize];
+    let changes: Vec<_> = followed.iter().collect();
+    for group in changes.chunk_by(|(before, _), (after, _)| before.0 == after.0) {
+        let [(first, (number, key, _)), (second, (other, partner, _))] = group else {
+            panic!("a part of a group: {group:?}");
+        };
+        assert_eq!((first.1, second.1, number), (0, 1, other));
+        assert_eq!((key - partner).abs(), PAIRS);
+        for (position, (_, key, generation)) in group {
+            generations[*key as usize] += 1;
+            assert_eq!(generations[*key as usize], *generation, "{position:?}");
+        }
+    }
+    let users = store.set("users").unwrap();
+    for (key, followed) in (0_i64..).zip(generations) {
+        let stored = users.get(key).unwrap();
+        let stored = stored.map_or(0, |record| record.metadata().generation);
+        assert_eq!(u64::from(stored), followed, "record {key}");
+    }
+}
+
+#[test]
+fn following_goes_on_when_the_program_and_its_followers_are_killed() {
+    let long = std::env::var_os("SPIKELET_LONG").is_some_and(|value| value == "1");
+    let dir = tempfile::tempdir().unwrap();
+    let mut followed = Followed::new();
+    for round in 0..if long { 40 } else { 4 } {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env(CHILD_DIR, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let addr = said.find_map(|line| {
+            let line = line.unwrap();
+            let (_, addr) = line.split_once(LISTENING)?;
+            Some(addr.to_owned())
+        });
+        for turn in 0..3 {
+            follow(
+                addr.as_ref().unwrap(),
+                &mut followed,
+                31 + 40 * ((round + turn) % 4),
+            );
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (store, monitor) = open_followed(dir.path());
+        follow(&monitor.addr().to_string(), &mut followed, usize::MAX);
+        check_followed(&followed, &store);
+        if round % 2 == 0 {
+            store.close().unwrap();
+        }
+    }
+    println!("{} changes followed", followed.len());
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
-/// The version that is written. Version 1 had no subscriptions.
+/// The version of the catalog; another one is refused.
 const VERSION: u32 = 2;
 
 /// Everything that is declared.
@@ -16,7 +16,6 @@ pub(super) struct Catalog {
     version: u32,
     pub(super) indexes: Vec<DeclaredIndex>,
     /// How far operations in the background have come: the digest of the last record, by their names.
-    #[serde(default)]
     pub(super) background: BTreeMap<Box<str>, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subscriptions: Vec<DeclaredSubscription>,
@@ -41,12 +40,10 @@ pub(super) struct DeclaredSubscription {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) filter: Option<Box<str>>,
     /// Whether changes are shown before they are durable.
-    #[serde(default)]
     pub(super) published: bool,
-    #[serde(default)]
     pub(super) records: bool,
-    /// Of each share: the number up to which changes are acknowledged, and the one behind which the log is needed.
-    pub(super) acknowledged: Vec<(u64, u64)>,
+    /// Of each share, the number up to which changes are acknowledged.
+    pub(super) acknowledged: Vec<u64>,
 }
 
 impl Catalog {
@@ -69,9 +66,9 @@ impl Catalog {
         };
         let catalog: Self =
             serde_json::from_slice(bytes).map_err(|error| refuse(error.to_string()))?;
-        if !(1..=VERSION).contains(&catalog.version) {
+        if catalog.version != VERSION {
             return Err(refuse(format!(
-                "it has version {}, this build reads 1 to {VERSION}",
+                "it has version {}, this build reads {VERSION}",
                 catalog.version
             )));
         }

@@ -53,8 +53,9 @@ pub struct NamespaceConfig {
     /// How much that is dead may be kept in the log for subscriptions to changes, in bytes: one that needs older changes gets
     /// [`Error::ChangesLost`]. 0, the default: an eighth of what the devices may grow to.
     pub change_bytes_max: u64,
-    /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
-    /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
+    /// How long a write may wait while space is short and defragmentation can win some, at most the policy's
+    /// [`total_timeout`](crate::WritePolicy::total_timeout); after that, and at once where nothing can be won, it gets
+    /// [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
     /// How records are read from the devices: where they lie in a mapping, the default, or by calls, so that a sector that has
     /// become unreadable is an error and not a signal.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::sync::Mutex;
 use spikelet_storage::{
-    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, Truncate,
 };
 
 use crate::error::WriteStop;
@@ -22,6 +22,7 @@ use crate::{Error, Result};
 use super::catalog::Catalog;
 use super::config::NamespaceConfig;
 pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
+use super::hot_keys::HotKeys;
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
@@ -45,6 +46,7 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
+    pub(super) hot_keys: Arc<HotKeys>,
     /// What is declared, as it is in the log.
     pub(super) catalog: Mutex<Catalog>,
     /// The shares of subscriptions that somebody consumes: name, number.
@@ -66,6 +68,25 @@ impl fmt::Debug for Core {
         f.debug_struct("Core")
             .field("namespace", &self.storage.name())
             .finish_non_exhaustive()
+    }
+}
+
+/// Takes what storage tells: entries of expired records out of the indexes, and contention into the list
+/// of hot keys.
+#[derive(Debug)]
+struct StorageObserver {
+    indexes: Arc<Indexes>,
+    hot_keys: Arc<HotKeys>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Observer for StorageObserver {
+    fn expires(&self, entry: &EntryView<'_>) {
+        self.indexes.forget_expired(entry);
+    }
+
+    fn contends(&self, digest: &Digest, refused: bool) {
+        self.hot_keys.note(digest, refused, self.clock.now_ms());
     }
 }
 
@@ -132,8 +153,12 @@ impl Core {
             _ => None,
         };
         let indexes = Arc::new(Indexes::new(config.index_bytes_max, in_memory));
-        let observer = Arc::clone(&indexes);
-        options.expiring = ExpiryObserver::new(move |entry| observer.forget_expired(entry));
+        let hot_keys = Arc::new(HotKeys::default());
+        options.observer = Some(Arc::new(StorageObserver {
+            indexes: Arc::clone(&indexes),
+            hot_keys: Arc::clone(&hot_keys),
+            clock: Arc::clone(&clock),
+        }));
         let syncs_by_itself =
             options.background && matches!(options.durability, Durability::Interval(_));
         let opened = if read_only {
@@ -158,6 +183,7 @@ impl Core {
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
             indexes,
+            hot_keys,
             catalog: Mutex::new(catalog),
             consumed: Mutex::default(),
             syncs_by_itself,
@@ -194,7 +220,7 @@ impl Core {
             });
             key.ok().flatten().flatten()
         };
-        let hot = self.storage.hot_keys(most).into_iter();
+        let hot = self.hot_keys.top(most, self.clock.now_ms()).into_iter();
         hot.map(|hot| HotRecord {
             digest: hot.digest,
             key: key_of(&hot.digest),

@@ -14,6 +14,7 @@ mod core;
 mod entry;
 #[cfg(feature = "backup")]
 mod export;
+pub(crate) mod hot_keys;
 mod indexes;
 mod namespace;
 mod open_dirs;

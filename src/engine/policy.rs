@@ -167,7 +167,8 @@ pub struct WritePolicy {
     /// Whether the user key is stored with the record, so that scans return it and a digest that two keys share is
     /// noticed. Once stored it stays. Default: true.
     pub send_key: bool,
-    /// The longest wait for other writers of the record; `None`: as long as it takes. Default: 1 s, Aerospike's.
+    /// The longest wait for other writers of the record and for space; `None`: as long as it takes, and for space as long
+    /// as the namespace says. Default: 1 s, Aerospike's.
     pub total_timeout: Option<Duration>,
     /// What must hold for a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
     /// not exist is not asked.

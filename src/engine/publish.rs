@@ -9,7 +9,7 @@ use super::core::Core;
 use super::indexes::IndexChanges;
 use super::policy::Acknowledge;
 use crate::Result;
-use crate::index::{Guard, keeps};
+use crate::index::{GUARDS, Guard};
 
 impl Core {
     /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
@@ -43,7 +43,7 @@ impl Core {
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         let changes = self.change_indexes([(&lock, change)].into_iter())?;
-        let published = match keeps(Guard::RemovedUnderLock) {
+        let published = match GUARDS.keep(Guard::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),
         };
@@ -60,7 +60,7 @@ impl Core {
         mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        // One change is whole by itself, and needs no commit entry.
+        // One change is whole by itself.
         if changes.len() == 1
             && let Some((lock, change)) = changes.pop()
         {

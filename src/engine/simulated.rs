@@ -3,17 +3,28 @@
 use std::sync::Arc;
 
 use spikelet_storage::{
-    BLOCK_BYTES, Device, Durability, FORMAT_VERSION, HEADER_BYTES, Header, ManualClock, Member,
-    Options, SimulatedDevice, Storage,
+    BLOCK_BYTES, Device, Durability, HEADER_BYTES, Header, ManualClock, Member, Options,
+    SimulatedDevice, Storage,
 };
 
 use super::config::NamespaceConfig;
 use super::namespace::Namespace;
 
-/// Returns an empty disk of so many blocks for a namespace.
+/// A sequence of numbers by chance; the same for the same seed, which is not 0.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 3) % bound
+    }
+}
+
+/// Returns an empty disk of this number of blocks for a namespace.
 pub(crate) fn new_device(blocks: u64) -> Arc<SimulatedDevice> {
     let header = Header {
-        version: FORMAT_VERSION,
         device_id: 7,
         member: Member {
             namespace: "test".into(),

@@ -1,6 +1,8 @@
 //! What keeps the order of entries and the records in step. The model check takes it away one by one, to see that each is
 //! needed.
 
+use crate::sync::guards::Guards;
+
 /// Something that the index relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
@@ -20,24 +22,5 @@ pub(crate) enum Guard {
     UniqueKeyLocked,
 }
 
-#[cfg(all(test, shuttle))]
-static LEFT_OUT: std::sync::Mutex<Option<Guard>> = std::sync::Mutex::new(None);
-
-/// Leaves a guard out of everything that runs from now on; `None`: keeps all.
-#[cfg(all(test, shuttle))]
-pub(crate) fn leave_out(guard: Option<Guard>) {
-    *LEFT_OUT.lock().unwrap_or_else(|error| error.into_inner()) = guard;
-}
-
-/// Whether a guard is to be kept: always, but in tests of the guards.
-#[cfg(all(test, shuttle))]
-pub(crate) fn keeps(guard: Guard) -> bool {
-    *LEFT_OUT.lock().unwrap_or_else(|error| error.into_inner()) != Some(guard)
-}
-
-/// Whether a guard is to be kept: always, but in tests of the guards.
-#[cfg(not(all(test, shuttle)))]
-#[inline]
-pub(crate) const fn keeps(_: Guard) -> bool {
-    true
-}
+/// All of them.
+pub(crate) static GUARDS: Guards<Guard> = Guards::new();

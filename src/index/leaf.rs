@@ -209,7 +209,7 @@ impl Leaf {
 }
 
 /// As the order of slices, and without a call where the first eight bytes decide, as they mostly do. `word` is those of
-/// `wanted`, if it has so many.
+/// `wanted`, if it has eight.
 #[inline]
 fn compare(known: &[u8], wanted: &[u8], word: Option<u64>) -> Ordering {
     if let (Some(first), Some(word)) = (known.first_chunk().copied(), word) {

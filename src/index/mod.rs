@@ -28,9 +28,7 @@ pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;
-#[cfg(all(test, shuttle))]
-pub(crate) use guards::leave_out;
-pub(crate) use guards::{Guard, keeps};
+pub(crate) use guards::{GUARDS, Guard};
 pub(crate) use key::{GeometryKey, form_of, form_of_prefix, geometry_key, type_of_form};
 #[cfg(feature = "server")]
 pub(crate) use key::{order_of_form, write_stored};

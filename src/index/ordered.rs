@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use crate::sync::RwLock;
 
 use super::directory::Directory;
-use super::guards::{Guard, keeps};
+use super::guards::{GUARDS, Guard};
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
 /// In how many leaves different keys are counted at most.
@@ -211,7 +211,7 @@ impl OrderedEntries {
         let (inserted, is_too_long) = {
             let mut leaves = self.leaves.read();
             let place = leaves.place_of(entry);
-            if !keeps(Guard::OneDirectoryLock) {
+            if !GUARDS.keep(Guard::OneDirectoryLock) {
                 drop(leaves);
                 leaves = self.leaves.read();
             }

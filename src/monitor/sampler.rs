@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use spikelet_storage::{Digest, EPOCH_UNIX_SECONDS, HOT_KEYS_MAX};
+use spikelet_storage::{Digest, EPOCH_UNIX_SECONDS};
 
 use super::snapshot::{
     CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, SCHEMA_VERSION,
     StoreSnapshot, TransitionSnapshot,
 };
+use crate::engine::hot_keys::HOT_KEYS_MAX;
 use crate::shard::{CollectionInfo, RecordInfo};
 use crate::storage::HotRecord;
 use crate::{Key, Namespace, Store};

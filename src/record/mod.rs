@@ -45,8 +45,8 @@ pub use owned::Record;
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
-    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN, ShardRole,
-    changes_sharded_bin, describes_collection, keeps_description, parse_with_role,
+    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, ShardRole, changes_sharded_bin,
+    describes_collection, keeps_description, parse_with_role,
 };
 pub use view::{RecordBins, RecordView};
 

@@ -16,19 +16,11 @@ pub(crate) const SUBKEYS_EPOCH: &str = "subkeys_epoch";
 pub(crate) const SUBKEYS_BIN: &str = "subkeys_bin";
 /// Root: the last transition of each of several collections.
 pub(crate) const SUBKEYS_EPOCHS: &str = "subkeys_epochs";
-/// Root of time shards: first and last bucket.
-pub(crate) const SUBKEYS_SPAN: &str = "subkeys_span";
 /// Companion: whose it is.
 pub(crate) const SHARD_OF: &str = "shard_of";
 
 /// The bins by which a root describes its shards.
-const DESCRIPTION: [&str; 5] = [
-    SUBKEYS,
-    SUBKEYS_EPOCH,
-    SUBKEYS_BIN,
-    SUBKEYS_EPOCHS,
-    SUBKEYS_SPAN,
-];
+const DESCRIPTION: [&str; 4] = [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 
 /// A change of shards that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

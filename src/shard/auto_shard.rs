@@ -1,6 +1,6 @@
 //! Decides after each write whether the collection gets other shards: a handle's policy, and what its writes have shown.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub(crate) struct AutoSharder {
 struct TooLarge {
     epoch: u64,
     /// By the number of the shard, 0 for the root: the bytes of the record.
-    records: HashMap<u64, u64>,
+    records: BTreeMap<u64, u64>,
 }
 
 impl AutoSharder {

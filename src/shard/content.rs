@@ -251,8 +251,9 @@ impl Content {
     /// # Errors
     /// None for what was read from a record.
     pub(crate) fn element_bytes(&self) -> Result<Vec<u64>> {
-        let size = |values: &[&Value]| {
-            let mut encoded = Vec::new();
+        let mut encoded = Vec::new();
+        let mut size = |values: &[&Value]| {
+            encoded.clear();
             for value in values {
                 encode(value, Purpose::Storage, &mut encoded).map_err(Error::not_storable)?;
             }

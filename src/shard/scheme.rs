@@ -10,9 +10,7 @@ use crate::record::BinName;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
 
-pub(crate) use crate::record::{
-    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN,
-};
+pub(crate) use crate::record::{SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS};
 
 /// Companion: there while nobody may write. 0: frozen with its content; otherwise it is being made, by the one whose
 /// token this is.
@@ -28,7 +26,6 @@ pub(crate) fn check_bin(bin: &str) -> Result<()> {
         SUBKEYS_EPOCH,
         SUBKEYS_BIN,
         SUBKEYS_EPOCHS,
-        SUBKEYS_SPAN,
         SHARD_OF,
         FROZEN,
     ];

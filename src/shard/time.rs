@@ -1,7 +1,6 @@
 //! `TimeShards`: elements by their time, in a record for some minutes, an hour or a day.
 //!
-//! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves. `span`: the
-//!   form of before there was a directory of buckets.
+//! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves.
 //! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
 //!   order of the steps, whoever stops in the midst of them. `rules`: what the check of the protocol leaves out. `model`: that check.
 //! * `read`: elements of buckets in either direction. `range`: what callers may ask of some times.
@@ -16,7 +15,6 @@ mod range;
 mod read;
 mod record_steps;
 mod rules;
-mod span;
 mod steps;
 
 pub use calendar::{MinuteWidth, TimeWidth};

@@ -7,10 +7,8 @@ use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
-use crate::lock::hot_keys::HotKeys;
 use crate::log::Log;
 use crate::log::entry::{Appended, Header, Kind, blank_header};
-use crate::log::group::Groups;
 use crate::log::space::Purpose;
 use crate::maintenance::defrag_state::Defrag;
 use crate::options::Options;
@@ -33,20 +31,14 @@ pub(crate) struct Core {
     pub(crate) log: Log,
     pub(crate) index: Index,
     pub(crate) sets: Sets,
-    pub(crate) groups: Mutex<Groups>,
-    /// Whether there was a group since the opening, or one is left from before.
-    pub(crate) any_groups: AtomicBool,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
     /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
-    pub(crate) hot_keys: HotKeys,
     pub(crate) followers: Followers,
     /// What disappears without a trace in the index.
     pub(crate) removals: Removals,
-    /// The points of truncations in the log, while they are drawn.
-    pub(crate) truncation_points: Removals,
     pub(crate) counters: Counters,
     /// Where the copies of the metadata entry lie.
     pub(crate) metadata: Mutex<Vec<Appended>>,
@@ -110,10 +102,11 @@ impl Core {
         }
     }
 
-    /// Counts a wait for a record's lock, or a `KeyBusy`.
-    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
-        let now_ms = self.options.clock.now_ms();
-        self.hot_keys.note(digest, busy, now_ms);
+    /// Tells of a wait for a record's lock, or of a `KeyBusy`.
+    pub(crate) fn note_contention(&self, digest: &Digest, refused: bool) {
+        if let Some(observer) = &self.options.observer {
+            observer.contends(digest, refused);
+        }
     }
 
     pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
@@ -123,7 +116,7 @@ impl Core {
     /// Writes the metadata entries anew. Their predecessors live until the new ones are there.
     pub(crate) fn store_metadata(&self, metadata: &[u8]) -> Result<()> {
         let mut current = self.metadata.lock();
-        // Like every writer: emptied blocks are not given back while one is under way (see `Groups`).
+        // Like every writer: emptied blocks are not given back while one is under way.
         let _guard = epoch::pin();
         self.check_open()?;
         self.log.check_writable(Purpose::Delete)?;
@@ -133,7 +126,7 @@ impl Core {
         };
         let mut copies = Vec::with_capacity(METADATA_COPIES);
         for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, header, &[metadata], None) {
+            match self.log.append(Purpose::Delete, header, &[metadata]) {
                 Ok(copy) => copies.push(copy),
                 // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
                 Err(_) if !copies.is_empty() => break,

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-/// What a power failure may cost. A process that is killed loses nothing acknowledged under any of them: what is
-/// acknowledged lies in a shared mapping and belongs to the operating system.
+/// What a power failure may cost. After one, the store is as it was at one moment, not before the last sync. A process
+/// that is killed loses nothing acknowledged under any of them: it is in a shared mapping, which belongs to the operating
+/// system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
     /// Writes are synced every 30 s, and when defragmentation needs it. A power failure costs at most what was written
-    /// since; what is left is consistent record by record.
+    /// since.
     Process,
     /// Writes are synced in the background once an interval. A power failure costs at most the last two intervals.
     Interval(Duration),

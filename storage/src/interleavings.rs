@@ -14,6 +14,7 @@ use crate::lock::record_lock::space_wait::rest;
 use crate::lock::record_lock::{Change, NewVersion, RecordLock};
 use crate::log::chain::content_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header};
+use crate::maintenance::victims::Effort;
 use crate::namespace::Namespace;
 use crate::sync::thread;
 use harness::*;
@@ -127,7 +128,12 @@ fn records_that_are_edited_by_deltas_do_not_change_under_readers() {
         });
         let tidier = spawn(&namespace, |namespace| {
             namespace.core.log.close_lanes().unwrap();
-            while namespace.core.defrag_step().unwrap().is_some() {}
+            while namespace
+                .core
+                .empty_next(Effort::Thorough, u64::MAX)
+                .unwrap()
+                .is_some()
+            {}
             namespace.core.free_emptied(true).unwrap();
         });
         let mut last = 0;
@@ -224,7 +230,12 @@ fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
         let tidier = spawn(&namespace, |namespace| {
             for _ in 0..2 {
                 namespace.core.log.close_lanes().unwrap();
-                while namespace.core.defrag_step().unwrap().is_some() {}
+                while namespace
+                    .core
+                    .empty_next(Effort::Thorough, u64::MAX)
+                    .unwrap()
+                    .is_some()
+                {}
                 namespace.core.free_emptied(true).unwrap();
                 namespace.core.forget_stuck();
             }
@@ -264,7 +275,7 @@ fn moved_records_and_reused_blocks_do_not_change_under_readers_and_writers() {
         let defragmenter = spawn(&namespace, |namespace| {
             let core = &namespace.core;
             for _ in 0..2 {
-                core.defrag_step().unwrap();
+                core.empty_next(Effort::Thorough, u64::MAX).unwrap();
                 core.forget_stuck();
             }
             let freed = core.free_emptied(true).unwrap();
@@ -306,7 +317,7 @@ fn groups_deletes_and_forgotten_tombstones_beside_defragmentation() {
         closed_block(&namespace);
         let defragmenter = spawn(&namespace, |namespace| {
             let core = &namespace.core;
-            core.defrag_step().unwrap();
+            core.empty_next(Effort::Thorough, u64::MAX).unwrap();
             core.free_emptied(true).unwrap();
             DROPPED.fetch_add(core.drop_tombstones().unwrap(), Ordering::Relaxed);
         });

@@ -36,27 +36,25 @@ mod transaction;
 mod visible;
 
 pub use changes::{
-    ChangeCursor, ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges,
-    ReadEnd,
+    ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges, ReadEnd,
 };
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
+#[cfg(feature = "simulated")]
+pub use device::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 pub use device::{
-    Atomicity, BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice,
-    FullCause, HEADER_BYTES, Header, Member, MemoryDevice, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX,
-    ReadPattern, SECTOR_BYTES, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX,
-    SimulatedDevice, State, new_device_id, read_header, read_state, write_state,
+    BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice, FullCause,
+    HEADER_BYTES, Header, Member, MemoryDevice, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX, ReadPattern,
+    STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX, State, new_device_id, read_header,
+    read_state, write_state,
 };
 pub use digest::{Digest, PARTITIONS};
 pub use durability::Durability;
 pub use error::{Error, Result};
-pub use lock::hot_keys::{HOT_KEYS_MAX, HotKey};
 pub use lock::record_lock::{Change, NewVersion, RecordLock};
 pub use log::entry::{EntryView, Lsn};
 pub use maintenance::MaintenanceReport;
 pub use namespace::Namespace;
-pub use options::{
-    ExpiryObserver, Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage,
-};
+pub use options::{Observer, Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage};
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{CATALOG_BYTES_MAX, SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};

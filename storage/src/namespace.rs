@@ -10,7 +10,6 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::UNIT_BYTES;
-use crate::lock::hot_keys::HotKey;
 use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::block::Phase;
 use crate::log::entry::{EntryView, Lsn};
@@ -78,7 +77,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::KeyBusy`](crate::Error::KeyBusy) at once if `max_waiters` writers queue already; [`Error::Timeout`](crate::Error::Timeout) after `timeout` in the
-    /// queue (None = wait as long as it takes). In both cases nothing was changed.
+    /// queue (None = wait as long as it takes). In both cases nothing was changed. A put waits for space until the same end.
     pub fn lock(&self, digest: &Digest, timeout: Option<Duration>) -> Result<RecordLock<'_>> {
         RecordLock::acquire(&self.core, digest, timeout)
     }
@@ -339,14 +338,9 @@ impl Namespace {
         self.core.log.check_writable(Purpose::Delete)?;
         let core = &self.core;
         let removal = core.removals.begin();
-        let draw = || {
-            // No group has members on both sides of the point.
-            let _drawing = core.truncation_points.begin();
-            core.log.draw_number()
-        };
         core.sets.truncate(
             what,
-            draw,
+            || core.log.append_void().map(Lsn::get),
             before_ms,
             |metadata| core.store_metadata(&metadata),
             || core.log.last_lsn(),
@@ -368,13 +362,6 @@ impl Namespace {
         };
         Counters::add(counter, 1);
         self.core.note_contention(digest, busy);
-    }
-
-    /// Keys on which writers have waited or were refused, the most contended first. An event counts half after 5 minutes.
-    #[must_use]
-    pub fn hot_keys(&self, most: usize) -> Vec<HotKey> {
-        let now_ms = self.core.options.clock.now_ms();
-        self.core.hot_keys.top(most, now_ms)
     }
 
     /// Everything acknowledged before this call is on stable storage when it returns.
@@ -439,7 +426,7 @@ impl Namespace {
             dropped_tombstones: read(&core.counters.dropped_tombstones),
             ..Stats::default()
         };
-        stats.records = core.sets.usage().iter().map(|set| set.records).sum();
+        stats.records = core.sets.records();
         for volume in core.log.volumes() {
             stats.device_bytes += volume.device().allocated_bytes();
             stats.unreadable_bytes += volume.unreadable().bytes();

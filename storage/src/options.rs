@@ -2,6 +2,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX};
+use crate::digest::Digest;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::location::DEVICES_MAX;
@@ -71,8 +72,9 @@ pub struct Options {
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
-    /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
-    /// nothing can be won, it is refused with [`Error::StopWrites`]. Default: 5 s. Needs `background`.
+    /// How long a write may wait while space is short and defragmentation can win some, at most as long as the caller waits
+    /// for locks; after that, and at once where nothing can be won, it is refused with [`Error::StopWrites`]. Default: 5 s.
+    /// Needs `background`.
     pub max_space_wait: Duration,
     /// How often expired records are looked for.
     pub expiry_period: Duration,
@@ -83,8 +85,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Told how opening and closing get on.
     pub progress: OpeningProgress,
-    /// Shown each record whose time is over before it is removed.
-    pub expiring: ExpiryObserver,
+    /// Hears of records that expire, and of writers that meet. `None`: nobody does.
+    pub observer: Option<Arc<dyn Observer>>,
     /// How many dead bytes may be kept in the log for those who follow the changes, before they lose the oldest. 0, the
     /// default: an eighth of what the devices may grow to.
     pub change_bytes_max: u64,
@@ -122,7 +124,7 @@ impl Options {
             background: true,
             clock: Arc::new(SystemClock),
             progress: OpeningProgress::default(),
-            expiring: ExpiryObserver::default(),
+            observer: None,
             change_bytes_max: 0,
         }
     }
@@ -160,11 +162,7 @@ impl Options {
             Storage::Devices(devices) => devices.len(),
         };
         if !(1..=DEVICES_MAX).contains(&devices) {
-            return refuse(
-                "devices",
-                devices.to_string(),
-                "1 to 15; a store of format 1 with 16 devices must be backed up with the program that wrote it, and restored into fewer",
-            );
+            return refuse("devices", devices.to_string(), "1 to 15");
         }
         let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         if blocks * (devices as u64) < BLOCKS_MIN {
@@ -230,39 +228,13 @@ impl fmt::Debug for OpeningProgress {
     }
 }
 
-type Observe = dyn Fn(&EntryView<'_>) + Send + Sync;
+/// What a namespace tells the program above it. Both calls must be short, and must not use the namespace.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// The time of this record is over. It is locked, and removed next.
+    fn expires(&self, entry: &EntryView<'_>);
 
-/// A callback that is shown each record whose time is over, while it is locked, before it is removed. Does nothing by
-/// default. It must be short, and must not use the namespace.
-#[derive(Clone, Default)]
-pub struct ExpiryObserver(Option<Arc<Observe>>);
-
-impl ExpiryObserver {
-    /// Shows the records to `callback`.
-    #[must_use]
-    pub fn new(callback: impl Fn(&EntryView<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(callback)))
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.is_some()
-    }
-
-    pub(crate) fn show(&self, entry: &EntryView<'_>) {
-        if let Some(callback) = &self.0 {
-            callback(entry);
-        }
-    }
-}
-
-impl fmt::Debug for ExpiryObserver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_set() {
-            "ExpiryObserver(..)"
-        } else {
-            "ExpiryObserver(none)"
-        })
-    }
+    /// A writer had to wait for a record, or was refused with [`Error::KeyBusy`].
+    fn contends(&self, digest: &Digest, refused: bool);
 }
 
 /// What opening has found.

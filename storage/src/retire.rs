@@ -6,7 +6,7 @@ use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Kind};
+use crate::log::entry::{FLAG_CHANGED_SET, Kind};
 use crate::sync::atomic::Ordering;
 
 impl Core {
@@ -22,22 +22,21 @@ impl Core {
     /// Takes an entry out of the counts of its block alone. Of a chain that cannot be read nothing is taken but the newest
     /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
-        // Groups and chains are rare: without them nobody needs to look at what is superseded.
-        let any_deltas = self.any_deltas.load(Ordering::Relaxed);
-        if !any_deltas && !self.any_groups.load(Ordering::Relaxed) {
-            self.log.release(superseded.location, superseded.size_units);
-            return;
-        }
         let image = Images::number_of(superseded.location);
-        if image.is_none()
-            && let Some(entry) = self.log.entry(superseded.location, guard)
-            && !entry.view().kind_is(Kind::Delta)
-        {
-            self.leave_group_of(superseded.location, &entry.view());
+        // Chains are rare: without them nobody needs to look at what is superseded.
+        if image.is_none() && !self.is_delta(superseded.location, guard) {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
         self.retire_chain(superseded, image, guard);
+    }
+
+    fn is_delta(&self, location: Location, guard: &Guard) -> bool {
+        self.any_deltas.load(Ordering::Relaxed)
+            && self
+                .log
+                .entry(location, guard)
+                .is_none_or(|entry| entry.view().kind_is(Kind::Delta))
     }
 
     /// Takes the entries that a record with deltas consists of out of the counts of their blocks, and its image away.
@@ -47,12 +46,13 @@ impl Core {
             (None, Some(_)) => Vec::new(),
             (None, None) => {
                 let units = self.own_units(superseded, guard);
-                self.retire_entry(superseded.location, units, guard);
+                self.log.release(superseded.location, units);
                 return;
             }
         };
+        self.log.chain_ended(&parts);
         for part in parts {
-            self.retire_entry(part.location, part.units, guard);
+            self.log.release(part.location, part.units);
         }
         if let Some(number) = image {
             self.log.images().remove(number, guard);
@@ -68,34 +68,6 @@ impl Core {
             Some(header) => header.span_units,
             None if slot.unverified => slot.size_units,
             None => 0,
-        }
-    }
-
-    /// Takes one entry that no record consists of any more out of the counts of its block and its group.
-    pub(crate) fn retire_entry(&self, location: Location, units: u32, guard: &Guard) {
-        if self.any_groups.load(Ordering::Relaxed)
-            && let Some(entry) = self.log.entry(location, guard)
-        {
-            self.leave_group_of(location, &entry.view());
-        }
-        self.log.release(location, units);
-    }
-
-    /// A version is superseded: if it is a member of a group, and says so without damage, the group has one less.
-    fn leave_group_of(&self, location: Location, entry: &EntryView<'_>) {
-        if self.any_groups.load(Ordering::Relaxed)
-            && entry.flags() & FLAG_GROUPED != 0
-            && self.log.holds(location, entry)
-        {
-            self.leave_group(entry);
-        }
-    }
-
-    /// A member of a group is superseded; with the last one the commit entry goes, too.
-    pub(crate) fn leave_group(&self, entry: &EntryView<'_>) {
-        let Some(group) = entry.group() else { return };
-        if let Some(commit) = self.groups.lock().leave(group) {
-            self.log.release(commit.location, commit.units);
         }
     }
 

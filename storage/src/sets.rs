@@ -8,8 +8,7 @@
 //! feed: what is kept for those who follow the changes, see `changes/feed.rs`
 //! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
-//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 3 had no
-//! feed, version 2 no catalog. Version 1 had a time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
+//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says.
 
 use crate::changes::feed::{Feed, TruncationEvent};
 use crate::error::{Error, Result};
@@ -107,15 +106,7 @@ impl Truncated {
         bytes
     }
 
-    fn decode(reader: &mut Reader<'_>, version: u8) -> Option<Self> {
-        if version == 1 {
-            let timed_ms = reader.u64()?;
-            return Some(Self {
-                timed_lsn: if timed_ms == 0 { 0 } else { u64::MAX },
-                timed_ms,
-                ..Self::default()
-            });
-        }
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self {
             below_lsn: reader.u64()?,
             timed_lsn: reader.u64()?,
@@ -245,14 +236,14 @@ impl Sets {
     pub(crate) fn truncate(
         &self,
         what: Truncate,
-        draw: impl FnOnce() -> u64,
+        draw: impl FnOnce() -> Result<u64>,
         before_ms: Option<u64>,
         persist: impl FnOnce(Vec<u8>) -> Result<()>,
         last_lsn: impl FnOnce() -> u64,
     ) -> Result<()> {
         let mut names = self.names.lock();
         // Under the lock: whoever reads changes up to a number finds the truncations below it noted.
-        let lsn = draw();
+        let lsn = draw()?;
         let target = match what {
             Truncate::Namespace => &self.truncation,
             Truncate::Set(number) => match self.states.get(usize::from(number)) {
@@ -284,24 +275,6 @@ impl Sets {
         Ok(())
     }
 
-    /// Truncations by time alone, of format 1, hold for what lies below this point of the log. Returns whether there were
-    /// any.
-    pub(crate) fn bound_timed(&self, lsn: u64) -> bool {
-        let of_sets = self.states.iter().map(|state| &state.truncation);
-        let mut any = false;
-        for truncation in of_sets.chain([&self.truncation]) {
-            let truncated = truncation.load();
-            if truncated.timed_lsn == u64::MAX {
-                truncation.store(Truncated {
-                    timed_lsn: lsn,
-                    ..truncated
-                });
-                any = true;
-            }
-        }
-        any
-    }
-
     /// Whether there was ever a truncation.
     pub(crate) fn any_truncated(&self) -> bool {
         self.any_truncated.load(Ordering::SeqCst)
@@ -329,6 +302,12 @@ impl Sets {
                 state.units.fetch_add(units, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Returns how many records all sets hold together.
+    pub(crate) fn records(&self) -> u64 {
+        let records = |state: &SetState| state.records.load(Ordering::Relaxed).max(0) as u64;
+        self.states.iter().map(records).sum()
     }
 
     pub(crate) fn usage(&self) -> Vec<SetUsage> {
@@ -453,16 +432,14 @@ impl Sets {
     pub(crate) fn restore(&self, stored: &[u8]) -> std::result::Result<(), String> {
         let mut reader = Reader(stored);
         let version = reader.u8().ok_or("it is empty")?;
-        if !(1..=VERSION).contains(&version) {
-            return Err(format!(
-                "version {version}, this build reads 1 to {VERSION}"
-            ));
+        if version != VERSION {
+            return Err(format!("version {version}, this build reads {VERSION}"));
         }
         let short = "it ends early";
         let mut names = self.names.lock();
         let mut any_truncated = false;
         let mut restore = |truncation: &Truncation, reader: &mut Reader<'_>| {
-            let truncated = Truncated::decode(reader, version).ok_or(short)?;
+            let truncated = Truncated::decode(reader).ok_or(short)?;
             any_truncated |= truncated != Truncated::default();
             truncation.store(truncated);
             Ok::<(), &str>(())
@@ -480,15 +457,11 @@ impl Sets {
             names.by_name.insert(name.clone(), number);
             names.in_order.push(name);
         }
-        if version >= 3 {
-            let length = reader.u32().ok_or(short)?;
-            let catalog = reader.take(length as usize).ok_or(short)?;
-            names.catalog = catalog.to_vec();
-        }
-        if version >= 4 {
-            names.feed = Feed::decode(&mut reader).ok_or(short)?;
-            self.note_fed(&names.feed);
-        }
+        let length = reader.u32().ok_or(short)?;
+        let catalog = reader.take(length as usize).ok_or(short)?;
+        names.catalog = catalog.to_vec();
+        names.feed = Feed::decode(&mut reader).ok_or(short)?;
+        self.note_fed(&names.feed);
         self.last_number
             .store(names.in_order.len() as u16, Ordering::Release);
         self.any_truncated.store(any_truncated, Ordering::SeqCst);
@@ -522,9 +495,9 @@ mod tests {
         assert_eq!(sets.create("users", keep).unwrap(), 1);
         assert_eq!(sets.create("posts", keep).unwrap(), 2);
         assert_eq!(sets.create("users", keep).unwrap(), 1);
-        sets.truncate(Truncate::Set(2), || 50, Some(1234), keep, || 51)
+        sets.truncate(Truncate::Set(2), || Ok(50), Some(1234), keep, || 51)
             .unwrap();
-        sets.truncate(Truncate::Set(1), || 40, None, keep, || 41)
+        sets.truncate(Truncate::Set(1), || Ok(40), None, keep, || 41)
             .unwrap();
         let again = Sets::new();
         again.restore(&stored.borrow()).unwrap();

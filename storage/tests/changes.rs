@@ -6,8 +6,8 @@ mod common;
 
 use common::{Chance, NOW_MS, devices, digest, files, options, simulated, version};
 use spikelet_storage::{
-    Atomicity, Change, ChangeCursor, ChangeKind, ChangeReader, Delivery, Digest, Durability, Error,
-    LoggedChange, Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, Truncate,
+    Atomicity, Change, ChangeKind, ChangeReader, Delivery, Digest, Durability, Error, LoggedChange,
+    Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, Storage, Truncate,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn put(namespace: &Namespace, set_id: u16, number: u64, generation: u16, payload
     lock.put(&new).unwrap().get()
 }
 
-/// All that there is to be read from a cursor on.
+/// All that there is to be read from a position on.
 fn read_all(reader: &mut ChangeReader) -> Vec<LoggedChange> {
     let mut all = Vec::new();
     loop {
@@ -75,8 +75,7 @@ fn read_all(reader: &mut ChangeReader) -> Vec<LoggedChange> {
 }
 
 fn read_from(namespace: &Namespace, delivery: Delivery, position: u64) -> Vec<LoggedChange> {
-    let cursor = ChangeCursor::after(Lsn::new(position));
-    read_all(&mut namespace.read_changes(delivery, cursor))
+    read_all(&mut namespace.read_changes(delivery, Lsn::new(position)))
 }
 
 #[test]
@@ -261,7 +260,7 @@ fn follow_writers(delivery: Delivery, options: Options) {
     let done = AtomicBool::new(false);
     let (expected, read) = std::thread::scope(|scope| {
         let follower = scope.spawn(|| {
-            let mut reader = namespace.read_changes(delivery, ChangeCursor::after(start));
+            let mut reader = namespace.read_changes(delivery, start);
             let mut all: Vec<LoggedChange> = Vec::new();
             loop {
                 // Looked at first: what was written before is then read.
@@ -276,7 +275,7 @@ fn follow_writers(delivery: Delivery, options: Options) {
                     assert!(now.is_ok());
                 }
                 all.extend(read.changes);
-                namespace.need_changes_after(&[read.cursor.scan_after]);
+                namespace.need_changes_after(&[read.position]);
                 if read.end == ReadEnd::Last && is_last {
                     return all;
                 }
@@ -341,7 +340,7 @@ fn what_is_durable_is_read_once_and_in_order_beside_many_writers() {
 fn changes_in_memory_are_followed_too() {
     let options = Options {
         write_lanes: 2,
-        ..options(spikelet_storage::Storage::Memory, 48)
+        ..options(Storage::Memory, 48)
     };
     follow_writers(Delivery::Published, options);
 }
@@ -385,7 +384,7 @@ fn what_somebody_needs_is_kept_up_to_the_limit_and_who_is_too_late_is_told() {
         overwrite(&namespace, set, 20);
         namespace.maintain().unwrap();
     }
-    let mut late = namespace.read_changes(Delivery::Durable, ChangeCursor::after(start));
+    let mut late = namespace.read_changes(Delivery::Durable, start);
     let lost = late.read(1, |_, _| true).unwrap_err();
     assert!(matches!(lost, Error::ChangesLost { .. }), "{lost}");
     drop(late);
@@ -403,7 +402,7 @@ fn what_somebody_needs_is_kept_up_to_the_limit_and_who_is_too_late_is_told() {
     drop(namespace);
     let (namespace, _) = Namespace::open(small(dir.path())).unwrap();
     assert!(namespace.changes_kept_after() >= kept_after);
-    let mut late = namespace.read_changes(Delivery::Durable, ChangeCursor::after(start));
+    let mut late = namespace.read_changes(Delivery::Durable, start);
     assert!(late.read(1, |_, _| true).is_err());
 }
 
@@ -447,10 +446,190 @@ fn a_damaged_change_is_an_error_and_no_gap() {
     bytes[at.unwrap()] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let namespace = open();
-    let cursor = ChangeCursor::after(Lsn::new(start));
-    let mut reader = namespace.read_changes(Delivery::Durable, cursor);
+    let mut reader = namespace.read_changes(Delivery::Durable, Lsn::new(start));
     let refused = reader.read(10, |_, _| true).unwrap_err();
     assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+}
+
+/// Commits a group that puts a version of each of these records.
+fn commit(namespace: &Namespace, set_id: u16, records: std::ops::Range<u64>, payload: &[u8]) {
+    let new = NewVersion {
+        set_id,
+        ..version(payload)
+    };
+    let lock = |number| namespace.lock(&digest(number), None).unwrap();
+    let changes = records.map(|number| (lock(number), Change::Put(new)));
+    namespace.commit_group(changes.collect()).unwrap();
+}
+
+#[test]
+
+fn a_group_is_shown_whole_whenever_a_sync_falls_into_it() {
+    const MEMBERS: u64 = 300;
+    for round in 0..8 {
+        let options = Options {
+            durability: Durability::Process,
+            ..options(Storage::Memory, 24)
+        };
+        let (namespace, _) = Namespace::open(options).unwrap();
+        let set = fed(&namespace);
+        namespace.sync().unwrap();
+        let start = namespace.last_lsn();
+        let mut reader = namespace.read_changes(Delivery::Durable, start);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                commit(&namespace, set, 0..MEMBERS, &vec![7; 60_000]);
+                done.store(true, Ordering::SeqCst);
+            });
+            let is_within = || namespace.last_lsn().get() >= start.get() + 10;
+            while !is_within() && !done.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            namespace.sync().unwrap();
+        });
+        let mut reads: Vec<usize> = (0..2)
+            .map(|_| reader.read(10_000, |_, _| true).unwrap().changes.len())
+            .collect();
+        namespace.sync().unwrap();
+        reads.push(read_all(&mut reader).len());
+        reads.retain(|changes| *changes > 0);
+        assert_eq!(reads, [MEMBERS as usize], "round {round}");
+    }
+}
+
+/// Fills blocks with versions that the next call makes dead.
+fn ballast(namespace: &Namespace, seed: u64) {
+    let mut chance = Chance(seed);
+    for record in 0..9 {
+        let payload: Vec<u8> = (0..1 << 20).map(|_| chance.next() as u8).collect();
+        let lock = namespace.lock(&digest(1_000 + record), None).unwrap();
+        lock.put(&version(&payload)).unwrap();
+    }
+}
+
+#[test]
+fn a_group_is_shown_once_and_whole_after_cleaning_has_folded_a_member() {
+    let mut disks = simulated(1, 12);
+    let open = |disks: &[Arc<_>]| {
+        let options = Options {
+            defrag_threshold_percent: 95,
+            durability: Durability::Process,
+            ..options(devices(disks), 12)
+        };
+        Namespace::open(options).unwrap().0
+    };
+    let namespace = open(&disks);
+    let set = fed(&namespace);
+    let mut edited = vec![1; 3_000];
+    put(&namespace, set, 1, 1, &edited);
+    for seed in 0..4 {
+        ballast(&namespace, seed);
+    }
+    namespace.sync().unwrap();
+    let start = namespace.last_lsn();
+    namespace.need_changes_after(&[start]);
+    edited[5] = 9;
+    let key = 1u64.to_le_bytes();
+    let new = |key, payload| NewVersion {
+        set_id: set,
+        generation: 2,
+        key,
+        ..version(payload)
+    };
+    let changes = vec![
+        (
+            namespace.lock(&digest(1), None).unwrap(),
+            Change::Put(new(Some(&key[..]), &edited[..])),
+        ),
+        (
+            namespace.lock(&digest(2), None).unwrap(),
+            Change::Put(new(None, b"B")),
+        ),
+    ];
+    namespace.commit_group(changes).unwrap();
+    namespace.sync().unwrap();
+    let before = read_from(&namespace, Delivery::Durable, start.get());
+    assert_eq!(before.len(), 2);
+    for _ in 0..3 {
+        namespace.maintain().unwrap();
+        namespace.sync().unwrap();
+    }
+    assert!(namespace.stats().defragmented_blocks > 0);
+    let cleaned = read_from(&namespace, Delivery::Durable, start.get());
+    assert_eq!(cleaned, before);
+    disks = vec![Arc::new(disks[0].kill().unwrap())];
+    drop(namespace);
+    let namespace = open(&disks);
+    for delivery in [Delivery::Durable, Delivery::Published] {
+        let reopened = read_from(&namespace, delivery, start.get());
+        assert_eq!(reopened, before, "{delivery:?}");
+    }
+}
+
+#[test]
+fn changes_are_followed_from_their_first_number_beside_groups_that_have_begun() {
+    for round in 0..40 {
+        let options = options(Storage::Memory, 48);
+        let (namespace, _) = Namespace::open(options).unwrap();
+        let other = namespace.create_set("others").unwrap();
+        let created = namespace.last_lsn();
+        let done = AtomicBool::new(false);
+        let delivery = [Delivery::Durable, Delivery::Published][round % 2];
+        let read = std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (namespace, done) = (&namespace, &done);
+                scope.spawn(move || {
+                    // As many as fit: a slow machine reads late.
+                    for _ in 0..10_000 {
+                        if done.load(Ordering::SeqCst) {
+                            break;
+                        }
+                        let first = thread * 1_000;
+                        commit(namespace, other, first..first + 60, &[7; 100]);
+                    }
+                });
+            }
+            while namespace.last_lsn().get() < created.get() + 500 {
+                std::thread::yield_now();
+            }
+            fed(&namespace);
+            let start = namespace.last_lsn();
+            namespace.wait_for_writers().unwrap();
+            namespace.sync().unwrap();
+            let mut reader = namespace.read_changes(delivery, start);
+            let read = reader.read(10, |_, _| true);
+            done.store(true, Ordering::SeqCst);
+            read
+        });
+        assert!(read.is_ok(), "round {round}, {delivery:?}: {read:?}");
+    }
+}
+
+#[test]
+fn no_number_is_given_twice_when_one_power_failure_follows_another() {
+    for seed in 0..40 {
+        let mut chance = Chance(seed);
+        let mut disks = simulated(1 + (seed % 2) as u8, 12);
+        let mut highest = Lsn::default();
+        for failure in 0..4 {
+            let options = Options {
+                durability: Durability::Process,
+                ..options(devices(&disks), 12)
+            };
+            let (namespace, _) = Namespace::open(options).unwrap();
+            assert!(
+                namespace.last_lsn() >= highest,
+                "seed {seed}, failure {failure}"
+            );
+            let set = fed(&namespace);
+            for number in 0..3 {
+                highest = Lsn::new(put(&namespace, set, number, 1, b"lost or not"));
+            }
+            let images = disks.iter().map(|disk| disk.crash(chance.next()));
+            disks = images.map(|image| Arc::new(image.unwrap())).collect();
+        }
+    }
 }
 
 /// Power failures on a simulated disk: what was shown as durable is shown again, and what was synced is shown; a position

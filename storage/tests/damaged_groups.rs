@@ -5,7 +5,8 @@
 mod common;
 
 use common::{
-    Chance, NOW_MS, delete, device_bytes, devices, digest, get, options, put, simulated, version,
+    Chance, NOW_MS, delete, device_bytes, devices, digest, get, options, other_live_bytes, put,
+    simulated, version,
 };
 use spikelet_storage::{
     Change, Durability, Error, Namespace, Opening, OpeningProgress, OpeningStep, Options,
@@ -66,14 +67,6 @@ fn is_damaged(namespace: &Namespace, record: u64) -> bool {
 
 fn holds(namespace: &Namespace, record: u64, payload: &[u8]) -> bool {
     matches!(get(namespace, &digest(record)), Ok(Some(found)) if found == payload)
-}
-
-/// Live bytes that belong to no record: commit entries and metadata.
-fn other_live_bytes(namespace: &Namespace) -> u64 {
-    let stats = namespace.stats();
-    let tombstones = stats.index_entries - stats.records;
-    let records: u64 = namespace.sets().iter().map(|set| set.stored_bytes).sum();
-    stats.live_bytes - records - 64 * tombstones
 }
 
 /// How the entry that these bytes are in is damaged: in its body, or with its header.
@@ -270,6 +263,7 @@ fn a_damaged_chain_takes_no_more_out_of_a_block_than_it_has_there() {
         delete(&namespace, &digest(record)).unwrap();
     }
     put(&namespace, &digest(1), &edited(&first, 1)).unwrap();
+    namespace.sync().unwrap();
     let left = Arc::new(disk.kill().unwrap());
     drop(namespace);
     let (namespace, _) = open(&left);

@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Chance, NOW_MS, delete, devices, digest, get, long, options, put, simulated};
+use common::{
+    Chance, NOW_MS, delete, devices, digest, get, long, options, put, simulated, simulated_unstaged,
+};
 use spikelet_storage::{
     Atomicity, Durability, Namespace, NewVersion, Options, SimulatedDevice, Storage, Truncate,
 };
@@ -40,12 +42,19 @@ fn edit(record: &mut Vec<u8>, chance: &mut Chance) {
 
 #[test]
 fn an_edit_of_a_list_of_5_kb_takes_600_bytes_of_log_and_of_128_kib_1_kib() {
-    for (record_bytes, edits, most) in [(5 << 10, 2000, 600), (128 << 10, 1500, 1024)] {
+    let storage = |what| match what {
+        "a disk" => devices(&simulated(1, BLOCKS)),
+        "a disk without staging" => devices(&simulated_unstaged(1, BLOCKS)),
+        _ => Storage::Memory,
+    };
+    let storages = ["a disk", "a disk without staging", "memory"];
+    let sizes = [(5 << 10, 2000, 600), (128 << 10, 1500, 1024)];
+    let cases = storages.map(|what| sizes.map(|size| (what, size)));
+    for (what, (record_bytes, edits, most)) in cases.into_iter().flatten() {
         for durability in [Durability::Process, Durability::Commit] {
-            let disks = simulated(1, BLOCKS);
             let wanted = Options {
                 durability,
-                ..options(devices(&disks), BLOCKS)
+                ..options(storage(what), BLOCKS)
             };
             let (namespace, _) = Namespace::open(wanted).unwrap();
             let mut chance = Chance(1);
@@ -62,7 +71,7 @@ fn an_edit_of_a_list_of_5_kb_takes_600_bytes_of_log_and_of_128_kib_1_kib() {
                 - before.moved_bytes;
             assert!(
                 written / edits <= most,
-                "{record_bytes}: {} bytes an edit",
+                "{what}, {record_bytes}: {} bytes an edit",
                 written / edits
             );
             assert_eq!(get(&namespace, &digest(1)).unwrap(), Some(record));
@@ -98,7 +107,10 @@ struct SideBySide {
 
 impl SideBySide {
     fn new(seed: u64, image_bytes_max: u64) -> Self {
-        let disks = simulated(1, BLOCKS);
+        let disks = match seed % 4 {
+            3 => simulated_unstaged(1, BLOCKS),
+            _ => simulated(1, BLOCKS),
+        };
         let namespace = Some(open(&disks, image_bytes_max));
         Self {
             disks,

@@ -401,8 +401,14 @@ proptest! {
 
 #[test]
 fn a_record_may_fill_a_block_and_no_more() {
-    let pair = Pair::new(Storage::Memory);
-    let namespace = pair.namespace();
+    let dir = tempfile::tempdir().unwrap();
+    for storage in [Storage::Memory, files(dir.path(), 1)] {
+        let pair = Pair::new(storage);
+        fill_a_block(pair.namespace());
+    }
+}
+
+fn fill_a_block(namespace: &Namespace) {
     // Beside the entry, whose header has 56 bytes, a block has a head of 1024, a filler and a sector of directory.
     let largest = BLOCK_BYTES as usize - 1024 - 64 - 512 - 56;
     for (bytes, fits) in [

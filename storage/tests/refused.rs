@@ -125,45 +125,6 @@ fn zeroed_empty_and_foreign_files_are_refused() {
     );
 }
 
-/// A static header of format 1, one of 16 devices.
-fn one_of_16_devices(index: u8) -> Vec<u8> {
-    let mut bytes = b"SPIKELET".to_vec();
-    bytes.extend(1u32.to_le_bytes());
-    bytes.extend((BLOCK_BYTES as u32).to_le_bytes());
-    bytes.extend(77u64.to_le_bytes());
-    bytes.extend((HEADER_BYTES + BLOCKS * BLOCK_BYTES).to_le_bytes());
-    bytes.extend(1u64.to_le_bytes());
-    bytes.extend([0, index, 16, 4]);
-    bytes.extend(b"test");
-    bytes.resize(120, 0);
-    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[8..120]);
-    bytes.extend(checksum.to_le_bytes());
-    bytes.resize((HEADER_BYTES + BLOCK_BYTES) as usize, 0);
-    bytes
-}
-
-#[test]
-fn a_store_of_16_devices_is_refused_and_told_what_to_do() {
-    let dir = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = (0..16)
-        .map(|index| dir.path().join(format!("device-{index}")))
-        .collect();
-    for (index, path) in (0..).zip(&paths) {
-        std::fs::write(path, one_of_16_devices(index)).unwrap();
-    }
-    let error = refused(&options(files(dir.path(), 15), BLOCKS), &paths);
-    let text = error.to_string();
-    assert!(
-        matches!(error, DeviceError::TooManyDevices { found: 16, .. }),
-        "{text}"
-    );
-    assert!(text.contains("back the store up"), "{text}");
-    let asked = Namespace::open(options(files(dir.path(), 16), BLOCKS)).unwrap_err();
-    let text = asked.to_string();
-    assert!(matches!(asked, Error::BadOption { .. }), "{text}");
-    assert!(text.contains("backed up"), "{text}");
-}
-
 fn striped(dir: &Path) -> (Options, Vec<PathBuf>) {
     let options = options(files(dir, 2), BLOCKS);
     let (namespace, _) = Namespace::open(options.clone()).unwrap();

@@ -354,6 +354,33 @@ fn two_graphs_are_never_mixed() {
 }
 
 #[test]
+fn the_demo_keeps_out_of_stores_and_directories_that_are_not_its_own() {
+    let home = TempDir::new().unwrap();
+    let (store_dir, files) = (home.path().join("store"), home.path().join("files"));
+    let store = Store::open(&store_dir).unwrap();
+    store.set("things").unwrap().put(1, [("a", 1)]).unwrap();
+    store.close().unwrap();
+    drop(store);
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("letter.txt"), "dear").unwrap();
+    let before = json(&["stat", path(&store_dir)], b"");
+    for (dir, why) in [(&store_dir, "is no demo's"), (&files, "no store")] {
+        for overwrite in [&[][..], &["--overwrite"]] {
+            let demo = ["demo", "--edges", "-", "--dir", path(dir)];
+            let output = run(&[&demo[..], overwrite].concat(), b"1 2\n");
+            assert_eq!(output.status.code(), Some(2));
+            assert!(
+                text(&output.stderr).contains(why),
+                "{}",
+                text(&output.stderr)
+            );
+        }
+    }
+    assert_eq!(json(&["stat", path(&store_dir)], b""), before);
+    assert_eq!(std::fs::read_dir(&files).unwrap().count(), 1);
+}
+
+#[test]
 fn stat_shows_what_is_there() {
     let dir = TempDir::new().unwrap();
     load(dir.path(), "1 2\n2 3\n");

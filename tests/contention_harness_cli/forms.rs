@@ -27,7 +27,7 @@ fn the_same_seed_gives_the_same_bytes_in_every_form() {
 #[test]
 fn rows_have_the_fields_that_scripts_read() {
     let report = json(VIRTUAL);
-    assert_eq!(report["schema_version"], 2);
+    assert_eq!(report["schema_version"], 3);
     assert_eq!(report["report"], "contention");
     assert_eq!(report["simulated_hold"], true);
     // The limit as Aerospike counts, and as the engine does.
@@ -128,11 +128,15 @@ fn every_form_opens_with_what_a_person_would_say() {
     let first: Vec<&str> = report.lines().skip(2).take(3).collect();
     let first = first.join(" ");
     assert!(
-        first.contains("BUSY: Key hot0 takes 37.") && first.contains("KEY_BUSY at 200 writes/s"),
+        first.contains("OVERLOAD: Key hot0 takes 37.")
+            && first.contains("KEY_BUSY at 200 writes/s"),
         "{report}"
     );
     let said = words(arguments);
-    assert!(said.contains("Hash-shard it by 4: 0 %, p99 176"), "{said}");
+    assert!(
+        said.contains("Hash-shard it by 4 (measured): 0 %, p99 176"),
+        "{said}"
+    );
     assert!(
         said.contains("Time shards alone do not help (hourly: 37."),
         "{said}"

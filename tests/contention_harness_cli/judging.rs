@@ -170,3 +170,46 @@ fn knees_have_a_model_and_a_capacity_only_where_there_are_any() {
     assert_eq!(one["knees"][0]["is_modelled"], true);
     assert_eq!(one["knees"][0]["capacity_per_s"], 125.0);
 }
+
+#[test]
+fn text_page_json_and_exit_code_say_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    for (arguments, word, class, code) in [
+        ("--rate 10 --shards 1 --duration 2", "TOO SHORT", "watch", 0),
+        ("--rate 25 --shards 1,8", "OK", "good", 0),
+        ("--rate 50 --shards 1 --burst 3", "WATCH", "watch", 0),
+        ("--rate 100 --shards 1,2", "SLOW", "watch", 0),
+        ("--rate 120 --shards 1,2", "BUSY", "bad", 0),
+        ("--rate 150 --shards 1 --limit 0", "OVERLOAD", "bad", 0),
+        ("--rate 25 --shards 1 --threshold p99<1ms", "FAIL", "bad", 1),
+    ] {
+        let arguments = format!("--virtual {arguments} --html {}", page.display());
+        let output = run(&arguments);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(&format!("  {word}: ")), "{word}: {text}");
+        let lead = format!("<p class=\"lead {class}\"><strong class=\"word\">{word}</strong>");
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.contains(&lead), "{word}: {arguments}");
+        let json: Value =
+            serde_json::from_slice(&run(&format!("{arguments} --json")).stdout).unwrap();
+        assert_eq!(
+            (&json["verdict"]["word"], &json["passes"]),
+            (&word.into(), &(code == 0).into())
+        );
+    }
+}
+
+#[test]
+fn no_shards_are_advised_where_the_record_is_not_the_limit() {
+    for _ in 0..3 {
+        let report = json("--rate 200,400 --shards 1,8 --duration 1");
+        let verdict = &report["verdict"];
+        assert!(
+            ["OK", "MACHINE"].contains(&verdict["word"].as_str().unwrap()),
+            "{verdict}"
+        );
+        assert!(verdict["shards"].is_null(), "{verdict}");
+    }
+}

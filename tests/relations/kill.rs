@@ -18,7 +18,7 @@ pub fn tell_progress() {
     println!("{PROGRESS}");
 }
 
-/// Runs a test as a child until it has told so many times that it goes on, and kills it.
+/// Runs a test as a child until it has printed `lines` lines, and kills it.
 pub fn killed_after(lines: usize, test: &str, dir: &Path) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])

@@ -40,6 +40,13 @@ fn child() {
             0 => users.put(user, [("name", turn as i64)]).map(drop),
             1 => items.delete(item).map(drop),
             2 => items.put(item, [("title", turn as i64)]).map(drop),
+            3 => namespace(&store).transaction(|transaction| {
+                let (users, items) = (transaction.set("users")?, transaction.set("items")?);
+                for user in 0..USERS as i64 {
+                    users.put(user, [("name", turn as i64)])?;
+                }
+                items.put(item, [("title", turn as i64)])
+            }),
             _ => names.assign(item, user),
         };
         match written {

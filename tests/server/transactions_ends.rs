@@ -141,7 +141,7 @@ fn a_server_that_stops_rolls_back_and_one_that_starts_knows_what_was_committed()
     assert_eq!(wire.ask(&Message::put(1, "i", 2)).code, 0);
     assert_eq!(open.put(&mut wire, 3, 3).code, EXPIRED);
     assert_eq!(open.commit(&mut wire), EXPIRED);
-    // Who has not heard that it is committed is told so.
+    // A client that has missed the answer to its commit gets it again.
     assert_eq!(done.commit(&mut wire), 0);
     assert_eq!(wire.ask(&mark(8)).code, EXPIRED);
 }

@@ -314,6 +314,14 @@ fn an_index_that_was_declared_by_the_application_serves_clients() {
     assert!(told.starts_with("entries=11;"), "{told}");
 }
 
+/// A query in the background under the number 9.
+fn background_query() -> Message {
+    Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .field(7, &9_u64.to_be_bytes())
+}
+
 #[test]
 fn a_background_query_meets_no_record_twice() {
     let running = serve();
@@ -327,12 +335,12 @@ fn a_background_query_meets_no_record_twice() {
         "sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n",
     );
     // Each one moves to where the query has not been yet.
-    let job = Message::new(0, WRITE, 0)
-        .field(0, b"test")
-        .field(1, b"demo")
-        .field(7, &9_u64.to_be_bytes())
-        .field(22, &integers("i", 0, 100_000))
-        .op(5, 1, "i", &100_i64.to_be_bytes());
+    let job = background_query().field(22, &integers("i", 0, 100_000)).op(
+        5,
+        1,
+        "i",
+        &100_i64.to_be_bytes(),
+    );
     assert_eq!(wire.ask(&job).code, 0);
     until(|| wire.info("query-show:id=9\n")[0].contains("status=done"));
     for number in 0..500_i64 {
@@ -351,12 +359,12 @@ fn a_background_query_changes_the_records_of_an_index() {
         &mut wire,
         "sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n",
     );
-    let job = Message::new(0, WRITE, 0)
-        .field(0, b"test")
-        .field(1, b"demo")
-        .field(7, &9_u64.to_be_bytes())
-        .field(22, &integers("i", 3, 5))
-        .op(2, 1, "seen", &[0, 0, 0, 0, 0, 0, 0, 1]);
+    let job = background_query().field(22, &integers("i", 3, 5)).op(
+        2,
+        1,
+        "seen",
+        &[0, 0, 0, 0, 0, 0, 0, 1],
+    );
     assert_eq!(wire.ask(&job).code, 0);
     until(|| wire.info("query-show:id=9\n")[0].contains("status=done"));
     assert!(wire.info("query-show:id=9\n")[0].contains(":sindex-name=i:"));

@@ -55,7 +55,6 @@ fn bins_that_describe_shards_are_not_taken_for_collections() {
         "subkeys",
         "subkeys_epoch",
         "subkeys_bin",
-        "subkeys_span",
         "shard_of",
         "frozen",
     ] {

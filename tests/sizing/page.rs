@@ -235,7 +235,7 @@ fn its_tables_have_the_numbers_of_the_json_form() {
             }
             let what_if = rows(page, &format!("{name} by number of shards"));
             for (row, expected) in what_if.iter().zip(set["what_if"].as_array().unwrap()) {
-                assert_eq!(row[1], expected["bytes_per_shard"].to_string());
+                assert_eq!(row[1], expected["largest_bytes"].to_string());
                 assert_eq!(row[5], expected["band"].as_str().unwrap());
             }
         }

@@ -1,5 +1,5 @@
 //! The `spikelet` program: the commands ([`cli`]) and the two tools that they open, [`contention`]
-//! and [`sizing`].
+//! and [`sizing`], which open their reports with a [`verdict`].
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
@@ -11,6 +11,7 @@ mod contention;
 mod random;
 mod report;
 mod sizing;
+mod verdict;
 
 fn main() -> std::process::ExitCode {
     cli::run()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use spikelet_storage::{ChangeCursor, ChangePosition, Digest, EPOCH_UNIX_SECONDS, Lsn};
+use spikelet_storage::{ChangePosition, Digest, EPOCH_UNIX_SECONDS, Lsn};
 
 use crate::record::{Key, Record};
 use crate::{Error, Result};
@@ -113,7 +113,7 @@ pub(super) fn time_of(ms: u64) -> SystemTime {
 #[derive(Clone, Debug, Default)]
 pub struct ChangeBatch {
     pub(super) changes: Vec<Change>,
-    pub(super) cursor: ChangeCursor,
+    pub(super) position: Lsn,
 }
 
 impl ChangeBatch {
@@ -121,7 +121,7 @@ impl ChangeBatch {
     #[must_use]
     pub const fn position(&self) -> Position {
         Position {
-            lsn: self.cursor.position,
+            lsn: self.position,
             member: 0,
         }
     }

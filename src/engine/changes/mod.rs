@@ -14,7 +14,7 @@ mod subscription;
 use std::fmt;
 use std::sync::Arc;
 
-use spikelet_storage::{ChangeCursor, Lsn};
+use spikelet_storage::Lsn;
 
 use super::core::Core;
 use crate::{Error, Result};
@@ -106,23 +106,21 @@ impl Changes {
             };
         }
         check(name, &options)?;
-        let cursor = self.core.cursor_at(start)?;
+        let position = self.core.position_at(start)?;
         // It refuses what it cannot show.
-        ChangeStream::new(&self.core, cursor, options.clone(), 0)?;
+        ChangeStream::new(&self.core, position, options.clone(), 0)?;
         self.core.change_catalog(|catalog| {
             if catalog.subscriptions.len() >= SUBSCRIPTIONS_MAX {
                 return Err(Error::parameter(format!(
                     "a namespace has at most {SUBSCRIPTIONS_MAX} subscriptions: remove one first"
                 )));
             }
-            let declared = subscription::declare(name, &options, cursor)?;
+            let declared = subscription::declare(name, &options, position)?;
             catalog.subscriptions.push(declared);
             Ok(())
         })?;
         self.core.note_needed();
-        if cursor.scan_after < self.core.storage.changes_kept_after()
-            && !matches!(start, Start::After(_))
-        {
+        if position < self.core.storage.changes_kept_after() && !matches!(start, Start::After(_)) {
             // A block was emptied before the log knew of the subscription.
             self.unsubscribe(name)?;
             return self.subscribe(name, start, options);
@@ -169,14 +167,13 @@ impl Changes {
         let all = catalog.subscriptions.iter();
         all.map(|declared| {
             let shares = declared.acknowledged.iter();
-            let acknowledged: Vec<Lsn> = shares.map(|(at, _)| Lsn::new(*at)).collect();
+            let acknowledged: Vec<Lsn> = shares.map(|at| Lsn::new(*at)).collect();
             let least = acknowledged.iter().min().map_or(last_lsn, |at| at.get());
-            let mut needed = declared.acknowledged.iter().map(|(_, after)| *after);
             SubscriptionStats {
                 name: declared.name.clone(),
                 acknowledged,
                 behind: last_lsn.saturating_sub(least),
-                has_lost: needed.any(|after| after < lost_to),
+                has_lost: least < lost_to,
             }
         })
         .collect()
@@ -188,9 +185,9 @@ impl Changes {
     /// As for [`Changes::subscribe`].
     pub fn read(&self, start: Start, options: ChangeOptions) -> Result<ChangeStream> {
         check("read", &options)?;
-        let cursor = self.core.cursor_at(start)?;
+        let position = self.core.position_at(start)?;
         let shares = 1;
-        ChangeStream::new(&self.core, cursor, ChangeOptions { shares, ..options }, 0)
+        ChangeStream::new(&self.core, position, ChangeOptions { shares, ..options }, 0)
     }
 }
 
@@ -226,12 +223,12 @@ impl Core {
         let catalog = self.catalog.lock();
         let shares = catalog.subscriptions.iter();
         let needs = shares.flat_map(|known| known.acknowledged.iter());
-        let needs: Vec<Lsn> = needs.map(|(_, after)| Lsn::new(*after)).collect();
+        let needs: Vec<Lsn> = needs.map(|after| Lsn::new(*after)).collect();
         self.storage.need_changes_after(&needs);
     }
 
     /// Where a start is.
-    fn cursor_at(&self, start: Start) -> Result<ChangeCursor> {
+    fn position_at(&self, start: Start) -> Result<Lsn> {
         if self.is_unrepaired {
             return Err(Error::Forbidden(
                 "the store was not closed and is open for reading alone, so its latest changes cannot be read: open it to write once, and close it"
@@ -261,6 +258,6 @@ impl Core {
                 self.storage.last_lsn()
             )));
         }
-        Ok(ChangeCursor::after(position))
+        Ok(position)
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
-    ChangeCursor, ChangeKind as LoggedKind, ChangeReader, Delivery, Digest, LoggedChange, ReadEnd,
+    ChangeKind as LoggedKind, ChangeReader, Delivery, Digest, LoggedChange, Lsn, ReadEnd,
 };
 
 use super::change::{Change, ChangeBatch, ChangeKind, time_of};
@@ -43,7 +43,7 @@ pub(super) const ITERATED: usize = 100;
 impl ChangeStream {
     pub(super) fn new(
         core: &Arc<Core>,
-        cursor: ChangeCursor,
+        after: Lsn,
         options: ChangeOptions,
         share: usize,
     ) -> Result<Self> {
@@ -60,7 +60,7 @@ impl ChangeStream {
         let sets = options.sets.iter().map(|name| number_of(name));
         Ok(Self {
             core: Arc::clone(core),
-            reader: core.storage.read_changes(options.delivery, cursor),
+            reader: core.storage.read_changes(options.delivery, after),
             sets: sets.collect::<Result<_>>()?,
             options,
             share,
@@ -77,8 +77,8 @@ impl ChangeStream {
         &self.options
     }
 
-    pub(super) fn cursor(&self) -> ChangeCursor {
-        self.reader.cursor()
+    pub(super) const fn read_to(&self) -> Lsn {
+        self.reader.position()
     }
 
     /// Returns the next changes, `most` of them at most, and a few more where a group ends; waits for them up to `wait`. An
@@ -98,7 +98,7 @@ impl ChangeStream {
                 Some(Duration::ZERO) => {
                     return Ok(ChangeBatch {
                         changes: Vec::new(),
-                        cursor: self.cursor(),
+                        position: self.read_to(),
                     });
                 }
                 Some(left) => std::thread::park_timeout(left),
@@ -165,11 +165,11 @@ impl ChangeStream {
     fn read(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
         if self.has_failed {
             // What it has read of the log is not known any more.
-            let cursor = self.cursor();
+            let position = self.read_to();
             self.reader = self
                 .core
                 .storage
-                .read_changes(self.options.delivery, cursor);
+                .read_changes(self.options.delivery, position);
             self.has_failed = false;
         }
         let (sets, share, shares) = (&self.sets, self.share, self.options.shares);
@@ -186,7 +186,7 @@ impl ChangeStream {
         }
         let batch = ChangeBatch {
             changes,
-            cursor: read.cursor,
+            position: read.position,
         };
         Ok((batch, read.end))
     }
@@ -250,7 +250,7 @@ impl fmt::Debug for ChangeStream {
         f.debug_struct("ChangeStream")
             .field("options", &self.options)
             .field("share", &self.share)
-            .field("cursor", &self.cursor())
+            .field("position", &self.read_to())
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spikelet_storage::{ChangeCursor, Delivery, Lsn};
+use spikelet_storage::{Delivery, Lsn};
 
 use super::change::ChangeBatch;
 use super::options::{ChangeOptions, Start};
@@ -51,18 +51,18 @@ impl Subscription {
     /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed; [`Error::Forbidden`] while
     /// somebody consumes the share.
     pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
-        let cursor = {
+        let position = {
             let catalog = self.core.catalog.lock();
             let declared = declared(&catalog, &self.name)?;
             let acknowledged = declared.acknowledged.get(share);
-            acknowledged.map(|at| cursor_of(*at)).ok_or_else(|| {
+            acknowledged.map(|at| Lsn::new(*at)).ok_or_else(|| {
                 Error::parameter(format!(
                     "subscription \"{}\" has {} shares, from 0 on: there is no share {share}",
                     self.name, self.options.shares
                 ))
             })?
         };
-        let stream = ChangeStream::new(&self.core, cursor, self.options.clone(), share)?;
+        let stream = ChangeStream::new(&self.core, position, self.options.clone(), share)?;
         let holder = (self.name.clone(), share);
         if !self.core.consumed.lock().insert(holder) {
             return Err(Error::Forbidden(
@@ -77,8 +77,8 @@ impl Subscription {
             stream,
             name: self.name.clone(),
             share,
-            acknowledged: cursor,
-            shown: cursor,
+            acknowledged: position,
+            shown: position,
         })
     }
 }
@@ -99,9 +99,9 @@ pub struct Consumer {
     stream: ChangeStream,
     name: Box<str>,
     share: usize,
-    acknowledged: ChangeCursor,
+    acknowledged: Lsn,
     /// Where the last batch with changes has ended.
-    shown: ChangeCursor,
+    shown: Lsn,
 }
 
 impl Consumer {
@@ -126,7 +126,7 @@ impl Consumer {
     ) -> std::task::Poll<Result<ChangeBatch>> {
         let polled = self.stream.poll_batch(most, context);
         match &polled {
-            std::task::Poll::Ready(Ok(batch)) => self.shown = batch.cursor,
+            std::task::Poll::Ready(Ok(batch)) => self.shown = batch.position,
             std::task::Poll::Pending => self.note_passed_over()?,
             std::task::Poll::Ready(Err(_)) => {}
         }
@@ -149,8 +149,8 @@ impl Consumer {
     /// # Errors
     /// Those of a write.
     pub fn ack(&mut self, batch: &ChangeBatch) -> Result<()> {
-        if batch.cursor > self.acknowledged {
-            self.acknowledge(batch.cursor)?;
+        if batch.position > self.acknowledged {
+            self.acknowledge(batch.position)?;
         }
         Ok(())
     }
@@ -161,11 +161,11 @@ impl Consumer {
     /// [`Error::ChangesLost`] for a position whose changes are not kept any more; those of a write.
     pub fn seek(&mut self, start: Start) -> Result<()> {
         let core = Arc::clone(&self.stream_core());
-        let cursor = core.cursor_at(start)?;
-        self.acknowledge(cursor)?;
+        let position = core.position_at(start)?;
+        self.acknowledge(position)?;
         let options = self.stream.options().clone();
-        self.stream = ChangeStream::new(&core, cursor, options, self.share)?;
-        self.shown = cursor;
+        self.stream = ChangeStream::new(&core, position, options, self.share)?;
+        self.shown = position;
         Ok(())
     }
 
@@ -177,32 +177,31 @@ impl Consumer {
         if batch.is_empty() {
             return self.note_passed_over();
         }
-        self.shown = batch.cursor;
+        self.shown = batch.position;
         Ok(())
     }
 
     /// Notes where it is when all that was shown is acknowledged and much was not for it, so that this need not be kept.
     fn note_passed_over(&mut self) -> Result<()> {
-        let cursor = self.stream.cursor();
-        let passed =
-            cursor.position.get() - self.acknowledged.position.get().min(cursor.position.get());
+        let position = self.stream.read_to();
+        let passed = position.get().saturating_sub(self.acknowledged.get());
         if self.acknowledged >= self.shown && passed >= PASSED_OVER {
-            self.acknowledge(cursor)?;
+            self.acknowledge(position)?;
         }
         Ok(())
     }
 
-    fn acknowledge(&mut self, cursor: ChangeCursor) -> Result<()> {
+    fn acknowledge(&mut self, position: Lsn) -> Result<()> {
         let core = self.stream_core();
         core.change_catalog(|catalog| {
             let declared = declared_mut(catalog, &self.name)?;
             if let Some(acknowledged) = declared.acknowledged.get_mut(self.share) {
-                *acknowledged = (cursor.position.get(), cursor.scan_after.get());
+                *acknowledged = position.get();
             }
             Ok(())
         })?;
         core.note_needed();
-        self.acknowledged = cursor;
+        self.acknowledged = position;
         Ok(())
     }
 }
@@ -222,16 +221,9 @@ impl Iterator for Consumer {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.stream.next();
         if let Some(Ok(batch)) = &batch {
-            self.shown = batch.cursor;
+            self.shown = batch.position;
         }
         batch
-    }
-}
-
-pub(super) fn cursor_of((position, scan_after): (u64, u64)) -> ChangeCursor {
-    ChangeCursor {
-        position: Lsn::new(position),
-        scan_after: Lsn::new(scan_after),
     }
 }
 
@@ -270,17 +262,16 @@ pub(super) fn options_of(declared: &DeclaredSubscription) -> Result<ChangeOption
 pub(super) fn declare(
     name: &str,
     options: &ChangeOptions,
-    cursor: ChangeCursor,
+    after: Lsn,
 ) -> Result<DeclaredSubscription> {
     let filter = options.filter.as_ref();
     let filter = filter.map(Expression::to_base64).transpose()?;
-    let at = (cursor.position.get(), cursor.scan_after.get());
     Ok(DeclaredSubscription {
         name: name.into(),
         sets: options.sets.clone(),
         filter: filter.map(Into::into),
         published: options.delivery == Delivery::Published,
         records: options.records,
-        acknowledged: vec![at; options.shares],
+        acknowledged: vec![after.get(); options.shares],
     })
 }

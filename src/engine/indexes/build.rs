@@ -11,7 +11,7 @@ use super::super::catalog::DeclaredIndex;
 use super::super::core::{Core, expired};
 use super::Indexes;
 use super::index::{Index, IndexState};
-use crate::index::{EntryList, Guard, IndexDefinition, keeps};
+use crate::index::{EntryList, GUARDS, Guard, IndexDefinition};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -152,7 +152,7 @@ impl Core {
 
     /// Adds the entries of a partition's records, each of them locked.
     pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
-        let digests = match keeps(Guard::LockedAreBuilt) {
+        let digests = match GUARDS.keep(Guard::LockedAreBuilt) {
             true => self.storage.digests_and_locked(partition),
             false => self.digests_in(partition, |_| true, |_| {}),
         };

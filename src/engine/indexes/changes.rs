@@ -10,7 +10,7 @@ use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Trunca
 use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
-use crate::index::{EntryList, EntryRange, Guard, keeps};
+use crate::index::{EntryList, EntryRange, GUARDS, Guard};
 use crate::record::{Key, Metadata, RecordView, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
@@ -46,7 +46,7 @@ impl IndexChanges {
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in self.first.iter().chain(&self.others) {
-            if is_published && !keeps(Guard::AddedBefore) {
+            if is_published && !GUARDS.keep(Guard::AddedBefore) {
                 change
                     .added
                     .iter()
@@ -161,13 +161,13 @@ impl Core {
             }
         }
         let (removed, added) = EntryList::differences(before, after);
-        let inserted = match keeps(Guard::AddedBefore) {
+        let inserted = match GUARDS.keep(Guard::AddedBefore) {
             true => added
                 .iter()
                 .try_for_each(|entry| self.insert_entry(index, entry)),
             false => Ok(()),
         };
-        if !keeps(Guard::RemovedAfter) {
+        if !GUARDS.keep(Guard::RemovedAfter) {
             removed.iter().for_each(|entry| index.remove(entry));
         }
         if !(added.is_empty() && removed.is_empty()) {
@@ -349,7 +349,7 @@ impl Core {
     /// left for later.
     pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
         let (_, digest) = split_entry(entry);
-        if !keeps(Guard::CleanedUnderLock) {
+        if !GUARDS.keep(Guard::CleanedUnderLock) {
             index.remove(entry);
             return;
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use spikelet_storage::{BLOCK_BYTES, Device, Digest, HEADER_BYTES, SimulatedDevice};
 
-use crate::engine::simulated::{new_device, open};
+use crate::engine::simulated::{Chance, new_device, open};
 use crate::index::{EntryList, EntryRange};
 use crate::query::{IndexComponent, IndexDefinition};
 use crate::{Error, Namespace, Value};
@@ -17,17 +17,6 @@ use crate::{Error, Namespace, Value};
 const BLOCKS: u64 = 8;
 const IDS: u64 = 60;
 const GROUPS: u64 = 5;
-
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 3) % bound
-    }
-}
 
 fn definitions() -> [IndexDefinition; 3] {
     [

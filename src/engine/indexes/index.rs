@@ -10,7 +10,7 @@ use spikelet_storage::{Digest, PARTITIONS};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{
-    EntryList, EntryRange, EntryReader, Guard, IndexDefinition, OrderedEntries, keeps,
+    EntryList, EntryRange, EntryReader, GUARDS, Guard, IndexDefinition, OrderedEntries,
 };
 use crate::record::{RecordView, ShardRole};
 
@@ -248,7 +248,7 @@ impl Index {
         let hash = xxhash_rust::xxh3::xxh3_64(key) as usize;
         let lock = self.unique.get(hash % UNIQUE_LOCKS);
         let _adding = lock
-            .filter(|_| keeps(Guard::UniqueKeyLocked))
+            .filter(|_| GUARDS.keep(Guard::UniqueKeyLocked))
             .map(Mutex::lock);
         let mut same_key = EntryList::default();
         let range = EntryRange::with_prefix(key);

@@ -3,34 +3,17 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --lib --release interleavings`.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use shuttle::thread;
 
 use super::Index;
 use super::index::IndexState;
 use crate::engine::core::Core;
-use crate::index::{EntryList, EntryRange, Guard, OrderedEntries, leave_out};
+use crate::index::{EntryList, EntryRange, GUARDS, Guard, OrderedEntries};
 use crate::query::IndexDefinition;
+use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Error, Key, NamespaceConfig, Set, Store};
-
-/// The guards are global: one test at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Random schedules, and ones with few but well-placed switches.
-fn explore(runs: usize, scenario: fn()) {
-    let config = || {
-        let mut config = shuttle::Config::default();
-        // Opening a store takes more stack than the model's threads have by default.
-        config.stack_size = 512 << 10;
-        config
-    };
-    let random = shuttle::scheduler::RandomScheduler::new(runs);
-    shuttle::Runner::new(random, config()).run(scenario);
-    let few_switches = shuttle::scheduler::PctScheduler::new(3, runs);
-    shuttle::Runner::new(few_switches, config()).run(scenario);
-}
 
 /// What must hold, and in how many schedules it is tried.
 const SCENARIOS: [(fn(), usize); 6] = [
@@ -50,7 +33,7 @@ const SCENARIOS: [(fn(), usize); 6] = [
 
 #[test]
 fn indexes_and_records_stay_in_step() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = one_at_a_time();
     for (scenario, runs) in SCENARIOS {
         explore(runs, scenario);
     }
@@ -58,7 +41,7 @@ fn indexes_and_records_stay_in_step() {
 
 #[test]
 fn without_a_guard_they_do_not() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = one_at_a_time();
     let guards: [(Guard, fn()); 7] = [
         (
             Guard::AddedBefore,
@@ -89,16 +72,7 @@ fn without_a_guard_they_do_not() {
             a_key_of_a_unique_index_is_that_of_one_record,
         ),
     ];
-    let mut needless = Vec::new();
-    for (guard, scenario) in guards {
-        leave_out(Some(guard));
-        let outcome = catch_unwind(AssertUnwindSafe(|| explore(4_000, scenario)));
-        leave_out(None);
-        if outcome.is_ok() {
-            needless.push(guard);
-        }
-    }
-    assert_eq!(needless, [], "nothing fails without them");
+    assert_eq!(GUARDS.needless(&guards), [], "nothing fails without them");
 }
 
 /// So long that a leaf holds four.

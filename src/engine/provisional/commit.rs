@@ -7,7 +7,7 @@ use spikelet_storage::{
     SeenRecord,
 };
 
-use super::guards::{Guard, keeps};
+use super::guards::{GUARDS, Guard};
 use super::{Base, Provisional, changed, stamp_of};
 use crate::engine::core::{Core, expired};
 use crate::engine::namespace::Namespace;
@@ -99,7 +99,7 @@ impl Namespace {
             true => Err(changed()),
             false => Ok(()),
         };
-        if !keeps(Guard::AsksUnderLocks) {
+        if !GUARDS.keep(Guard::AsksUnderLocks) {
             check_overruled()?;
         }
         let locked = storage.lock_unchanged(&reads, &changes, readable_until(writes), timeout);
@@ -107,7 +107,7 @@ impl Namespace {
             StorageError::Conflict { cause, .. } => conflict(cause),
             error => core.not_written(error),
         })?;
-        if keeps(Guard::AsksUnderLocks) {
+        if GUARDS.keep(Guard::AsksUnderLocks) {
             check_overruled()?;
         }
         if locked.is_empty() {

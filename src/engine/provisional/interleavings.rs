@@ -1,60 +1,35 @@
 //! A transaction of a wire client beside one of this process, under the model checker: with every guard, and without each of
 //! them. Run with `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet --features server --lib --release interleavings`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use shuttle::thread;
 
-use super::guards::{Guard, leave_out};
+use super::guards::{GUARDS, Guard};
 use super::{Before, ProvisionalWrite};
 use crate::engine::by_digest::Address;
+use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Digest, Namespace, NamespaceConfig, Store, TransactionPolicy, WritePolicy};
 
 const SET: &str = "things";
 
-/// The guards are global: one test at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Random schedules, and ones with few but well-placed switches.
-fn explore(runs: usize) {
-    let config = || {
-        let mut config = shuttle::Config::default();
-        // Opening a store takes more stack than the model's threads have by default.
-        config.stack_size = 512 << 10;
-        config
-    };
-    let random = shuttle::scheduler::RandomScheduler::new(runs);
-    shuttle::Runner::new(random, config()).run(one_of_two_records_stays);
-    let few_switches = shuttle::scheduler::PctScheduler::new(3, runs);
-    shuttle::Runner::new(few_switches, config()).run(one_of_two_records_stays);
-}
-
 #[test]
 fn a_client_and_the_process_do_not_both_commit_on_what_the_other_changes() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    explore(500);
+    let _one = one_at_a_time();
+    explore(500, one_of_two_records_stays);
 }
 
 #[test]
 fn without_a_guard_they_do() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = one_at_a_time();
     let guards = [
         Guard::LocksBeforeOverruling,
         Guard::OverrulesBeforeLooking,
         Guard::AsksUnderLocks,
     ];
-    let mut needless = Vec::new();
-    for guard in guards {
-        leave_out(Some(guard));
-        let outcome = catch_unwind(AssertUnwindSafe(|| explore(4_000)));
-        leave_out(None);
-        if outcome.is_ok() {
-            needless.push(guard);
-        }
-    }
-    assert_eq!(needless, [], "nothing fails without them");
+    let guards = guards.map(|guard| (guard, one_of_two_records_stays as fn()));
+    assert_eq!(GUARDS.needless(&guards), [], "nothing fails without them");
 }
 
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use spikelet_storage::{
 use crate::engine::core::{Core, expired};
 use crate::engine::policy::{Acknowledge, WritePolicy};
 #[cfg(feature = "server")]
-use crate::engine::provisional::guards::{Guard, keeps};
+use crate::engine::provisional::guards::{GUARDS, Guard};
 use crate::engine::set::{Set, SetCore};
 use crate::engine::write::{
     EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, deletes_unseen, seen_by_write,
@@ -304,18 +304,20 @@ impl Attempt {
         // Wire clients' transactions are overruled between the two: what they have locked by then is seen here, and those
         // that lock records later find ours locked or changed (`provisional/interleavings.rs`).
         #[cfg(feature = "server")]
-        if !keeps(Guard::LocksBeforeOverruling) {
+        if !GUARDS.keep(Guard::LocksBeforeOverruling) {
             overrule(&self.core, &reads);
         }
         let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
         if !reads.is_empty() {
             #[cfg(feature = "server")]
-            if keeps(Guard::LocksBeforeOverruling) && keeps(Guard::OverrulesBeforeLooking) {
+            if GUARDS.keep(Guard::LocksBeforeOverruling)
+                && GUARDS.keep(Guard::OverrulesBeforeLooking)
+            {
                 overrule(&self.core, &reads);
             }
             lock_unchanged(&self.core, &state, (&reads, &[]), left)?;
             #[cfg(feature = "server")]
-            if !keeps(Guard::OverrulesBeforeLooking) {
+            if !GUARDS.keep(Guard::OverrulesBeforeLooking) {
                 overrule(&self.core, &reads);
             }
         }

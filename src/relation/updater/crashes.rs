@@ -6,24 +6,13 @@ use std::time::Duration;
 
 use spikelet_storage::SimulatedDevice;
 
-use crate::engine::simulated::{new_device, open};
+use crate::engine::simulated::{Chance, new_device, open};
 use crate::relation::{Joined, Updater};
 use crate::{Namespace, bins};
 
 const BLOCKS: u64 = 64;
 const ITEMS: i64 = 12;
 const USERS: i64 = 4;
-
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 3) % bound
-    }
-}
 
 /// Items with the names of their owners.
 fn view_of(namespace: &Namespace) -> Joined {

@@ -17,7 +17,7 @@ use crate::shard::state::{ShardProgress, ShardState};
 use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
-    /// Does what the policy has decided after a write of an element of this hash, to a record that takes so many bytes since.
+    /// Does what the policy has decided after a write of an element of this hash, to a record that takes `record_bytes` since then.
     ///
     /// # Errors
     /// As for [`Handle::transition`].

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use super::calendar::Bucket;
 use super::layout::{Child, Page, Route};
-use super::span::Span;
 use super::steps::{
     CollectionState, Direction, EntryRange, PartState, ReadError, ReadResult, Steps,
 };
@@ -67,8 +66,6 @@ pub(super) struct Buckets<'a, S> {
     route: Route,
     range: (Bucket, Bucket),
     direction: Direction,
-    /// The old form: all of a span.
-    dense: Option<Span>,
     /// Pages that are being read, the top page first.
     pages: Vec<Entries>,
 }
@@ -85,14 +82,9 @@ impl<'a, S: Steps> Buckets<'a, S> {
             route: collection.route,
             range,
             direction,
-            dense: collection
-                .span
-                .and_then(|span| span.intersection(range.0, range.1)),
             pages: Vec::new(),
         };
-        if collection.span.is_none() {
-            buckets.descend(Page::Top);
-        }
+        buckets.descend(Page::Top);
         buckets
     }
 
@@ -115,11 +107,6 @@ impl<'a, S: Steps> Buckets<'a, S> {
 
     /// Returns the next bucket.
     pub(super) fn next(&mut self) -> ReadResult<Option<Bucket>> {
-        if let Some(span) = self.dense {
-            let (bucket, rest) = self.split(span);
-            self.dense = rest;
-            return Ok(Some(bucket));
-        }
         let epoch = self.route.epoch;
         while let Some(entries) = self.pages.last_mut() {
             let page = entries.page;
@@ -137,28 +124,5 @@ impl<'a, S: Steps> Buckets<'a, S> {
             }
         }
         Ok(None)
-    }
-
-    /// Returns the bucket at which a span begins, and the rest of it.
-    fn split(&self, span: Span) -> (Bucket, Option<Span>) {
-        let width = self.steps.layout().width.seconds();
-        let Span { first, last } = span;
-        let (bucket, rest) = match self.direction {
-            Direction::OldestFirst => (
-                first,
-                Span {
-                    first: Bucket(first.0 + width),
-                    last,
-                },
-            ),
-            Direction::NewestFirst => (
-                last,
-                Span {
-                    first,
-                    last: Bucket(last.0 - width),
-                },
-            ),
-        };
-        (bucket, (rest.first <= rest.last).then_some(rest))
     }
 }

@@ -109,17 +109,6 @@ impl Layout {
         Err(not_understood(Some(value), why))
     }
 
-    /// Returns the buckets from one to another, both included.
-    pub(super) fn buckets(
-        self,
-        from: Bucket,
-        to: Bucket,
-    ) -> impl DoubleEndedIterator<Item = Bucket> {
-        let width = self.width.seconds();
-        let count = (to.0 - from.0).div_euclid(width) + 1;
-        (0..count).map(move |number| Bucket(from.0 + number * width))
-    }
-
     /// Returns the shards of a bucket.
     pub(super) fn parts(self, bucket: Bucket) -> impl Iterator<Item = Part> {
         (0..self.shards).map(move |shard| Part::Shard(bucket, shard))
@@ -448,17 +437,6 @@ mod tests {
             }
             assert_eq!((part, pages), (Part::Page(Page::Top), depth));
         }
-    }
-
-    #[test]
-    fn buckets_are_counted_from_the_first_to_the_last() {
-        let days = |from: i64, to: i64| {
-            let buckets = DAILY_8.buckets(Bucket(from * 86_400), Bucket(to * 86_400));
-            buckets.map(|bucket| bucket.0 / 86_400).collect::<Vec<_>>()
-        };
-        assert_eq!(days(-1, 2), [-1, 0, 1, 2]);
-        assert_eq!(days(3, 3), [3]);
-        assert!(days(4, 3).is_empty());
     }
 
     #[test]

@@ -16,7 +16,6 @@ use super::calendar::Bucket;
 use super::directory::{Buckets, Entries};
 use super::layout::{Child, Page, Part, Phase, Route};
 use super::rules::{Rule, keeps};
-use super::span::Span;
 use super::steps::{
     CollectionState, Direction, PartState, ReadError, ReadResult, RootState, StepOutcome, Steps,
     Token,
@@ -175,8 +174,8 @@ impl<S: Steps> Protocol<S> {
         Err(self.steps.restless())
     }
 
-    /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or brought into the present
-    /// form, or a deletion was ended; look again.
+    /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or a
+    /// deletion was ended; look again.
     fn route_to_add(&self, part: Part) -> Result<Option<Route>> {
         if let Some(route) = self.recalled() {
             return Ok(Some(route));
@@ -184,10 +183,7 @@ impl<S: Steps> Protocol<S> {
         match self.read_root()? {
             Seen::Deletion => Ok(None),
             Seen::Root(root, None) => self.begin(&root, part).map(|()| None),
-            Seen::Root(root, Some(collection)) => match collection.span {
-                None => Ok(Some(collection.route)),
-                Some(span) => self.convert(&root, collection.route, span).map(|()| None),
-            },
+            Seen::Root(_, Some(collection)) => Ok(Some(collection.route)),
         }
     }
 
@@ -195,7 +191,7 @@ impl<S: Steps> Protocol<S> {
     /// no number to begin after.
     fn begin(&self, root: &RootState, first: Part) -> Result<()> {
         let mut after = Epoch::default();
-        // Every generation of the present form has a top page.
+        // Every generation has a top page.
         for part in [Part::Page(Page::Top), first] {
             match self.steps.look(root.keys, part)? {
                 PartState::Open(found) | PartState::Placed(found, _) => after = after.max(found),
@@ -208,41 +204,6 @@ impl<S: Steps> Protocol<S> {
             return Err(obstacle);
         }
         Ok(())
-    }
-
-    /// Enters the buckets of a span into the directory, and removes the span.
-    fn convert(&self, root: &RootState, route: Route, span: Span) -> Result<()> {
-        let kept = match self.steps.horizon()? {
-            None => Some(span),
-            Some(horizon) => span.intersection(horizon, span.last),
-        };
-        let layout = self.steps.layout();
-        let buckets = kept.map(|kept| layout.buckets(kept.first, kept.last));
-        for bucket in buckets.into_iter().flatten() {
-            for part in layout.parts(bucket) {
-                let is_there = match self.steps.look(route.keys, part)? {
-                    PartState::Open(found) | PartState::Placed(found, _) => found == route.epoch,
-                    PartState::Absent => false,
-                };
-                if is_there {
-                    loop {
-                        match self.enter(route, part)? {
-                            Entering::Done => break,
-                            Entering::Again => {}
-                            Entering::Stale => return Ok(()),
-                        }
-                    }
-                    break;
-                }
-            }
-        }
-        // The top page is there from now on, whatever the span had.
-        if let PartState::Absent = self.steps.look(route.keys, Part::Page(Page::Top))?
-            && !self.make(route, Part::Page(Page::Top))?
-        {
-            return Ok(());
-        }
-        self.steps.remove_span(root, span).map(drop)
     }
 
     /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
@@ -268,13 +229,9 @@ impl<S: Steps> Protocol<S> {
     /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
     fn resolve(&self, route: Route, part: Part) -> Result<bool> {
         match self.steps.look(route.keys, part)? {
-            // Whoever has placed it may have been of the old form.
+            // It was entered before it was placed.
             PartState::Placed(found, token) if found == route.epoch => {
-                match self.enter(route, part)? {
-                    Entering::Done => self.open(route, part, token),
-                    Entering::Again => Ok(true),
-                    Entering::Stale => Ok(false),
-                }
+                self.open(route, part, token)
             }
             PartState::Open(found) | PartState::Placed(found, _) if found < route.epoch => {
                 self.make(route, part)
@@ -332,9 +289,7 @@ impl<S: Steps> Protocol<S> {
                 Ok(Seen::Deletion)
             }
             collection => {
-                // In the old form it has to be looked at again, and converted.
-                let route = collection.filter(|it| it.span.is_none()).map(|it| it.route);
-                self.remember(route, lost_roots);
+                self.remember(collection.map(|it| it.route), lost_roots);
                 Ok(Seen::Root(root, collection))
             }
         }
@@ -346,12 +301,6 @@ impl<S: Steps> Protocol<S> {
     }
 
     fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {
-        let layout = self.steps.layout();
-        if let Some(span) = collection.span {
-            for bucket in layout.buckets(span.first, span.last) {
-                self.delete_bucket(collection.route, bucket)?;
-            }
-        }
         self.delete_page(collection.route, Page::Top)?;
         self.steps.clear(root).map(drop)
     }

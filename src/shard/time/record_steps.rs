@@ -9,7 +9,6 @@ use spikelet_storage::EPOCH_UNIX_SECONDS;
 
 use super::calendar::Bucket;
 use super::layout::{Layout, Owner, Page, Part, Phase, Route};
-use super::span::Span;
 use super::steps::{
     CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Steps, Token,
 };
@@ -22,7 +21,7 @@ use crate::shard::companion_key::{KeyForm, text};
 use crate::shard::companions::Companions;
 use crate::shard::content::Collection;
 use crate::shard::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
-use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS_SPAN};
+use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF};
 use crate::value::{ListOrder, Value};
 use crate::{
     Error, Expiration, Expression, Key, ListReturnType, OperateResult, Operation, RecordSet,
@@ -237,24 +236,17 @@ impl<R: RecordSet> RecordSteps<R> {
         }
     }
 
-    fn collection(
-        &self,
-        description: &Description,
-        span: Option<&Value>,
-    ) -> Result<Option<CollectionState>> {
+    fn collection(&self, description: &Description) -> Result<Option<CollectionState>> {
         let Some(entry) = description.of(self.bin) else {
             return Ok(None);
         };
         let keys = description.keys(self.bin);
-        // Whoever wrote that form was alone in its record.
-        let span = span.filter(|_| keys == KeyForm::Plain).map(Span::parse);
         Ok(Some(CollectionState {
             phase: self.layout.parse(&entry.form.value())?,
             route: Route {
                 epoch: entry.epoch,
                 keys,
             },
-            span: span.transpose()?,
         }))
     }
 }
@@ -285,19 +277,12 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn root(&self) -> Result<RootState> {
         let [subkeys, epoch, plain, epochs] = DESCRIPTION_BINS.map(get_bin);
-        let read = [
-            subkeys,
-            epoch,
-            plain,
-            epochs,
-            get_bin(SUBKEYS_SPAN),
-            get_bin(SHARD_OF),
-        ];
+        let read = [subkeys, epoch, plain, epochs, get_bin(SHARD_OF)];
         let StepOutcome::Done(operated) = self.run(&self.policy, &self.key, &read)? else {
             return Ok(RootState::default());
         };
         // A companion of another collection.
-        if operated.value(5).is_some() {
+        if operated.value(4).is_some() {
             return Err(Error::ShardKeyCollision {
                 key: text(&self.key),
             });
@@ -306,7 +291,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         let description = Description::parse(&bins)?;
         Ok(RootState {
             keys: description.keys(self.bin),
-            collection: self.collection(&description, operated.value(4))?,
+            collection: self.collection(&description)?,
             description: SharedDescription::from(description),
         })
     }
@@ -335,19 +320,8 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
         // The epoch stays, so that none is ever used again.
-        let mut operations = root.description.settled(self.bin, None).write();
-        if root.keys == KeyForm::Plain {
-            operations.push(delete_bin(SUBKEYS_SPAN));
-        }
+        let operations = root.description.settled(self.bin, None).write();
         self.write_existing(&self.key, root.description.is_borne(), &operations)
-    }
-
-    fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>> {
-        let guard = and([
-            root.description.is_borne(),
-            eq(list_bin(SUBKEYS_SPAN), span.value()),
-        ]);
-        self.write_existing(&self.key, guard, &[delete_bin(SUBKEYS_SPAN)])
     }
 
     fn look(&self, keys: KeyForm, part: Part) -> Result<PartState> {

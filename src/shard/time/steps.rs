@@ -2,7 +2,6 @@
 
 use super::calendar::Bucket;
 use super::layout::{Layout, Page, Part, Phase, Route};
-use super::span::Span;
 use crate::shard::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
@@ -34,8 +33,6 @@ pub(super) struct RootState {
 pub(super) struct CollectionState {
     pub(super) phase: Phase,
     pub(super) route: Route,
-    /// The form of before there was a directory.
-    pub(super) span: Option<Span>,
 }
 
 /// Names one placing of a record, never used twice.
@@ -109,9 +106,6 @@ pub(super) trait Steps {
 
     /// Root, borne as read: the deletion is done.
     fn clear(&self, root: &RootState) -> Result<StepOutcome<()>>;
-
-    /// Root, borne as read, with this span: the directory has all its buckets.
-    fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>>;
 
     /// Returns the state of a part.
     fn look(&self, keys: KeyForm, part: Part) -> Result<PartState>;

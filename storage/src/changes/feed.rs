@@ -1,4 +1,4 @@
-//! What the metadata keeps for those who follow the changes.
+//! The part of the metadata that serves followers of changes.
 //!
 //! ```text
 //! u64 changes up to this log sequence number may be lost
@@ -14,21 +14,22 @@ const TRUNCATIONS_MAX: usize = 1_000;
 /// Stands for all sets.
 const ALL_SETS: u16 = u16::MAX;
 
-/// A set whose changes can be followed.
+/// A set with followed changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FedSet {
     pub(crate) number: u16,
     pub(crate) since: u64,
 }
 
-/// A truncation that somebody may not have heard of.
+/// A truncation that a follower may not have read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TruncationEvent {
     pub(crate) lsn: u64,
     /// `None`: all sets.
     pub(crate) set: Option<u16>,
     pub(crate) before_ms: Option<u64>,
-    /// The truncation is durable once this number is. 0: it is, since the namespace was opened after it.
+    /// The truncation is durable once this number is. 0: it is, since the namespace was opened
+    /// after it.
     pub(crate) noted: u64,
 }
 
@@ -51,7 +52,7 @@ impl Feed {
         sets.any(|fed| fed.number == set && lsn > fed.since)
     }
 
-    /// Whether a truncation concerns a set whose changes can be followed.
+    /// Whether a truncation concerns a followed set.
     pub(crate) fn covers_truncation(&self, event: &TruncationEvent) -> bool {
         match event.set {
             Some(set) => self.covers(set, event.lsn),
@@ -68,21 +69,6 @@ impl Feed {
             let oldest = self.truncations.remove(0);
             self.lost_to = self.lost_to.max(oldest.lsn);
         }
-    }
-
-    /// Whether a truncation below a number takes a version: its number, set and last-update time.
-    pub(crate) fn truncates(
-        &self,
-        (lsn, set, last_update_ms): (u64, u16, u64),
-        below: u64,
-    ) -> bool {
-        self.truncations.iter().any(|event| {
-            (lsn..below).contains(&event.lsn)
-                && event.set.is_none_or(|of| of == set)
-                && event
-                    .before_ms
-                    .is_none_or(|before_ms| last_update_ms < before_ms)
-        })
     }
 
     pub(crate) fn set_noted(&mut self, lsn: u64, noted: u64) {
@@ -171,9 +157,6 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Feed::decode(&mut Reader(&bytes[..length])), None);
         }
-        assert!(feed.truncates((11, 3, 98), 13) && !feed.truncates((11, 3, 99), 13));
-        assert!(!feed.truncates((11, 3, 98), 12) && !feed.truncates((13, 3, 98), 14));
-        assert!(feed.truncates((13, 5, 98), 15), "of all sets");
         feed.lose_to(12);
         assert_eq!((feed.lost_to, feed.truncations.len()), (12, 1));
     }

@@ -1,4 +1,4 @@
-//! What a namespace knows of those who follow its changes.
+//! The followers of a namespace's changes, as the storage knows them.
 
 use crate::changes::waiters::Waiters;
 use crate::sync::Mutex;
@@ -6,14 +6,16 @@ use crate::sync::Mutex;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    /// Told when a version is published, and when a record is unlocked.
+    /// Woken when a version is published, and when a record is unlocked.
     pub(crate) published: Waiters,
-    /// Above which number each of those who follow the changes needs them. `None`: not known yet, so all are needed.
+    /// For each follower, the number above which it needs changes. `None`: not known yet, so all
+    /// are needed.
     needs: Mutex<Option<Vec<u64>>>,
 }
 
 impl Followers {
-    /// Above which number somebody needs changes, of those who have not lost any. `u64::MAX`: nobody does.
+    /// Returns the number above which a follower needs changes, leaving out followers that have
+    /// lost some already. `u64::MAX`: all changes may go.
     pub(crate) fn needed_after(&self, lost_to: u64) -> u64 {
         match &*self.needs.lock() {
             None => lost_to,

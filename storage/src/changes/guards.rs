@@ -1,4 +1,4 @@
-//! What a reader of changes relies on, one by one: the model check takes each away and must see it.
+//! The rules that a reader of changes relies on: the model check takes each away and must see it.
 
 /// A rule of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +9,6 @@ pub(crate) enum Guard {
     GroupsPublished,
     /// How far to read is noted before the lanes are visited.
     NumberBeforeLanes,
-    /// Whose writers have left is noted before that: the commit entry of a group that was not given up is read then.
-    LeftBeforeNumber,
 }
 
 #[cfg(all(test, shuttle))]

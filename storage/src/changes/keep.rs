@@ -1,15 +1,15 @@
-//! Which blocks are held back for those who follow the changes, and how many at most.
+//! Blocks that are held back for followers of changes, and how many at most.
 
 use crate::core::Core;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, BlockState, Format, Phase};
-use crate::log::directory::Line;
-use crate::log::entry::Kind;
+use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::directory::{SECTOR_BYTES, directory_bytes};
 use crate::log::volume::Volume;
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
+use crate::recovery::block_reader::is_version;
 
-/// Of how many bytes of the devices one may be held back, unless the options say otherwise.
+/// The share of the devices that may be held back, unless the options say otherwise: an eighth.
 const HELD_SHARE: u64 = 8;
 
 /// The number up to which changes need not be kept.
@@ -17,7 +17,7 @@ const HELD_SHARE: u64 = 8;
 pub(crate) struct KeptAfter(u64);
 
 impl KeptAfter {
-    /// Whether a block is held back: it may have changes that somebody needs.
+    /// Whether a block is held back: it may have changes that a follower needs.
     pub(crate) fn holds(self, block: &BlockState) -> bool {
         let (first, last) = block.change_lsns();
         first <= last && last > self.0
@@ -25,8 +25,8 @@ impl KeptAfter {
 }
 
 impl Core {
-    /// Above which number changes are kept: those that somebody needs, as far as what is dead in their blocks stays below the
-    /// limit.
+    /// Returns the number above which changes are kept: all that a follower needs, as long as the
+    /// dead bytes in their blocks stay below the limit.
     pub(crate) fn kept_after(&self) -> KeptAfter {
         if !self.sets.any_fed() {
             return KeptAfter(u64::MAX);
@@ -68,7 +68,7 @@ impl Core {
     /// Notes durably that the changes in a block may be lost, before it is emptied.
     pub(crate) fn lose_changes_of(&self, block: &BlockState) -> Result<()> {
         let (first, last) = block.change_lsns();
-        // What is not known of a block is at most everything so far.
+        // A block of unknown content has no number that has not been given out.
         let last = last.min(self.log.last_lsn());
         if !self.sets.any_fed() || first > last || self.sets.feed(|feed| feed.lost_to >= last) {
             return Ok(());
@@ -79,7 +79,7 @@ impl Core {
         )
     }
 
-    /// Notes of the blocks of which nothing is known that all in them was written before now.
+    /// Notes of blocks of unknown content that all their entries were written before now.
     pub(super) fn bound_changes(&self) {
         let last_lsn = self.log.last_lsn();
         for block in self.log.volumes().iter().flat_map(Volume::blocks) {
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Finds out which numbers the blocks hold that were there before this opening.
+    /// Finds the numbers in the blocks of earlier openings.
     pub(crate) fn find_changes(&self) {
         if !self.sets.any_fed() {
             return;
@@ -98,22 +98,19 @@ impl Core {
         let mut walk = BlockWalk::default();
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
-                if block.phase() == Phase::Free {
-                    continue;
+                // The numbers of a block that the opening fills are known already.
+                if block.phase() == Phase::Closed && !block.holds_copies() {
+                    let lsns = lsns_of(volume, volume.block_id(index), block, &mut walk);
+                    let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
+                    block.set_change_lsns(first, last);
                 }
-                let (first, last) = match block.format() {
-                    // It was written before there were feeds.
-                    Format::One => (u64::MAX, 0),
-                    Format::Two => lsns_of(volume, volume.block_id(index), block, &mut walk)
-                        .unwrap_or((0, self.log.last_lsn())),
-                };
-                block.set_change_lsns(first, last);
             }
         }
     }
 }
 
-/// The lowest and the highest number of changes in a closed block, by its directory. `None`: it cannot be read.
+/// The lowest and the highest number of changes in a closed block, by its directory. `None`: it
+/// cannot be read.
 fn lsns_of(
     volume: &Volume,
     id: BlockId,
@@ -123,21 +120,18 @@ fn lsns_of(
     let walked = WalkedBlock {
         volume,
         id,
-        format: block.format(),
         incarnation: block.incarnation(),
         end: 0,
     };
-    let filled = u64::from(block.filled_units()) * UNIT_BYTES;
-    let entries_end = block.format().entries_at() + filled;
-    let sectors = walk.sectors_of_closed(walked, entries_end)?;
-    let lines = walk.read_directory(walked, sectors)?;
-    let is_change = |line: &&Line| {
-        matches!(
-            line.kind,
-            Kind::Record | Kind::Tombstone | Kind::Delta | Kind::Commit
-        )
+    let ended = block.ended().map(|ended| ended.entries as usize);
+    let sectors = match ended {
+        Some(entries) => directory_bytes(entries) as usize / SECTOR_BYTES,
+        None => walk.sectors_of_closed(walked, block.entries_end())?,
     };
-    let lsns = lines.iter().filter(is_change).map(|line| line.lsn.0);
+    let lines = walk.read_directory(walked, sectors)?;
+    let counted = lines.iter().take(ended.unwrap_or(lines.len()));
+    let versions = counted.filter(|line| is_version(line.kind));
+    let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {
         (least.min(lsn), most.max(lsn))
     }))

@@ -1,14 +1,17 @@
-//! The changes of a namespace, in order, for those who follow them.
+//! The changes of a namespace, in order, for followers.
 //!
-//! The log itself is the record of all changes: each version, deletion and group is an entry of it, with a number, so no change is
-//! without its event, and no event without its change. What is added is that blocks are not emptied while somebody needs the
-//! changes in them (`keep.rs`), that truncations are noted (`feed.rs`), and a reader that merges the blocks (`reader.rs`, `stream.rs`).
-//! `waiters.rs` and `followers.rs` tell those who wait; `guards.rs` names what the reader relies on, for the model check.
+//! The log itself is the record of all changes: each version and deletion is an entry with a
+//! number, so there is no change without its event, and no event without its change. This folder
+//! keeps blocks from being emptied while a follower needs the changes in them (`keep.rs`), notes
+//! truncations (`feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`, `reader.rs`).
+//! `waiters.rs` and `followers.rs` wake followers; `guards.rs` names the rules that the model check
+//! takes away.
 
 pub(crate) mod feed;
 pub(crate) mod followers;
 pub(crate) mod guards;
 pub(crate) mod keep;
+mod logged_change;
 mod reader;
 mod stream;
 pub(crate) mod waiters;
@@ -21,10 +24,8 @@ use crate::log::entry::Lsn;
 use crate::namespace::Namespace;
 use std::sync::Arc;
 
-pub use reader::{
-    ChangeCursor, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges, ReadEnd,
-};
-pub use stream::ChangeKind;
+pub use logged_change::{ChangeKind, ChangePosition, LoggedChange};
+pub use reader::{ChangeReader, Delivery, ReadChanges, ReadEnd};
 
 impl Core {
     /// Whether nothing on the devices may change.
@@ -34,10 +35,11 @@ impl Core {
 }
 
 impl Namespace {
-    /// Has the changes of a set kept from now on, so that they can be followed; or not any more. Durable with the next sync.
+    /// Has the changes of a set kept from now on, so that they can be followed; or not any more.
+    /// Durable with the next sync.
     ///
     /// # Errors
-    /// Those of a write. Nothing was changed.
+    /// The errors of a write. Nothing was changed.
     pub fn set_fed(&self, set: u16, is_fed: bool) -> Result<()> {
         let core = &self.core;
         if core.sets.feed(|feed| feed.has(set)) == is_fed {
@@ -48,8 +50,9 @@ impl Namespace {
         }
         core.sets.change_feed(
             |feed| {
-                // Under the lock of the metadata: whoever reads changes above it finds the set fed.
-                let since = core.log.draw_number();
+                // Under the lock of the metadata: a reader of changes above this number finds the
+                // set fed.
+                let since = core.log.last_lsn();
                 if feed.sets.is_empty() {
                     // Nothing was kept before.
                     feed.lose_to(since);
@@ -65,7 +68,8 @@ impl Namespace {
         core.acknowledge(self.last_lsn())
     }
 
-    /// The numbers of the sets whose changes are kept, and the log sequence number from which on.
+    /// Returns the sets with kept changes by their numbers, each with the log sequence number above
+    /// which they are kept.
     #[must_use]
     pub fn fed_sets(&self) -> Vec<(u16, Lsn)> {
         self.core.sets.feed(|feed| {
@@ -74,24 +78,25 @@ impl Namespace {
         })
     }
 
-    /// The number above which no change has been lost.
+    /// Returns the number above which no change has been lost.
     #[must_use]
     pub fn changes_kept_after(&self) -> Lsn {
         Lsn(self.core.sets.feed(|feed| feed.lost_to))
     }
 
-    /// Says above which number each of those who follow the changes needs them. After opening, all that are there are kept
-    /// until this is called. One who has lost changes already holds nothing back.
+    /// Sets, for each follower, the number above which it needs changes. After an opening all
+    /// changes are kept until this is called. A follower that has lost changes already holds
+    /// nothing back.
     pub fn need_changes_after(&self, needs: &[Lsn]) {
         let needs = needs.iter().map(|lsn| lsn.get());
         self.core.followers.set_needs(needs.collect());
     }
 
-    /// Waits until nobody holds a record who held it when this was called: what they have written is visible to readers then.
-    /// The caller must hold none.
+    /// Waits for all writers that hold a record now: their versions are visible to readers then.
+    /// The caller must hold no record.
     ///
     /// # Errors
-    /// Those of [`Namespace::lock`], but never [`Error::KeyBusy`].
+    /// The errors of [`Namespace::lock`] except [`Error::KeyBusy`].
     pub fn wait_for_writers(&self) -> Result<()> {
         for partition in 0..PARTITIONS {
             let held = self.core.index.lock_partition(partition).held().digests();
@@ -107,9 +112,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Reads changes from a position on.
+    /// Reads the changes behind a number, and behind the group that the number belongs to.
     #[must_use]
-    pub fn read_changes(&self, delivery: Delivery, from: ChangeCursor) -> ChangeReader {
-        ChangeReader::new(Arc::clone(&self.core), delivery, from)
+    pub fn read_changes(&self, delivery: Delivery, after: Lsn) -> ChangeReader {
+        ChangeReader::new(Arc::clone(&self.core), delivery, after)
     }
 }

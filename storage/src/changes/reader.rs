@@ -1,94 +1,45 @@
-//! Reading the changes of a namespace in order: the blocks that lanes have filled are merged by log sequence number.
+//! Reading the changes of a namespace in order: the blocks that writers have filled are merged by
+//! log sequence number.
 //!
-//! The numbers of one block rise, since they are drawn under the lock of its lane. A read first notes a number up to which it
-//! will go, and then visits every lane: whoever has drawn a number below has left its lane, and its entry is there.
+//! The numbers in a block rise, since they are drawn under the lock of its lane. A read first notes
+//! a number up to which it will go, and then visits every lane: a writer with a lower number has
+//! left its lane, and its entries are there. The numbers of a group are drawn at once, so the noted
+//! number never falls into a group.
 
 use crate::changes::feed::{Feed, TruncationEvent};
 use crate::changes::guards::{Guard, keeps};
-use crate::changes::stream::{BlockStream, ChangeKind, Item, RecordChange};
+use crate::changes::logged_change::{ChangeKind, Group, LoggedChange};
+use crate::changes::stream::BlockStream;
 use crate::core::Core;
 use crate::digest::Digest;
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::location::UNIT_BYTES;
+use crate::index::Slot;
 use crate::log::FilledBlock;
-use crate::log::block::{BlockId, Format, Phase};
+use crate::log::block::Phase;
 use crate::log::entry::Lsn;
 use crate::maintenance::block_walk::BlockWalk;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Which changes a reader is shown.
+/// When a reader is shown a change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Delivery {
-    /// Those that are on stable storage: a power failure takes no change back that was shown.
+    /// Once it is on stable storage: a power failure takes no change back that was shown.
     #[default]
     Durable,
-    /// Those that readers of records see. A killed process loses none of them; a power failure may.
+    /// Once readers of records see it. A killed process loses no such change; a power failure may.
     Published,
 }
 
-/// Where a reader stands: it has read all changes up to `position`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct ChangeCursor {
-    /// The number of the last change read.
-    pub position: Lsn,
-    /// Members of groups that end behind `position` have higher numbers than this one, which is not above `position`. The
-    /// log is needed from here on.
-    pub scan_after: Lsn,
-}
-
-impl ChangeCursor {
-    /// A cursor behind the change with this number.
-    #[must_use]
-    pub const fn after(position: Lsn) -> Self {
-        Self {
-            position,
-            scan_after: position,
-        }
-    }
-}
-
-/// The place of a change among all changes of its namespace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ChangePosition {
-    /// The log sequence number of the change, or of the group it is a member of: that of its commit.
-    pub lsn: Lsn,
-    /// Its number among the changes of its group, from 0 on.
-    pub member: u32,
-}
-
-/// A change that was committed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LoggedChange {
-    /// Where it stands.
-    pub position: ChangePosition,
-    /// The number of its group: what was committed together has the same one.
-    pub group: Option<u64>,
-    /// The digest of the record; all zero for a truncation.
-    pub digest: Digest,
-    /// The number of the set. `None`: a truncation of all sets.
-    pub set_id: Option<u16>,
-    /// What happened.
-    pub kind: ChangeKind,
-    /// The generation of the record after it; 0 for what removes records.
-    pub generation: u16,
-    /// When it happened, in milliseconds since 2010-01-01 UTC; 0 for a truncation.
-    pub last_update_ms: u64,
-    /// When the record expires, in seconds since 2010-01-01 UTC; 0 = never.
-    pub void_time: u32,
-    /// The stored user key, if the record keeps it and it is known.
-    pub key: Option<Vec<u8>>,
-}
-
-/// What a read has found.
+/// The changes of one read.
 #[derive(Clone, Debug, Default)]
 pub struct ReadChanges {
-    /// The changes in order. Those of a group follow one another, and are not divided between two reads.
+    /// The changes in order. A group is never divided between two reads.
     pub changes: Vec<LoggedChange>,
-    /// Where the next read goes on.
-    pub cursor: ChangeCursor,
+    /// The next read goes on behind this number.
+    pub position: Lsn,
     /// Why there are no more.
     pub end: ReadEnd,
 }
@@ -96,74 +47,58 @@ pub struct ReadChanges {
 /// Why a read has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ReadEnd {
-    /// It has found as many changes as it was to.
+    /// It has found as many changes as it was asked for.
     #[default]
     Full,
     /// There are no more that could be shown now.
     Last,
-    /// The next one is in the log, and its writer is about to make it visible to readers of records.
+    /// The next one is in the log, and its writer is about to make it visible to readers of
+    /// records.
     Unpublished,
 }
 
-/// Reads the changes of a namespace. After an error a new one has to be made, from the cursor before.
+/// Reads the changes of a namespace. After an error a new one has to be made, from the position
+/// before.
 #[derive(Debug)]
 pub struct ChangeReader {
     core: Arc<Core>,
     delivery: Delivery,
-    cursor: ChangeCursor,
-    /// The log is read from behind this number.
-    began_after: u64,
-    /// The number of the last item that was taken from the log, whatever became of it.
-    taken_to: u64,
+    position: Lsn,
+    /// Blocks that are read, in the order of their first numbers.
     streams: Vec<BlockStream>,
-    groups: BTreeMap<u64, Vec<RecordChange>>,
+    /// The next group, as far as it was taken from the streams.
+    next: Option<Group>,
     walk: BlockWalk,
 }
 
-/// What a read goes by.
+/// The limits of one read.
 struct ReadFrame {
     to: u64,
     feed: Feed,
-    /// Truncations that are not shown yet, oldest first.
+    /// Truncations that are not shown yet, newest first.
     truncations: Vec<TruncationEvent>,
-    /// Groups whose writer had left before the read began: what has no commit entry was given up.
-    left: BTreeSet<u64>,
-}
-
-/// A group has members before where the reader began.
-struct EarlierMembers {
-    /// Its number, which is lower than those of its members.
-    of: u64,
-}
-
-/// The next thing to be shown.
-enum Next {
-    Stream(usize),
-    Truncation,
 }
 
 impl ChangeReader {
-    pub(super) fn new(core: Arc<Core>, delivery: Delivery, cursor: ChangeCursor) -> Self {
+    pub(super) fn new(core: Arc<Core>, delivery: Delivery, after: Lsn) -> Self {
         Self {
             core,
             delivery,
-            began_after: cursor.scan_after.0,
-            taken_to: cursor.scan_after.0,
-            cursor,
+            position: after,
             streams: Vec::new(),
-            groups: BTreeMap::new(),
+            next: None,
             walk: BlockWalk::default(),
         }
     }
 
-    /// Returns where the reader stands.
+    /// Returns the number up to which the reader has read all changes.
     #[must_use]
-    pub const fn cursor(&self) -> ChangeCursor {
-        self.cursor
+    pub const fn position(&self) -> Lsn {
+        self.position
     }
 
-    /// Has the task woken when there may be more to read after a read that has ended so. What has come since that read wakes
-    /// nobody: read once more before waiting.
+    /// Has the task woken when there may be more to read after a read that has ended so. Changes
+    /// that have come since that read do not wake it: read once more before waiting.
     pub fn wake_later(&self, end: ReadEnd, waker: &Waker) {
         match (end, self.delivery) {
             (ReadEnd::Last, Delivery::Durable) => self.core.log.syncer().followers.add(waker),
@@ -171,56 +106,51 @@ impl ChangeReader {
         }
     }
 
-    /// Reads the next changes of sets that are fed, at most `most` of those that are wanted, and a few more where a group ends.
-    /// `is_wanted` is asked with the number of the set (`None`: all) and the digest.
+    /// Reads the next changes of followed sets: `most` wanted ones, and a few more where a group
+    /// ends. `is_wanted` gets the number of the set (`None`: all) and the digest.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`] if some are not kept any more; [`Error::Damaged`] where the log cannot be read; those of a
-    /// write to the device.
+    /// [`Error::ChangesLost`] if some are not kept any more; [`Error::Damaged`] where the log
+    /// cannot be read; the errors of a write to the device.
     pub fn read(
         &mut self,
         most: usize,
         is_wanted: impl Fn(Option<u16>, &Digest) -> bool,
     ) -> Result<ReadChanges> {
-        loop {
-            let frame = self.begin()?;
-            let read = self.merge(frame, most, &is_wanted);
-            // What was read of a block that has been emptied meanwhile may be anything.
-            self.check_kept()?;
-            match read? {
-                Ok(read) => {
-                    self.cursor = read.cursor;
-                    return Ok(read);
-                }
-                Err(EarlierMembers { of }) => {
-                    let cursor = ChangeCursor {
-                        scan_after: Lsn(of - 1),
-                        ..self.cursor
-                    };
-                    *self = Self::new(Arc::clone(&self.core), self.delivery, cursor);
-                }
-            }
-        }
+        self.check_kept()?;
+        let mut frame = self.begin()?;
+        let read = self.merge(&mut frame, most, &is_wanted);
+        // A block may have been emptied while it was read.
+        self.check_kept()?;
+        let read = read?;
+        self.position = read.position;
+        let position = read.position.0;
+        self.streams.retain(|stream| !stream.is_done(position));
+        Ok(read)
     }
 
     fn check_kept(&self) -> Result<()> {
         let lost_to = self.core.sets.feed(|feed| feed.lost_to);
-        if lost_to > self.cursor.scan_after.0 {
-            return Err(Error::ChangesLost {
-                namespace: self.core.name.clone(),
-                position: self.cursor.position.0,
-                lost_to,
-            });
+        match lost_to > self.position.0 {
+            true => Err(self.lost(lost_to)),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    /// Notes how far to read, and finds what there is to be read.
+    #[cold]
+    fn lost(&self, lost_to: u64) -> Error {
+        Error::ChangesLost {
+            namespace: self.core.name.clone(),
+            position: self.position.0,
+            lost_to,
+        }
+    }
+
+    /// Notes how far to read, and finds the blocks to read.
     fn begin(&mut self) -> Result<ReadFrame> {
-        self.check_kept()?;
         let core = Arc::clone(&self.core);
-        let left = self.groups_left();
         let is_durable = self.delivery == Delivery::Durable;
+        // No truncation is under way meanwhile.
         let (mut to, feed) = core.sets.feed(|feed| {
             let to = match is_durable {
                 true => core.log.syncer().durable_lsn(),
@@ -228,14 +158,13 @@ impl ChangeReader {
             };
             (to, feed.clone())
         });
-        let durable = core.log.syncer().durable_lsn();
-        let position = self.cursor.position.0;
         let mut truncations = feed.truncations.clone();
-        truncations.retain(|event| event.lsn > position && feed.covers_truncation(event));
-        if is_durable && let Some(event) = truncations.iter().find(|event| event.noted > durable) {
+        truncations.retain(|event| event.lsn > self.position.0 && feed.covers_truncation(event));
+        if is_durable && let Some(event) = truncations.iter().find(|event| event.noted > to) {
             to = to.min(event.lsn - 1);
         }
         truncations.retain(|event| event.lsn <= to);
+        truncations.reverse();
         let tails = match is_durable || core.is_read_only() {
             true => core.log.filled_blocks(),
             false => core.log.flush_lanes()?,
@@ -243,272 +172,122 @@ impl ChangeReader {
         if !keeps(Guard::NumberBeforeLanes) {
             to = core.log.last_lsn();
         }
-        self.reach_open_blocks(&tails);
-        // Behind the lanes: a block that was closed in between is found here.
-        self.reach_closed_blocks(to);
+        self.reach(&tails, to);
         Ok(ReadFrame {
             to,
             feed,
             truncations,
-            left,
         })
     }
 
-    fn reach_open_blocks(&mut self, tails: &[FilledBlock]) {
+    /// Finds how far blocks can be read. `tails`: the blocks that lanes are filling.
+    fn reach(&mut self, tails: &[FilledBlock], to: u64) {
         let core = Arc::clone(&self.core);
+        let known = std::mem::take(&mut self.streams).into_iter();
+        let mut streams: HashMap<_, _> = known
+            .map(|stream| ((stream.id, stream.incarnation), stream))
+            .collect();
         for tail in tails {
-            let Some(block) = core.log.block(tail.id) else {
+            let block = core.log.block(tail.id);
+            let Some(block) = block.filter(|block| !block.holds_copies()) else {
                 continue;
             };
-            let (first, last) = block.change_lsns();
-            if first > last {
-                continue;
-            }
-            self.stream_of(tail.id, tail.incarnation, first)
-                .reach(tail.end, None);
+            let new = || BlockStream::new(tail.id, tail.incarnation, block.change_lsns().0);
+            let stream = streams.entry((tail.id, tail.incarnation));
+            stream.or_insert_with(new).reach(tail.end, None);
         }
-    }
-
-    fn reach_closed_blocks(&mut self, to: u64) {
-        let core = Arc::clone(&self.core);
-        let known = self.streams.iter();
-        let known: HashSet<_> = known
-            .map(|stream| (stream.id, stream.incarnation))
-            .collect();
-        let seen_to = self.taken_to.max(self.cursor.position.0);
+        // Behind the lanes: a block that was closed in between is found here.
         for volume in core.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
                 let (first, last) = block.change_lsns();
-                let holds_any = first <= to && first <= last && last > seen_to;
                 let (id, incarnation) = (volume.block_id(index), block.incarnation());
-                let is_known = known.contains(&(id, incarnation));
-                if !is_closed || incarnation == 0 || !(holds_any || is_known) {
-                    continue;
-                }
-                let end = Format::Two.entries_at() + u64::from(block.filled_units()) * UNIT_BYTES;
-                if is_known {
-                    self.stream_of(id, incarnation, first)
-                        .reach(end, Some(last));
-                } else {
-                    let mut stream = BlockStream::new(id, incarnation, first);
-                    stream.reach(end, Some(last));
-                    self.streams.push(stream);
+                let holds_any = first <= to && first <= last && last > self.position.0;
+                let is_known = streams.contains_key(&(id, incarnation));
+                if is_closed && incarnation != 0 && (holds_any || is_known) {
+                    let new = || BlockStream::new(id, incarnation, first);
+                    let stream = streams.entry((id, incarnation)).or_insert_with(new);
+                    stream.reach(block.entries_end(), Some(last));
                 }
             }
         }
+        self.streams = streams.into_values().collect();
         self.streams.sort_by_key(|stream| stream.first_lsn);
-    }
-
-    fn stream_of(&mut self, id: BlockId, incarnation: u64, first_lsn: u64) -> &mut BlockStream {
-        let is_it = |stream: &BlockStream| stream.id == id && stream.incarnation == incarnation;
-        let at = self.streams.iter().position(is_it).unwrap_or_else(|| {
-            self.streams
-                .push(BlockStream::new(id, incarnation, first_lsn));
-            self.streams.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "found or pushed just before")]
-        &mut self.streams[at]
-    }
-
-    /// Groups without a commit entry whose first record nobody has locked: they were given up, or their commit entry is there.
-    fn groups_left(&self) -> BTreeSet<u64> {
-        let is_left = |members: &[RecordChange]| {
-            members.first().is_none_or(|change| {
-                let mut partition = self.core.index.lock(&change.digest);
-                !partition.held().is_held(&change.digest)
-            })
-        };
-        let groups = self.groups.iter();
-        groups
-            .filter(|(_, members)| is_left(members))
-            .map(|(group, _)| *group)
-            .collect()
     }
 
     fn merge(
         &mut self,
-        mut frame: ReadFrame,
+        frame: &mut ReadFrame,
         most: usize,
         is_wanted: &impl Fn(Option<u16>, &Digest) -> bool,
-    ) -> Result<std::result::Result<ReadChanges, EarlierMembers>> {
-        let mut changes: Vec<LoggedChange> = Vec::new();
-        let mut position = self.cursor.position.0;
-        let mut end = ReadEnd::Full;
-        while changes.len() < most {
-            let lsn = match self.next(&frame)? {
-                None => {
-                    end = ReadEnd::Last;
-                    position = position.max(frame.to);
-                    if !keeps(Guard::LeftBeforeNumber) {
-                        frame.left = self.groups_left();
-                    }
-                    let groups = &mut self.groups;
-                    groups.retain(|group, _| !frame.left.contains(group));
-                    break;
-                }
-                Some(Next::Truncation) => {
-                    let event = frame.truncations.remove(0);
-                    if is_wanted(event.set, &Digest::new([0; Digest::LEN])) {
-                        changes.push(truncation(&event));
-                    }
-                    event.lsn
-                }
-                Some(Next::Stream(number)) => {
-                    let Some(item) = self.ready(number) else {
-                        end = ReadEnd::Unpublished;
-                        break;
-                    };
-                    let lsn = item.lsn();
-                    // Copies that defragmentation made have the number of what they are copies of.
-                    if lsn > self.taken_to {
-                        if let Item::Commit { lsn, group } = item
-                            && lsn > self.cursor.position.0
-                            && group <= self.began_after
-                        {
-                            return Ok(Err(EarlierMembers { of: group }));
-                        }
-                        self.taken_to = lsn;
-                        self.show(item, &frame.feed, is_wanted, &mut changes);
-                    }
-                    lsn
-                }
+    ) -> Result<ReadChanges> {
+        let mut read = ReadChanges {
+            position: self.position,
+            ..ReadChanges::default()
+        };
+        while read.changes.len() < most {
+            if !self.find_next(frame)? {
+                read.end = ReadEnd::Last;
+                read.position = read.position.max(Lsn(frame.to));
+                break;
+            }
+            let core = &self.core;
+            let Some(group) = self.next.take_if(|group| is_published(core, group)) else {
+                read.end = ReadEnd::Unpublished;
+                break;
             };
-            position = position.max(lsn);
+            read.position = Lsn(group.last);
+            let changes = group.into_changes();
+            let wanted = changes.filter(|change| is_wanted(change.set_id, &change.digest));
+            read.changes.extend(wanted);
         }
-        // One that is read to its end stays as long as it would be found again.
-        self.streams
-            .retain(|stream| !stream.is_done() || stream.last_lsn > position);
-        self.add_keys(&mut changes);
-        let pending = self.groups.values().flatten().map(|change| change.lsn);
-        let scan_after = pending
-            .min()
-            .map_or(position, |lsn| (lsn - 1).min(position));
-        Ok(Ok(ReadChanges {
-            changes,
-            cursor: ChangeCursor {
-                position: Lsn(position),
-                scan_after: Lsn(scan_after),
-            },
-            end,
-        }))
+        self.add_keys(&mut read.changes);
+        Ok(read)
     }
 
-    /// Finds what has the lowest number. The streams are in the order in which they begin.
-    fn next(&mut self, frame: &ReadFrame) -> Result<Option<Next>> {
+    /// Completes the next group in `self.next`. Returns false if there is no further one up to the
+    /// end of the read.
+    fn find_next(&mut self, frame: &mut ReadFrame) -> Result<bool> {
+        while self.next.as_ref().is_none_or(|group| group.has_next) {
+            let piece = self.take_lowest(frame)?;
+            match (&mut self.next, piece) {
+                (None, None) => return Ok(false),
+                (None, piece) => self.next = piece,
+                (Some(group), Some(piece)) if group.goes_on_in(&piece) => group.join(piece),
+                (Some(Group { last, .. }), _) => {
+                    let last = *last;
+                    // A write that fails inside a group has the namespace refuse all further ones.
+                    self.core.log.syncer().check(&self.core.name)?;
+                    return Err(self.lost(last));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the group, piece of a group or truncation with the lowest number.
+    fn take_lowest(&mut self, frame: &mut ReadFrame) -> Result<Option<Group>> {
         loop {
-            let mut best: Option<(u64, usize)> = None;
-            let mut unread: Option<(u64, usize)> = None;
-            for (number, stream) in self.streams.iter().enumerate() {
-                if best.is_some_and(|(lsn, _)| lsn < stream.first_lsn) {
+            let truncation = frame.truncations.last();
+            let mut lowest = (truncation.map_or(u64::MAX, |event| event.lsn), None);
+            for stream in &mut self.streams {
+                // A block that begins behind the lowest known number need not be read yet.
+                if lowest.0 < stream.first_lsn {
                     break;
                 }
-                if let Some(item) = stream.first() {
-                    if best.is_none_or(|(lsn, _)| item.lsn() < lsn) {
-                        best = Some((item.lsn(), number));
-                    }
-                } else if stream.wants_filling()
-                    && unread.is_none_or(|(lsn, _)| stream.first_lsn < lsn)
-                {
-                    unread = Some((stream.first_lsn, number));
+                if let Some(lsn) = stream.next_lsn().filter(|lsn| *lsn < lowest.0) {
+                    lowest = (lsn, Some(stream));
                 }
             }
-            let truncation = frame.truncations.first().map(|event| event.lsn);
-            // A block that begins behind what is known need not be read yet.
-            let known = best.map(|(lsn, _)| lsn).into_iter().chain(truncation).min();
-            if let Some((_, number)) =
-                unread.filter(|(first, _)| known.is_none_or(|lsn| *first <= lsn))
-            {
-                self.fill(number, frame)?;
-                continue;
+            let Some(stream) = lowest.1 else {
+                let event = frame.truncations.pop();
+                return Ok(event.as_ref().map(Group::of_truncation));
+            };
+            if let Some(group) = stream.pop() {
+                return Ok(Some(group));
             }
-            return Ok(match (best, truncation) {
-                (Some((lsn, number)), truncation) if truncation.is_none_or(|at| lsn < at) => {
-                    Some(Next::Stream(number))
-                }
-                (_, Some(_)) => Some(Next::Truncation),
-                _ => None,
-            });
-        }
-    }
-
-    fn fill(&mut self, number: usize, frame: &ReadFrame) -> Result<()> {
-        let Some(stream) = self.streams.get_mut(number) else {
-            return Ok(());
-        };
-        let Some(volume) = self.core.log.volumes().get(stream.id.device) else {
-            return Ok(());
-        };
-        let range = (self.cursor.scan_after.0, frame.to);
-        stream.fill(volume, &mut self.walk, &frame.feed, range)
-    }
-
-    /// Takes the first item of a stream, if readers of records see what it shows.
-    fn ready(&mut self, number: usize) -> Option<Item> {
-        let stream = self.streams.get(number)?;
-        let is_published = match stream.first()? {
-            Item::Record(change) if change.group.is_none() => {
-                self.is_published(change) || !keeps(Guard::Published)
-            }
-            Item::Record(_) => true,
-            Item::Commit { group, .. } => {
-                let members = self.groups.get(group).into_iter().flatten();
-                members.into_iter().all(|change| self.is_published(change))
-                    || !keeps(Guard::GroupsPublished)
-            }
-        };
-        if !is_published {
-            return None;
-        }
-        self.streams.get_mut(number)?.pop()
-    }
-
-    /// Whether readers of records see a change, or a later one: its writer has unlocked the record, or has put it in place.
-    fn is_published(&self, change: &RecordChange) -> bool {
-        let guard = epoch::pin();
-        let slot = {
-            let mut partition = self.core.index.lock(&change.digest);
-            if !partition.held().is_held(&change.digest) {
-                return true;
-            }
-            let is_it = |slot: &crate::index::Slot| self.core.is_of(slot, &change.digest, &guard);
-            let at = partition.find(change.digest.tag(), is_it);
-            at.map(|at| partition.get(at))
-        };
-        let entry = slot.and_then(|slot| self.core.log.entry(slot.location, &guard));
-        entry.is_some_and(|entry| entry.view().lsn().0 >= change.lsn)
-    }
-
-    fn show(
-        &mut self,
-        item: Item,
-        feed: &Feed,
-        is_wanted: &impl Fn(Option<u16>, &Digest) -> bool,
-        changes: &mut Vec<LoggedChange>,
-    ) {
-        let (lsn, members) = match item {
-            Item::Commit { lsn, group } => (lsn, self.groups.remove(&group).unwrap_or_default()),
-            Item::Record(change) => match change.group {
-                Some(group) => {
-                    self.groups.entry(group).or_default().push(change);
-                    return;
-                }
-                None => (change.lsn, vec![change]),
-            },
-        };
-        if lsn <= self.cursor.position.0 {
-            return;
-        }
-        for (member, change) in (0..).zip(members) {
-            // A truncation between a member and its commit takes the group as if that had come before.
-            let is_truncated = feed.truncates((change.lsn, change.set, change.last_update_ms), lsn);
-            if !is_truncated && is_wanted(Some(change.set), &change.digest) {
-                let position = ChangePosition {
-                    lsn: Lsn(lsn),
-                    member,
-                };
-                changes.push(logged(change, position));
-            }
+            let range = (self.position.0, frame.to);
+            stream.fill(&self.core.log, &mut self.walk, &frame.feed, range)?;
         }
     }
 
@@ -524,35 +303,30 @@ impl ChangeReader {
     }
 }
 
-fn truncation(event: &TruncationEvent) -> LoggedChange {
-    LoggedChange {
-        position: ChangePosition {
-            lsn: Lsn(event.lsn),
-            member: 0,
-        },
-        group: None,
-        digest: Digest::new([0; Digest::LEN]),
-        set_id: event.set,
-        kind: ChangeKind::Truncate {
-            before_ms: event.before_ms,
-        },
-        generation: 0,
-        last_update_ms: 0,
-        void_time: 0,
-        key: None,
+/// Whether readers of records see all changes of a group, or later ones of the same records.
+fn is_published(core: &Core, group: &Group) -> bool {
+    let mut changes = group.changes.iter();
+    match keeps(Guard::GroupsPublished) {
+        true => changes.all(|change| is_visible(core, change)),
+        false => changes.next().is_none_or(|change| is_visible(core, change)),
     }
 }
 
-fn logged(change: RecordChange, position: ChangePosition) -> LoggedChange {
-    LoggedChange {
-        position,
-        group: change.group,
-        digest: change.digest,
-        set_id: Some(change.set),
-        kind: change.kind,
-        generation: change.generation,
-        last_update_ms: change.last_update_ms,
-        void_time: change.void_time,
-        key: change.key,
+/// Whether the writer of a change has unlocked its record, or has put the change in place.
+fn is_visible(core: &Core, change: &LoggedChange) -> bool {
+    if !keeps(Guard::Published) {
+        return true;
     }
+    let guard = epoch::pin();
+    let slot = {
+        let mut partition = core.index.lock(&change.digest);
+        if !partition.held().is_held(&change.digest) {
+            return true;
+        }
+        let is_it = |slot: &Slot| core.is_of(slot, &change.digest, &guard);
+        let at = partition.find(change.digest.tag(), is_it);
+        at.map(|at| partition.get(at))
+    };
+    let entry = slot.and_then(|slot| core.log.entry(slot.location, &guard));
+    entry.is_some_and(|entry| entry.view().lsn() >= change.position.lsn)
 }

@@ -1,13 +1,14 @@
-//! Those who wait until something has happened, such as a version that was published.
+//! Tasks that wait for an event, such as a version that is published.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// Wakers of tasks that wait. Waking costs one load while nobody waits.
+/// Wakers of tasks that wait. Waking costs one load while no task waits.
 ///
-/// Whoever waits adds its waker first and then looks whether what it waits for is there; whoever brings it makes it visible
-/// first and then wakes. With both under a lock that the two share, or in sequentially consistent operations, one of them sees the other.
+/// A task that waits adds its waker first and then looks for the event; a thread that brings the
+/// event makes it visible first and then wakes. With both under a lock that the two share, or in
+/// sequentially consistent operations, one of them sees the other.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiting: AtomicUsize,
@@ -30,7 +31,7 @@ impl Waiters {
             self.waiting.store(0, Ordering::SeqCst);
             std::mem::take(&mut *wakers)
         };
-        // Without the lock: a waker may run whatever its task pleases.
+        // Without the lock: a waker may run its task at once.
         awake.into_iter().for_each(Waker::wake);
     }
 

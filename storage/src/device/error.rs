@@ -1,7 +1,6 @@
 //! What can go wrong with a device.
 
 use super::FORMAT_VERSION;
-use crate::location::DEVICES_MAX;
 
 /// Why there is no space on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,21 +103,9 @@ pub enum DeviceError {
         found: &'static str,
     },
 
-    /// The device is one of more than a namespace can have now. Format 1 allowed 16.
-    #[error(
-        "device {path} is one of {found} devices, which format 1 allowed, and a namespace has at most {limit} now: back the store up with the program that wrote it, and restore that into a namespace of {limit} devices or fewer",
-        limit = DEVICES_MAX
-    )]
-    TooManyDevices {
-        /// The device.
-        path: String,
-        /// How many devices the namespace was created with.
-        found: u8,
-    },
-
     /// The device is of a format that this version does not read.
     #[error(
-        "device {path} has format version {found}, this program reads versions 1 to {supported}: use a program of that version",
+        "device {path} has format version {found}, this program reads version {supported}: use a program of that version",
         supported = FORMAT_VERSION
     )]
     UnsupportedVersion {

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,8 +109,7 @@ impl FileDevice {
     /// # Errors
     /// [`DeviceError::Locked`], [`DeviceError::NotADevice`], [`DeviceError::Truncated`],
     /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`],
-    /// [`DeviceError::TooManyDevices`], [`DeviceError::Full`], [`DeviceError::Io`], also for a
-    /// staging file that cannot be read.
+    /// [`DeviceError::Full`], [`DeviceError::Io`], also for a staging file that cannot be read.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
@@ -346,7 +345,12 @@ unsafe impl Device for FileDevice {
     }
 
     fn boot(&self) -> u64 {
-        boot_id()
+        // A copy of the file has an inode of its own.
+        let of_file = |file: std::fs::Metadata| file.ino().rotate_left(24) ^ file.dev();
+        match (boot_id(), self.file.metadata().map(of_file)) {
+            (0, _) | (_, Err(_)) => 0,
+            (boot, Ok(file)) => (boot ^ file).max(1),
+        }
     }
 
     fn describe(&self) -> String {

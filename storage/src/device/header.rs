@@ -9,25 +9,23 @@
 //!   32  u64 creation, unix ms      75  zero                     12288  a copy of the static header
 //!                                 120  u64 checksum of 8..120
 //!
-//! a state of format 2                           a state of format 1
-//!    0  u64 checksum of the rest                   0  u64 sequence
-//!    8  u64 sequence                               8  u64 durable log sequence number
-//!   16  u64 durable log sequence number           16  u64 snapshot of the clean close, or 0
-//!   24  u64 snapshot of the clean close, or 0     24  u64 length that is safe
-//!   32  u64 length that is safe                   32  u64 checksum of 0..32
+//! state
+//!    0  u64 checksum of the rest
+//!    8  u64 sequence
+//!   16  u64 durable log sequence number
+//!   24  u64 snapshot of the clean close, or 0
+//!   32  u64 length that is safe
 //!   40  u64 next block sequence number
 //!   48  u64 boot
 //!   56  u32 used blocks
-//!   60  u32 count of the extents that follow, at most 65
+//!   60  u16 count of the extents that follow, at most 65
+//!   62  u16 1 if a sync has failed since
 //!   64  each: u32 block, u32 durable units of 16 bytes, u64 incarnation, u32 entries, u32 zero
 //! ```
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
 //! static header are the same in every version, so a damaged version number is told from a newer
-//! one. Its copy is that of a device of format 2; one of format 1 has none. The copies of the state are written in turn, each on a page of its own: a torn write leaves
+//! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
 //! the other. A single flipped bit is undone wherever a checksum covers it.
-//!
-//! Which format a state has is told by its checksum alone, since a device of format 1 keeps its
-//! states when its header becomes one of format 2.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -73,13 +71,9 @@ pub struct Member {
     pub key_hash: u8,
 }
 
-/// The static header: what a device is. Written when it is created, and again when its format
-/// version rises.
+/// The static header: what a device is. Written when it is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The version of the device's format: [`FORMAT_VERSION`] in a new device, or an earlier one
-    /// that was read.
-    pub version: u32,
     /// Tells the device from every other one; see [`new_device_id`].
     pub device_id: u64,
     /// Where it belongs.
@@ -144,10 +138,6 @@ impl Header {
                 rule,
             })
         };
-        if self.version != FORMAT_VERSION {
-            let rule = format!("a new device has version {FORMAT_VERSION}");
-            return refuse("format version", self.version.to_string(), rule);
-        }
         let Member {
             namespace,
             index,
@@ -183,7 +173,7 @@ impl Header {
         } = &self.member;
         let mut bytes = [0; STATIC_BYTES];
         put(&mut bytes, 0, &MAGIC);
-        put(&mut bytes, VERSION_AT, &self.version.to_le_bytes());
+        put(&mut bytes, VERSION_AT, &FORMAT_VERSION.to_le_bytes());
         put(&mut bytes, 12, &(BLOCK_BYTES as u32).to_le_bytes());
         put(&mut bytes, 16, &self.device_id.to_le_bytes());
         put(&mut bytes, 24, &self.max_bytes.to_le_bytes());
@@ -273,7 +263,7 @@ impl Header {
             return Err(damaged("its checksum does not match"));
         }
         let found = u32::from_le_bytes(take(bytes, VERSION_AT));
-        if !(1..=FORMAT_VERSION).contains(&found) {
+        if found != FORMAT_VERSION {
             return Err(DeviceError::UnsupportedVersion {
                 path: path(),
                 found,
@@ -289,14 +279,7 @@ impl Header {
             .and_then(|name| std::str::from_utf8(name).ok())
             .ok_or_else(|| damaged("its namespace is not a name"))?
             .to_owned();
-        if usize::from(count) > DEVICES_MAX {
-            return Err(DeviceError::TooManyDevices {
-                path: path(),
-                found: count,
-            });
-        }
         let header = Self {
-            version: FORMAT_VERSION,
             device_id: u64::from_le_bytes(take(bytes, 16)),
             member: Member {
                 namespace,
@@ -308,10 +291,7 @@ impl Header {
             created_unix_ms: u64::from_le_bytes(take(bytes, 32)),
         };
         match header.validate("") {
-            Ok(()) => Ok(Self {
-                version: found,
-                ..header
-            }),
+            Ok(()) => Ok(header),
             Err(_) => Err(damaged("its values are out of range")),
         }
     }
@@ -320,9 +300,8 @@ impl Header {
 /// Reads the static header, from the copy that holds, or as it was if one bit of it is flipped.
 ///
 /// # Errors
-/// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`],
-/// [`DeviceError::TooManyDevices`] or [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if
-/// its sectors cannot be read.
+/// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or
+/// [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if its sectors cannot be read.
 pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
     let copies = STATIC_AT.map(|offset| static_bytes(device, offset));
     Header::decode(copies, device.len_bytes(), &device.describe())
@@ -348,19 +327,12 @@ fn has_blocks(device: &dyn Device) -> bool {
 /// [`read_header`] returned.
 fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
     let bytes = header.encode();
-    // A device of format 1 has one copy, or a second one from a conversion that was interrupted.
-    let copies = if header.version > 1 {
-        STATIC_AT.len()
-    } else {
-        1
-    };
     let is_damaged = |offset: &u64| match static_bytes(device, *offset) {
         Ok(found) if found == [0; STATIC_BYTES] => has_blocks(device),
         Ok(found) => found != bytes,
         Err(_) => true,
     };
-    let copies = STATIC_AT.into_iter().take(copies);
-    copies.filter(is_damaged).collect()
+    STATIC_AT.into_iter().filter(is_damaged).collect()
 }
 
 /// Returns how many copies of the static header are not as they were written.
@@ -372,26 +344,19 @@ pub(crate) fn count_damaged_copies(device: &dyn Device) -> Result<u64, DeviceErr
     Ok(damaged_copies(device, &header).len() as u64)
 }
 
-/// Writes both copies of the static header anew with the present format version, one after the
-/// other, and syncs them; does nothing if the device has exactly that. Called when a device is
-/// opened to write: `header` is what [`read_header`] returned, so that what it had to correct is
-/// corrected on the device, too.
+/// Writes the copies of the static header again that differ from `header`, which [`read_header`]
+/// returned; does nothing if both are intact. Called when a device is opened to write.
 ///
 /// # Errors
 /// Those of [`Device::write`] and [`Device::sync`].
-pub(crate) fn upgrade(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
-    let present = Header {
-        version: FORMAT_VERSION,
-        ..header.clone()
-    };
-    let bytes = present.encode();
-    // The second copy first: where the first one is of format 2, there is a second.
-    for offset in STATIC_AT.into_iter().rev() {
+pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
+    let bytes = header.encode();
+    for offset in STATIC_AT {
         if static_bytes(device, offset).is_ok_and(|found| found == bytes) {
             continue;
         }
         device.write(offset, &[&bytes])?;
-        // A program that reads format 1 alone must not meet blocks of format 2 behind the old header.
+        // A power failure tears one copy at most.
         device.sync()?;
     }
     Ok(())

@@ -8,8 +8,8 @@
 //!
 //! - [`FileDevice`]: a file, for real use
 //! - [`MemoryDevice`]: anonymous memory, for namespaces that need not outlive the process
-//! - [`SimulatedDevice`]: a seeded disk for tests, which loses power, tears, damages and fails on
-//!   demand
+//! - `SimulatedDevice`: a seeded disk for tests, which loses power, tears, damages and fails on
+//!   demand (feature `simulated`)
 //! - `header`: the first 64 KiB of every device, which say whose it is
 //! - `state`: the part of the header that is rewritten, which says how far the device is durable
 //! - `fork`: tells the child of a fork from the process that opened the device
@@ -25,6 +25,7 @@ mod file;
 mod fork;
 mod header;
 mod memory;
+#[cfg(feature = "simulated")]
 mod simulated;
 mod state;
 
@@ -32,15 +33,16 @@ pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
 pub use header::{Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
-pub(crate) use header::{count_damaged_copies, damaged_parts, upgrade};
+pub(crate) use header::{count_damaged_copies, damaged_parts, repair_copies};
 pub use memory::MemoryDevice;
+#[cfg(feature = "simulated")]
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 pub use state::{DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
-/// The version of the format that this program writes. It reads this one and those before it.
+/// The version of the format. A device of another one is refused; 2 is the first that counts.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// What the header takes at the start of a device; the first block begins here. A multiple of every
@@ -80,7 +82,7 @@ pub enum ReadPattern {
 /// An implementor promises what `base`, `len_bytes` and `staging` say: until the device is dropped,
 /// the memory at `base` is valid for reads over `len_bytes`, the base is aligned to 4 KiB and never
 /// changes, and `len_bytes` does not shrink below what a caller was told, except by
-/// [`SimulatedDevice::truncate`], which leaves the memory valid.
+/// `SimulatedDevice::truncate`, which leaves the memory valid.
 pub unsafe trait Device: Send + Sync + Debug {
     /// Returns the first byte: valid for reads over `0..len_bytes()`, aligned to 4 KiB, the same
     /// for the device's life.
@@ -156,8 +158,8 @@ pub unsafe trait Device: Send + Sync + Debug {
 
     /// Has the pages of a range that is about to be written in memory, in the largest pages that the
     /// system has: readers of records that lie scattered over small pages wait for the page table as
-    /// long as for the record. Best effort, and never beyond `len_bytes`; changes no byte and takes no
-    /// disk space.
+    /// long as for the record, and writers for fresh memory. Best effort, and never beyond
+    /// `len_bytes`; changes no byte and takes no disk space.
     fn prepare(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -195,8 +197,8 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Returns the disk space taken, the staging memory included, in bytes.
     fn allocated_bytes(&self) -> u64;
 
-    /// Returns a number of the machine's boot: the same until the machine starts again, then
-    /// another one. 0 if the system does not tell.
+    /// Returns a number of this device in this boot of the machine: the same until the machine starts
+    /// again, and another one for a copy. 0 if the system does not tell.
     fn boot(&self) -> u64;
 
     /// Returns the path, or what else the device is, for messages.
@@ -206,11 +208,10 @@ pub unsafe trait Device: Send + Sync + Debug {
 /// What the tests of the devices share.
 #[cfg(test)]
 mod testing {
-    use super::{Device, FORMAT_VERSION, Header, Member};
+    use super::{Device, Header, Member};
 
     pub(super) fn header(max_bytes: u64) -> Header {
         Header {
-            version: FORMAT_VERSION,
             device_id: 77,
             member: Member {
                 namespace: "test".into(),

@@ -31,7 +31,9 @@ use super::memory::{
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES};
 use chance::Coin;
 pub use disk::SECTOR_BYTES;
-use disk::{Counts, Disk, Page, SECTORS_A_PAGE, ZEROS, pages_of, sectors_of, touched_sectors};
+use disk::{
+    Counts, Disk, FreshPages, Page, SECTORS_A_PAGE, ZEROS, pages_of, sectors_of, touched_sectors,
+};
 use mapping::{fill_zeros, load, load_page, store, store_changes};
 
 /// What a disk writes whole or not at all when the power fails.
@@ -65,7 +67,7 @@ impl Atomicity {
 /// Damage ([`flip_bit`](Self::flip_bit), [`invert_byte`](Self::invert_byte), [`zero`](Self::zero),
 /// [`swap_sectors`](Self::swap_sectors), [`overwrite`](Self::overwrite),
 /// [`truncate`](Self::truncate)) and failures ([`fail_sync`](Self::fail_sync),
-/// [`fail_write`](Self::fail_write), [`fail_read`](Self::fail_read),
+/// [`fail_sync_for_good`](Self::fail_sync_for_good), [`fail_write`](Self::fail_write), [`fail_read`](Self::fail_read),
 /// [`set_space_bytes`](Self::set_space_bytes)) are asked for by the test.
 ///
 /// All of it may be called while other threads use the device.
@@ -108,6 +110,7 @@ impl SimulatedDevice {
             staging_allocated: BTreeSet::new(),
             staging_pages: BTreeMap::new(),
             space_bytes: u64::MAX,
+            stranded: BTreeSet::new(),
             failing_sync: None,
             failing_write: None,
             unreadable: Vec::new(),
@@ -176,6 +179,7 @@ impl SimulatedDevice {
         let mut coin = Coin::new(seed);
         let now = self.disk.lock();
         let mut disk = now.clone();
+        disk.remount();
         for page in std::mem::take(&mut disk.released) {
             if coin.toss() {
                 disk.pages.remove(&page);
@@ -406,6 +410,7 @@ unsafe impl Device for SimulatedDevice {
             });
             disk.allocated.remove(&page);
             disk.allocated_since_sync.remove(&page);
+            disk.stranded.remove(&page);
             disk.released.insert(page);
         }
         Ok(())
@@ -476,12 +481,16 @@ unsafe impl Device for SimulatedDevice {
             self.write_some_staging(&mut disk, &mut chance);
         }
         disk.chance = chance;
-        if let Some(seed) = disk.is_sync_failing() {
-            let mut coin = Coin::new(seed);
+        if let Some(failing) = disk.take_failing_sync() {
+            let mut coin = Coin::new(failing.seed);
             for page in disk.dirty_pages() {
                 if coin.toss() {
                     self.write_page(&mut disk, page);
                 }
+            }
+            if failing.fresh_pages == FreshPages::Stranded {
+                let failed = disk.dirty_pages();
+                disk.strand(failed);
             }
             disk.dirty.clear();
             return Err(self.io_error("sync"));

@@ -9,10 +9,6 @@ use crate::log::bit_repair::before_one_flip;
 /// The copies of the state lie on pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
 
-/// What a state of format 1 takes, and where its checksum lies.
-pub(super) const OLD_STATE_BYTES: usize = 40;
-const OLD_STATE_CHECKSUM_AT: usize = 32;
-
 /// What a state takes without its extents.
 const STATE_FIXED_BYTES: usize = 64;
 const EXTENT_BYTES: usize = 24;
@@ -21,8 +17,7 @@ pub(super) const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX *
 /// How many extents a state can list: an open block for each region of the staging memory.
 pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
 
-/// Tell the checksum of a state from that of anything else.
-pub(super) const OLD_STATE_SEED: u64 = u64::from_le_bytes(*b"dev-stat");
+/// Tells the checksum of a state from that of anything else.
 const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta2");
 
 /// As many bytes of a device as a state can take.
@@ -44,14 +39,14 @@ pub struct State {
     /// The device's length, in bytes, that had been synced when the state was written: a shorter
     /// device was cut off.
     pub len_bytes: u64,
-    /// Blocks with a lower sequence number that are not among `open` are durable to their end. 0 in
-    /// a state of format 1.
+    /// Blocks with a lower sequence number that are not among `open` are durable to their end.
     pub next_block: u64,
-    /// How many blocks of this device, from the first on, have had a header written. `u32::MAX` in
-    /// a state of format 1, which does not tell.
+    /// How many blocks of this device, from the first on, have had a header written.
     pub used_blocks: u32,
     /// The [`boot`](Device::boot) of the machine when the state was written; 0 if unknown.
     pub boot: u64,
+    /// A sync has failed since: what the system has in memory may never reach the device.
+    pub sync_failed: bool,
     /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
     pub open: Vec<DurableExtent>,
 }
@@ -79,7 +74,8 @@ impl State {
         put(&mut bytes, 40, &self.next_block.to_le_bytes());
         put(&mut bytes, 48, &self.boot.to_le_bytes());
         put(&mut bytes, 56, &self.used_blocks.to_le_bytes());
-        put(&mut bytes, 60, &(self.open.len() as u32).to_le_bytes());
+        put(&mut bytes, 60, &(self.open.len() as u16).to_le_bytes());
+        put(&mut bytes, 62, &u16::from(self.sync_failed).to_le_bytes());
         for (index, extent) in self.open.iter().enumerate() {
             let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
             put(&mut bytes, at, &extent.block.to_le_bytes());
@@ -92,20 +88,9 @@ impl State {
         bytes
     }
 
-    /// Returns the state of either format in these bytes, if its checksum holds.
+    /// Returns the state in these bytes, if its checksum holds.
     pub(super) fn decode_exactly(bytes: &StateBytes) -> Option<Self> {
-        Self::decode_new(bytes).or_else(|| Self::decode_old(&take(bytes, 0)))
-    }
-
-    /// Returns the state as it was before one bit of it was flipped.
-    pub(super) fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
-        // The shorter format first: its trials cost little.
-        before_one_flip(&take(bytes, 0), Self::decode_old)
-            .or_else(|| before_one_flip(bytes, Self::decode_new))
-    }
-
-    fn decode_new(bytes: &StateBytes) -> Option<Self> {
-        let count = u32::from_le_bytes(take(bytes, 60)) as usize;
+        let count = usize::from(u16::from_le_bytes(take(bytes, 60)));
         if count > OPEN_EXTENTS_MAX {
             return None;
         }
@@ -131,21 +116,14 @@ impl State {
             next_block: u64::from_le_bytes(take(own, 40)),
             boot: u64::from_le_bytes(take(own, 48)),
             used_blocks: u32::from_le_bytes(take(own, 56)),
+            sync_failed: take(own, 62) != [0, 0],
             open: open.collect(),
         })
     }
 
-    fn decode_old(bytes: &[u8; OLD_STATE_BYTES]) -> Option<Self> {
-        let content: [u8; OLD_STATE_CHECKSUM_AT] = take(bytes, 0);
-        let checksum = xxh3_64_with_seed(&content, OLD_STATE_SEED).to_le_bytes();
-        (checksum == take(bytes, OLD_STATE_CHECKSUM_AT)).then(|| Self {
-            sequence: u64::from_le_bytes(take(bytes, 0)),
-            durable_lsn: u64::from_le_bytes(take(bytes, 8)),
-            clean_close: u64::from_le_bytes(take(bytes, 16)),
-            len_bytes: u64::from_le_bytes(take(bytes, 24)),
-            used_blocks: u32::MAX,
-            ..Self::default()
-        })
+    /// Returns the state as it was before one bit of it was flipped.
+    pub(super) fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
+        before_one_flip(bytes, Self::decode_exactly)
     }
 }
 
@@ -212,7 +190,7 @@ pub fn write_state(device: &dyn Device, state: &State) -> Result<(), DeviceError
     device.write(offset, &[&state.encode()])
 }
 
-/// Computes the checksum of a state of format 2 from what follows it.
+/// Computes the checksum of a state from what follows it.
 fn state_checksum(content: &[u8]) -> [u8; 8] {
     xxh3_64_with_seed(content, STATE_SEED).to_le_bytes()
 }

@@ -10,7 +10,7 @@
 //! Raised numbers are little-endian and wrap around: the offsets behind an element that came or went all differ by its
 //! length.
 //!
-//! What they apply to is the body of a whole record without its group: key and payload.
+//! What they apply to is the body of a whole record: key and payload.
 
 use crate::bytes::{Varint, slice, take_varint};
 use crate::location::Location;
@@ -99,6 +99,16 @@ impl Splice {
     fn written(&self) -> usize {
         self.inserted + self.raised.map_or(0, |raised| raised.bytes())
     }
+}
+
+/// Returns an encoded delta with another location of the version before.
+pub(crate) fn rebase(delta: &[u8], before: Location) -> Vec<u8> {
+    let mut bytes = delta.to_vec();
+    if let Some(word) = bytes.first_chunk_mut::<8>() {
+        let count = u64::from_le_bytes(*word) >> COUNT_SHIFT;
+        *word = (before.packed() | (count << COUNT_SHIFT)).to_le_bytes();
+    }
+    bytes
 }
 
 /// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one walk over both.

@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::changes::guards::{Guard, leave_out};
-use crate::changes::{ChangeCursor, ChangeKind, Delivery, ReadEnd};
+use crate::changes::{ChangeKind, Delivery, LoggedChange, ReadEnd};
 use crate::lock::record_lock::Change;
 use crate::namespace::Namespace;
 use crate::sync::{Arc, Condvar, Mutex};
@@ -36,13 +36,19 @@ impl Sleeper {
 fn follow(namespace: &Namespace, delivery: Delivery, expected: usize) {
     let sleeper = Arc::new(Sleeper::default());
     let waker = Waker::from(Arc::clone(&sleeper));
-    let start = ChangeCursor::after(namespace.changes_kept_after());
+    let start = namespace.changes_kept_after();
     let mut reader = namespace.read_changes(delivery, start);
     let (mut seen, mut last) = (0, None);
     let mut generations = [0; 5];
     let mut registered: Option<ReadEnd> = None;
     while seen < expected {
         let read = reader.read(2, |_, _| true).unwrap();
+        // The last member of a group comes into place last.
+        for change in read.changes.iter().rev() {
+            let number = super::read(namespace, change.digest.as_bytes()[0]).unwrap_or(0);
+            let is_there = u16::from(number) >= change.generation;
+            assert!(is_there, "shown before it is there");
+        }
         for change in &read.changes {
             assert!(last < Some(change.position), "out of order");
             last = Some(change.position);
@@ -51,10 +57,18 @@ fn follow(namespace: &Namespace, delivery: Delivery, expected: usize) {
             let generation = &mut generations[usize::from(record)];
             *generation += 1;
             assert_eq!(change.generation, *generation, "a gap");
-            let number = super::read(namespace, record).unwrap_or(0);
-            assert!(u16::from(number) >= *generation, "shown before it is there");
             assert!(
                 delivery == Delivery::Published || change.position.lsn <= namespace.durable_lsn()
+            );
+        }
+        let of_one =
+            |before: &LoggedChange, after: &LoggedChange| before.position.lsn == after.position.lsn;
+        for together in read.changes.chunk_by(of_one) {
+            let is_grouped = together[0].digest.as_bytes()[0] >= 3;
+            assert_eq!(
+                together.len(),
+                1 + usize::from(is_grouped),
+                "a part of a group"
             );
         }
         seen += read.changes.len();
@@ -94,12 +108,26 @@ fn followed(delivery: Delivery) {
         group(namespace, 1);
         group(namespace, 2);
     });
-    for thread in writers.into_iter().chain([grouped]) {
+    let syncs = spawn(&namespace, |namespace| {
+        (0..2).for_each(|_| namespace.sync().unwrap());
+    });
+    for thread in writers.into_iter().chain([grouped, syncs]) {
         thread.join().unwrap();
     }
     if delivery == Delivery::Durable {
         namespace.sync().unwrap();
     }
+    follower.join().unwrap();
+}
+
+/// One writer of groups alone: few switches part the members of a group.
+fn followed_group() {
+    let (namespace, _device) = open_with(2);
+    namespace.set_fed(0, true).unwrap();
+    let follower = spawn(&namespace, |namespace| {
+        follow(namespace, Delivery::Published, 2);
+    });
+    group(&namespace, 1);
     follower.join().unwrap();
 }
 
@@ -125,16 +153,16 @@ fn a_follower_of_what_is_durable_misses_nothing_and_is_woken() {
 #[test]
 fn without_a_guard_a_follower_sees_something_early_or_misses_it() {
     let _alone = alone();
+    let all: fn() = || followed(Delivery::Published);
     let guards = [
-        Guard::Published,
-        Guard::GroupsPublished,
-        Guard::NumberBeforeLanes,
-        Guard::LeftBeforeNumber,
+        (Guard::Published, all),
+        (Guard::GroupsPublished, followed_group),
+        (Guard::NumberBeforeLanes, all),
     ];
     let mut needless = Vec::new();
-    for guard in guards {
+    for (guard, scenario) in guards {
         leave_out(Some(guard));
-        let follow = || explore(4_000, || followed(Delivery::Published));
+        let follow = || explore(4_000, scenario);
         let outcome = catch_unwind(AssertUnwindSafe(follow));
         leave_out(None);
         if outcome.is_ok() {

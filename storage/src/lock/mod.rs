@@ -23,7 +23,6 @@
 //! if let Some(next) = next { next.notify(); }
 //! ```
 
-pub(crate) mod hot_keys;
 pub(crate) mod record_lock;
 
 use std::collections::VecDeque;

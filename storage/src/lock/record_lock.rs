@@ -21,12 +21,12 @@ use crate::index::{PartitionGuard, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::entry::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn,
-    blank_header,
+    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, Header, Kind, Lsn, NewEntry, blank_header,
 };
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
 use std::cell::OnceCell;
+use std::time::{Duration, Instant};
 
 /// A new version of a record.
 ///
@@ -56,6 +56,36 @@ pub enum Change<'a> {
     Delete(u64),
 }
 
+impl Change<'_> {
+    /// Deletes go on when writes are stopped.
+    pub(crate) const fn purpose(&self) -> Purpose {
+        match self {
+            Self::Put(_) => Purpose::Write,
+            Self::Delete(_) => Purpose::Delete,
+        }
+    }
+}
+
+/// How long a caller waits, for a lock and for space together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitLimit {
+    Never,
+    /// From the moment on at which it begins to wait.
+    After(Duration),
+    At(Instant),
+}
+
+impl WaitLimit {
+    /// The moment at which a wait that begins now ends. A moment beyond the clock's range is none.
+    fn ends(self) -> Option<Instant> {
+        match self {
+            Self::Never => None,
+            Self::After(timeout) => Instant::now().checked_add(timeout),
+            Self::At(ends) => Some(ends),
+        }
+    }
+}
+
 /// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
 #[derive(Debug)]
 pub struct RecordLock<'n> {
@@ -71,6 +101,8 @@ pub struct RecordLock<'n> {
     keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: usize,
+    /// How long the owner waits, for space too.
+    limit: WaitLimit,
     /// A deletion is that of a record whose time is over.
     expires: bool,
     /// The record had an image, or none was needed, when it was locked.
@@ -184,7 +216,7 @@ impl<'n> RecordLock<'n> {
             return Ok(lsn);
         }
         let change = Change::Put(*version);
-        let appended = self.append(&change, None)?;
+        let appended = self.append(&change)?;
         self.publish(&change, &appended);
         Ok(appended.lsn)
     }
@@ -208,7 +240,7 @@ impl<'n> RecordLock<'n> {
         if self.seen.is_none_or(|slot| slot.tombstone) {
             return Ok(None);
         }
-        let appended = self.append(&Change::Delete(now_ms), None)?;
+        let appended = self.append(&Change::Delete(now_ms))?;
         self.publish(&Change::Delete(now_ms), &appended);
         Ok(Some(appended.lsn))
     }
@@ -217,7 +249,7 @@ impl<'n> RecordLock<'n> {
     pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
         let change = Change::Delete(now_ms);
         self.expires = true;
-        let appended = self.append(&change, None)?;
+        let appended = self.append(&change)?;
         self.publish(&change, &appended);
         Ok(())
     }
@@ -243,74 +275,66 @@ impl<'n> RecordLock<'n> {
         header.unwrap_or_default()
     }
 
-    /// Appends without publishing.
-    fn append(&self, change: &Change<'_>, group: Option<u64>) -> Result<Appended> {
-        let number = group.unwrap_or_default().to_le_bytes();
-        let (mut flags, number): (u8, &[u8]) = match group {
-            Some(_) => (FLAG_GROUPED, &number),
-            None => (0, &[]),
-        };
+    /// Appends a change without publishing it.
+    fn append(&self, change: &Change<'_>) -> Result<Appended> {
+        self.check_set(change)?;
+        let entry = self.entry_of(change);
+        let log = &self.core.log;
+        log.append(change.purpose(), entry.header, &entry.parts())
+    }
+
+    #[inline]
+    fn check_set(&self, change: &Change<'_>) -> Result<()> {
+        match change {
+            Change::Put(version) if version.set_id > self.core.sets.last_number() => {
+                Err(no_such_set(version.set_id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the entry that a change writes: the whole record, or a tombstone.
+    #[inline]
+    fn entry_of<'a>(&'a self, change: &Change<'a>) -> NewEntry<'a> {
         let (least_ms, seen_flags) = self.last_update();
-        let header = Header {
-            digest: self.digest,
-            ..blank_header()
-        };
+        // Older versions may be of other sets than the one before.
+        let inherited = seen_flags & FLAG_CHANGED_SET;
         match change {
             Change::Delete(now_ms) => {
                 let set_id = self.seen.map_or(0, |slot| slot.set_id);
-                // Older versions may be of other sets than this one, which is that of the version deleted.
-                flags |= seen_flags & FLAG_CHANGED_SET;
-                flags |= if self.expires { FLAG_EXPIRED } else { 0 };
-                let header = |flags| Header {
-                    kind: Kind::Tombstone,
-                    flags,
-                    last_update_ms: least_ms.max(*now_ms),
-                    set_id,
-                    ..header
-                };
-                let log = &self.core.log;
-                // Who follows the changes of a set is told the key.
+                // Followers of the set are given the key.
                 let is_fed = self.core.sets.is_fed(set_id);
                 let deleted = is_fed.then(|| self.entry().ok().flatten()).flatten();
-                match deleted.and_then(|entry| entry.key()) {
-                    Some(key) => {
-                        let length = Varint::new(key.len());
-                        let parts = [number, length.bytes(), key];
-                        log.append(Purpose::Delete, header(flags | FLAG_KEYED), &parts, None)
-                    }
-                    None => log.append(Purpose::Delete, header(flags), &[number], None),
-                }
+                let key = deleted.and_then(|entry| entry.key());
+                let expired = if self.expires { FLAG_EXPIRED } else { 0 };
+                NewEntry::new(
+                    Header {
+                        kind: Kind::Tombstone,
+                        flags: inherited | expired,
+                        last_update_ms: least_ms.max(*now_ms),
+                        set_id,
+                        digest: self.digest,
+                        ..blank_header()
+                    },
+                    key,
+                    &[],
+                )
             }
             Change::Put(version) => {
-                if version.set_id > self.core.sets.last_number() {
-                    return Err(no_such_set(version.set_id));
-                }
-                let key = version.key.unwrap_or_default();
-                let length = Varint::new(key.len());
-                let length = match version.key {
-                    Some(_) => length.bytes(),
-                    None => &[],
-                };
-                flags |= if version.key.is_some() { FLAG_KEYED } else { 0 };
-                if self.seen.is_some_and(|slot| slot.set_id != version.set_id) {
-                    flags |= FLAG_CHANGED_SET;
-                }
-                flags |= seen_flags & FLAG_CHANGED_SET;
-                let header = Header {
-                    flags,
-                    generation: version.generation,
-                    last_update_ms: least_ms.max(version.last_update_ms),
-                    void_time: version.void_time,
-                    set_id: version.set_id,
-                    ..header
-                };
-                let parts = [number, length, key, version.payload];
-                let (_, without_group) = parts.split_at(1);
-                let parts = match group {
-                    Some(_) => &parts,
-                    None => without_group,
-                };
-                self.core.log.append(Purpose::Write, header, parts, None)
+                let moves = self.seen.is_some_and(|slot| slot.set_id != version.set_id);
+                NewEntry::new(
+                    Header {
+                        flags: inherited | if moves { FLAG_CHANGED_SET } else { 0 },
+                        generation: version.generation,
+                        last_update_ms: least_ms.max(version.last_update_ms),
+                        void_time: version.void_time,
+                        set_id: version.set_id,
+                        digest: self.digest,
+                        ..blank_header()
+                    },
+                    version.key,
+                    version.payload,
+                )
             }
         }
     }
@@ -358,7 +382,7 @@ impl<'n> RecordLock<'n> {
         };
         self.release(partition);
         if hidden {
-            // The entry stays as it is, since a group may need it to be whole; the truncation hides it.
+            // The entry stays in the log; the truncation hides it.
             core.retire_uncounted(&slot, &self.guard);
             return;
         }

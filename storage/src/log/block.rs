@@ -1,24 +1,28 @@
 //! Blocks: 8 MiB of a device, append-only within one life (incarnation), self-describing.
 //!
 //! ```text
-//!    0 [4]  "SPK2" ("SPKB" in format 1)
+//!    0 [4]  "SPK2"
 //!    4 u32  number of the block in its device
 //!    8 u64  incarnation; 0 = free
 //!   16 u64  device id
 //!   24 u64  sequence: rises with every block that the namespace opens or frees
-//!   32 [24] zero
+//!   32 u32  where an opening has ended the block, in 16-byte units from its start; 0 = it has not
+//!   36 u32  how many entries lie before that
+//!   40 u64  the highest number that they can have
+//!   48 u64  1: cleaning fills the block, with copies of entries; 0: writers do
 //!   56 u64  xxh3_64 of bytes 0..56
 //!  512 [64] mirror of the header of the block before this one (of the last block, in block 0)
-//! 1024      entries, one after the other (from 64 in format 1)
+//! 1024      entries, one after the other
 //!  ...      a filler up to the directory, once the block is closed
-//!           directory, from the end of the block downwards (see `directory`; none in format 1)
+//!           directory, from the end of the block downwards (see `directory`)
 //! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
 use crate::device::{BLOCK_BYTES, HEADER_BYTES};
-use crate::location::UNIT_BYTES;
+use crate::location::{Location, UNIT_BYTES};
 use crate::log::bit_repair::before_one_flip;
-use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::log::entry::Lsn;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What the header of a block takes.
@@ -30,32 +34,6 @@ pub(crate) const ENTRIES_AT: u64 = 1024;
 
 /// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
 pub(crate) const ENTRY_UNITS_MAX: u32 = ((BLOCK_BYTES - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32;
-
-/// The layout of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
-    /// Slots were recycled in place: a gap between entries is legal, and there is no directory.
-    One,
-    /// Append-only.
-    Two,
-}
-
-impl Format {
-    const fn magic(self) -> [u8; 4] {
-        match self {
-            Self::One => *b"SPKB",
-            Self::Two => *b"SPK2",
-        }
-    }
-
-    /// Where the first entry lies.
-    pub(crate) const fn entries_at(self) -> u64 {
-        match self {
-            Self::One => BLOCK_HEADER_BYTES,
-            Self::Two => ENTRIES_AT,
-        }
-    }
-}
 
 /// A block of a namespace: device number and block number in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -70,6 +48,11 @@ impl BlockId {
         HEADER_BYTES + self.index as u64 * BLOCK_BYTES
     }
 
+    /// The block that holds an entry.
+    pub(crate) const fn of(location: Location) -> Self {
+        Self::containing(location.device(), location.offset_bytes())
+    }
+
     /// The block that holds this offset of a device.
     pub(crate) const fn containing(device: usize, offset_bytes: u64) -> Self {
         Self {
@@ -79,14 +62,49 @@ impl BlockId {
     }
 }
 
+/// Where an opening has ended a block that was not closed. What follows counts only if its number is
+/// above the durable one: it was appended again elsewhere, or belongs to what a power failure took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EndedBlock {
+    /// In 16-byte units from the start of the block.
+    pub(crate) units: u32,
+    /// How many entries lie before the end.
+    pub(crate) entries: u32,
+    /// None of them has a higher number.
+    pub(crate) last_lsn: Lsn,
+}
+
+impl EndedBlock {
+    /// The two words of a header that say so; both are 0 where no opening has ended the block.
+    pub(crate) fn words(ended: Option<Self>) -> [u64; 2] {
+        ended.map_or([0, 0], |ended| {
+            let entries = u64::from(ended.entries) << 32;
+            [u64::from(ended.units) | entries, ended.last_lsn.0]
+        })
+    }
+
+    pub(crate) const fn from_words([shape, last_lsn]: [u64; 2]) -> Option<Self> {
+        match shape as u32 {
+            0 => None,
+            units => Some(Self {
+                units,
+                entries: (shape >> 32) as u32,
+                last_lsn: Lsn(last_lsn),
+            }),
+        }
+    }
+}
+
 /// The header of a block as it lies on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockHeader {
-    pub(crate) format: Format,
     pub(crate) index: u32,
     pub(crate) incarnation: u64,
     pub(crate) device_id: u64,
     pub(crate) sequence: u64,
+    pub(crate) ended: Option<EndedBlock>,
+    /// Cleaning fills the block: it has copies of entries, and no change of its own.
+    pub(crate) holds_copies: bool,
 }
 
 pub(crate) type RawBlockHeader = [u8; BLOCK_HEADER_BYTES as usize];
@@ -94,11 +112,15 @@ pub(crate) type RawBlockHeader = [u8; BLOCK_HEADER_BYTES as usize];
 impl BlockHeader {
     pub(crate) fn encode(&self) -> RawBlockHeader {
         let mut raw = [0u8; BLOCK_HEADER_BYTES as usize];
+        let [shape, last_lsn] = EndedBlock::words(self.ended);
         let fields = [
-            u64::from_le_bytes(magic_and(self.format, self.index)),
+            u64::from_le_bytes(magic_and(self.index)),
             self.incarnation,
             self.device_id,
             self.sequence,
+            shape,
+            last_lsn,
+            u64::from(self.holds_copies),
         ];
         for (target, field) in raw.chunks_exact_mut(8).zip(fields) {
             target.copy_from_slice(&field.to_le_bytes());
@@ -115,16 +137,16 @@ impl BlockHeader {
                 .first_chunk::<8>()
                 .map(|bytes| u64::from_le_bytes(*bytes))
         });
-        let first = words.next()?.to_le_bytes();
-        let format = [Format::Two, Format::One]
-            .into_iter()
-            .find(|format| first == magic_and(*format, index))?;
+        if words.next()?.to_le_bytes() != magic_and(index) {
+            return None;
+        }
         let header = Self {
-            format,
             index,
             incarnation: words.next()?,
             device_id: words.next()?,
             sequence: words.next()?,
+            ended: EndedBlock::from_words([words.next()?, words.next()?]),
+            holds_copies: words.next()? == 1,
         };
         (check == xxh3_64(content).to_le_bytes() && header.device_id == device_id).then_some(header)
     }
@@ -187,23 +209,16 @@ pub(crate) enum BlockUse {
 impl BlockUse {
     /// Judges a block by both copies of its header. Headers with a sequence number below `next_block` were durable, and so
     /// was that of every block below `used_blocks`; a younger one may have reached the device in one copy only.
-    /// `is_mirrored`: there must be a mirror, since no entries of format 1 are or were in its place.
     pub(crate) fn judge(
         own: HeaderCopy,
         mirror: HeaderCopy,
         next_block: u64,
         is_known_used: bool,
-        is_mirrored: bool,
     ) -> Self {
         let promised = |header: &BlockHeader| header.sequence < next_block;
-        // In format 1 it was a log sequence number. A mirror of such a block is that of a later life.
-        let sequence = |header: &BlockHeader| match header.format {
-            Format::One => 0,
-            Format::Two => header.sequence,
-        };
         let newest = match (own.header(), mirror.header()) {
             // A mirror that is behind was overtaken by a power failure; one that is ahead counts if it was durable.
-            (Some(own), Some(mirror)) if mirror.sequence > sequence(&own) && promised(&mirror) => {
+            (Some(own), Some(mirror)) if mirror.sequence > own.sequence && promised(&mirror) => {
                 mirror
             }
             (Some(own), _) => own,
@@ -220,16 +235,22 @@ impl BlockUse {
         if newest.incarnation == 0 {
             return Self::Free;
         }
-        let is_whole = |copy: HeaderCopy| {
-            copy == HeaderCopy::Header {
-                header: newest,
-                intact: true,
-            }
+        // An opening that was interrupted may have ended the block in one copy only.
+        let ended_in = |copy: HeaderCopy| {
+            let header = copy.header();
+            let header = header.filter(|header| header.sequence == newest.sequence);
+            header.and_then(|header| header.ended)
         };
-        let mirror_may_differ = newest.format == Format::One
-            || !is_mirrored
-            || !promised(&newest)
-            || mirror.header().is_some_and(|mirror| !promised(&mirror));
+        let newest = BlockHeader {
+            ended: ended_in(own).or(ended_in(mirror)),
+            ..newest
+        };
+        let is_whole = |copy: HeaderCopy| {
+            matches!(copy, HeaderCopy::Header { header, intact: true }
+                if BlockHeader { ended: newest.ended, ..header } == newest)
+        };
+        let mirror_may_differ =
+            !promised(&newest) || mirror.header().is_some_and(|mirror| !promised(&mirror));
         Self::Used {
             header: newest,
             intact: is_whole(own) && (is_whole(mirror) || mirror_may_differ),
@@ -237,8 +258,8 @@ impl BlockUse {
     }
 }
 
-const fn magic_and(format: Format, index: u32) -> [u8; 8] {
-    let [a, b, c, d] = format.magic();
+const fn magic_and(index: u32) -> [u8; 8] {
+    let [a, b, c, d] = *b"SPK2";
     let [e, f, g, h] = index.to_le_bytes();
     [a, b, c, d, e, f, g, h]
 }
@@ -267,8 +288,6 @@ pub(crate) struct BlockState {
     /// 16-byte units of live entries.
     live_units: AtomicU32,
     incarnation: AtomicU64,
-    /// 1 or 2.
-    format: AtomicU32,
     /// Entries that begin below this unit of the block are on the device; the others are in staging memory.
     flushed_units: AtomicU32,
     /// The address that byte 0 of the block would have in the staging memory that holds its end.
@@ -277,12 +296,25 @@ pub(crate) struct BlockState {
     filled_units: AtomicU32,
     /// The number under which the block was opened.
     sequence: AtomicU64,
+    holds_copies: AtomicBool,
     /// When the block was closed, in terms of the block sequence: its age for whoever chooses a block to empty.
     closed_at: AtomicU64,
     /// No change in the block has a lower number, and none a higher one: what those who follow the changes must read.
     first_lsn: AtomicU64,
     last_lsn: AtomicU64,
+    /// Where an opening has ended the block, as its header says.
+    ended: [AtomicU64; 2],
+    /// What deltas make of emptying the block: see [`BlockState::folded_units`] and [`BlockState::chained_units`].
+    folded_units: AtomicU64,
+    chained_units: AtomicU64,
+    /// The live units that an attempt to empty the block has left, perhaps [`LEFT_FOR_LONG`].
+    left_units: AtomicU32,
 }
+
+/// More units than a block has: no attempt to empty it has failed.
+const NOT_TRIED: u32 = LEFT_FOR_LONG - 1;
+/// With the live units that were left: another attempt would fail, too.
+const LEFT_FOR_LONG: u32 = 1 << 31;
 
 impl Default for BlockState {
     fn default() -> Self {
@@ -290,14 +322,18 @@ impl Default for BlockState {
             phase: AtomicU32::new(Phase::Free as u32),
             live_units: AtomicU32::new(0),
             incarnation: AtomicU64::new(0),
-            format: AtomicU32::new(2),
             flushed_units: AtomicU32::new(ALL_FLUSHED),
             staged_at: AtomicUsize::new(0),
             filled_units: AtomicU32::new(0),
             sequence: AtomicU64::new(0),
+            holds_copies: AtomicBool::new(false),
             closed_at: AtomicU64::new(0),
             first_lsn: AtomicU64::new(0),
             last_lsn: AtomicU64::new(u64::MAX),
+            ended: Default::default(),
+            folded_units: AtomicU64::new(0),
+            chained_units: AtomicU64::new(0),
+            left_units: AtomicU32::new(NOT_TRIED),
         }
     }
 }
@@ -320,29 +356,38 @@ impl BlockState {
         self.incarnation.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn format(&self) -> Format {
-        match self.format.load(Ordering::Relaxed) {
-            1 => Format::One,
-            _ => Format::Two,
-        }
+    /// Begins the life of which the header tells.
+    pub(crate) fn begin(&self, header: &BlockHeader, phase: Phase) {
+        self.sequence.store(header.sequence, Ordering::Relaxed);
+        self.set_ended(header.ended);
+        self.renew(header.incarnation, header.holds_copies, phase);
     }
 
-    pub(crate) fn set_format(&self, format: Format) {
-        let number = match format {
-            Format::One => 1,
-            Format::Two => 2,
-        };
-        self.format.store(number, Ordering::Relaxed);
+    /// Ends a life: the block is free.
+    pub(crate) fn free(&self) {
+        self.set_ended(None);
+        self.renew(0, false, Phase::Free);
     }
 
-    /// Begins a new life. The incarnation is set before the phase, so that whoever sees the block open sees its new life.
-    pub(crate) fn begin(&self, incarnation: u64, phase: Phase) {
-        self.set_format(Format::Two);
+    /// Sets the incarnation before the phase, so that whoever sees the block open sees its new life.
+    fn renew(&self, incarnation: u64, holds_copies: bool, phase: Phase) {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
-        self.set_change_lsns(0, u64::MAX);
+        self.holds_copies.store(holds_copies, Ordering::Relaxed);
+        match holds_copies {
+            true => self.set_change_lsns(u64::MAX, 0),
+            false => self.set_change_lsns(0, u64::MAX),
+        }
+        self.folded_units.store(0, Ordering::Relaxed);
+        self.chained_units.store(0, Ordering::Relaxed);
+        self.retry();
         self.incarnation.store(incarnation, Ordering::SeqCst);
         self.set_phase(phase);
+    }
+
+    /// Whether cleaning has filled the block.
+    pub(crate) fn holds_copies(&self) -> bool {
+        self.holds_copies.load(Ordering::Relaxed)
     }
 
     /// The lowest and the highest number that a change in the block may have; (0, `u64::MAX`): not known. The first is above
@@ -360,7 +405,7 @@ impl BlockState {
     /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: what lies in
     /// it is all there is left.
     pub(crate) fn set_unreadable(&self) {
-        self.begin(0, Phase::Closed);
+        self.renew(0, false, Phase::Closed);
         self.add_live(ENTRY_UNITS_MAX);
     }
 
@@ -370,12 +415,19 @@ impl BlockState {
         self.closed_at.store(closed_at, Ordering::Relaxed);
     }
 
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed)
+    pub(crate) fn ended(&self) -> Option<EndedBlock> {
+        let words = self.ended.each_ref();
+        EndedBlock::from_words(words.map(|word| word.load(Ordering::Relaxed)))
     }
 
-    pub(crate) fn set_sequence(&self, sequence: u64) {
-        self.sequence.store(sequence, Ordering::Relaxed);
+    pub(crate) fn set_ended(&self, ended: Option<EndedBlock>) {
+        for (target, word) in self.ended.iter().zip(EndedBlock::words(ended)) {
+            target.store(word, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
     }
 
     pub(crate) fn closed_at(&self) -> u64 {
@@ -387,6 +439,14 @@ impl BlockState {
         match self.filled_units.load(Ordering::Relaxed) {
             0 => ENTRY_UNITS_MAX,
             units => units,
+        }
+    }
+
+    /// The first byte behind the entries that count, from the start of a block that is not open.
+    pub(crate) fn entries_end(&self) -> u64 {
+        match self.ended() {
+            Some(ended) => u64::from(ended.units) * UNIT_BYTES,
+            None => ENTRIES_AT + u64::from(self.filled_units()) * UNIT_BYTES,
         }
     }
 
@@ -430,6 +490,53 @@ impl BlockState {
         let before = self.live_units.fetch_sub(units, Ordering::SeqCst);
         debug_assert!(before >= units, "live units of a block went below zero");
     }
+
+    /// Returns what emptying the block writes beside what lives in it: the whole records of its deltas, in units.
+    pub(crate) fn folded_units(&self) -> u64 {
+        self.folded_units.load(Ordering::Relaxed)
+    }
+
+    /// Returns the units of the deltas, in any block, that emptying this one makes dead.
+    pub(crate) fn chained_units(&self) -> u64 {
+        self.chained_units.load(Ordering::Relaxed)
+    }
+
+    /// Adds to both, or with negative units subtracts.
+    pub(crate) fn weigh(&self, folded_units: i64, chained_units: i64) {
+        let add = |counter: &AtomicU64, units: i64| {
+            if units != 0 {
+                let before = counter.fetch_add(units as u64, Ordering::Relaxed);
+                debug_assert!(
+                    before as i64 + units >= 0,
+                    "a chain was counted once and taken out twice"
+                );
+            }
+        };
+        add(&self.folded_units, folded_units);
+        add(&self.chained_units, chained_units);
+    }
+
+    /// Notes that the block could not be emptied. `for_long`: as long as nothing in it dies; otherwise a record was locked.
+    pub(crate) fn note_left(&self, for_long: bool) {
+        let long = if for_long { LEFT_FOR_LONG } else { 0 };
+        self.left_units
+            .store(self.live_units() | long, Ordering::Relaxed);
+    }
+
+    /// Whether an attempt to empty the block has failed, and nothing in it has died since.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.left_units.load(Ordering::Relaxed) & !LEFT_FOR_LONG == self.live_units()
+    }
+
+    /// Whether the block is stuck, and not because a record was locked.
+    pub(crate) fn is_stuck_for_long(&self) -> bool {
+        self.left_units.load(Ordering::Relaxed) == self.live_units() | LEFT_FOR_LONG
+    }
+
+    /// Has the block tried again that could not be emptied.
+    pub(crate) fn retry(&self) {
+        self.left_units.store(NOT_TRIED, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -438,11 +545,12 @@ mod tests {
 
     fn header(incarnation: u64, sequence: u64) -> BlockHeader {
         BlockHeader {
-            format: Format::Two,
             index: 3,
             incarnation,
             device_id: 5,
             sequence,
+            ended: None,
+            holds_copies: incarnation == 9,
         }
     }
 
@@ -456,17 +564,24 @@ mod tests {
     #[test]
     fn a_block_header_is_laid_out_byte_for_byte() {
         let header = BlockHeader {
-            format: Format::Two,
             index: 0x0403_0201,
             incarnation: 0x1817_1615_1413_1211,
             device_id: 0x2827_2625_2423_2221,
             sequence: 0x0605_0403_0201,
+            ended: Some(EndedBlock {
+                units: 0x3433_3231,
+                entries: 0x3837_3635,
+                last_lsn: Lsn(0x4645_4443_4241),
+            }),
+            holds_copies: true,
         };
         let mut expected = b"SPK2\x01\x02\x03\x04".to_vec();
         expected.extend(0x11..=0x18);
         expected.extend(0x21..=0x28);
         expected.extend([1, 2, 3, 4, 5, 6, 0, 0]);
-        expected.extend([0; 24]);
+        expected.extend(0x31..=0x38);
+        expected.extend([0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0, 0]);
+        expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
         let check = xxh3_64(&expected);
         expected.extend(check.to_le_bytes());
         assert_eq!(header.encode().as_slice(), expected);
@@ -499,15 +614,6 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_format_1_are_read() {
-        let old = BlockHeader {
-            format: Format::One,
-            ..header(77, 99)
-        };
-        assert_eq!(HeaderCopy::read(&old.encode(), 5, 3), intact(old));
-    }
-
-    #[test]
     fn a_lost_header_is_told_by_its_mirror() {
         let (blank, lost) = (HeaderCopy::Blank, HeaderCopy::Unreadable);
         let used = |header, intact| BlockUse::Used { header, intact };
@@ -531,34 +637,7 @@ mod tests {
             (blank, intact(new), 20, false, BlockUse::Free),
         ];
         for (case, (own, mirror, next, known, expected)) in cases.into_iter().enumerate() {
-            let judged = BlockUse::judge(own, mirror, next, known, true);
-            assert_eq!(judged, expected, "case {case}");
-        }
-    }
-
-    #[test]
-    fn beside_blocks_of_format_1_a_mirror_may_be_missing() {
-        let (blank, lost) = (HeaderCopy::Blank, HeaderCopy::Unreadable);
-        let used = |header, intact| BlockUse::Used { header, intact };
-        let (old, new) = (
-            BlockHeader {
-                format: Format::One,
-                ..header(7, 1000)
-            },
-            header(9, 20),
-        );
-        let cases = [
-            // own copy, mirror, mirrored, expected
-            (intact(new), blank, false, used(new, true)),
-            (intact(new), blank, true, used(new, false)),
-            (intact(old), blank, false, used(old, true)),
-            (intact(old), lost, true, used(old, true)),
-            (lost, blank, false, BlockUse::Unreadable),
-            // The block fell back to its life of format 1.
-            (intact(old), intact(new), true, used(new, false)),
-        ];
-        for (case, (own, mirror, is_mirrored, expected)) in cases.into_iter().enumerate() {
-            let judged = BlockUse::judge(own, mirror, 30, false, is_mirrored);
+            let judged = BlockUse::judge(own, mirror, next, known);
             assert_eq!(judged, expected, "case {case}");
         }
     }

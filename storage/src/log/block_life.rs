@@ -4,9 +4,9 @@ use crate::device::{BLOCK_BYTES, DeviceError};
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockId, ENTRIES_AT, Format, Phase};
+use crate::log::block::{BlockHeader, BlockId, BlockState, ENTRIES_AT, Phase};
 use crate::log::entry::Lsn;
-use crate::log::lane::{LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES};
+use crate::log::lane::{LaneState, OpenBlock, PAGE_BYTES, SLACK_BYTES};
 use crate::log::space::{Purpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
 use crate::log::volume::Volume;
@@ -15,9 +15,6 @@ use std::io::ErrorKind;
 
 /// A store with at least this many bytes of entries keeps a free block backed for defragmentation.
 const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
-
-/// A block that is being filled is worth emptying once it holds this many bytes.
-const DEAD_LANE_BYTES_MIN: u64 = 1 << 20;
 
 /// A block with less room than this is closed although its lane gets no other one.
 const ROOM_BYTES_MIN: u64 = 128 << 10;
@@ -51,22 +48,24 @@ impl Log {
         volume.ok_or_else(|| no_device(id.device))
     }
 
-    /// Opens a block for the lane unless its open block has room for `bytes` more. Returns the block's volume.
+    /// Opens a block for the lane unless its open block has room for `entries` more of `bytes` in all.
+    /// Returns the block's volume.
     #[inline]
     pub(super) fn open_block_for(
         &self,
         number: usize,
         state: &mut LaneState,
         bytes: u64,
+        entries: usize,
         purpose: Purpose,
     ) -> Result<&Volume> {
         if let Some(open) = &state.open
-            && open.fits(bytes)
+            && open.fits(bytes, entries)
             && let Some(volume) = self.volumes.get(open.id.device)
         {
             return Ok(volume);
         }
-        self.next_block_for(number, state, bytes, purpose)
+        self.next_block_for(number, state, bytes, entries, purpose)
     }
 
     /// Completes [`Log::open_block_for`] where there is no open block with room.
@@ -76,12 +75,13 @@ impl Log {
         number: usize,
         state: &mut LaneState,
         bytes: u64,
+        entries: usize,
         purpose: Purpose,
     ) -> Result<&Volume> {
         loop {
             if let Some(open) = &state.open {
                 let volume = self.volume_of(open.id)?;
-                if open.fits(bytes) {
+                if open.fits(bytes, entries) {
                     return Ok(volume);
                 }
                 // First a new one: without it, what is open stays so, and smaller entries may still fit.
@@ -89,7 +89,7 @@ impl Log {
                     self.keep_backed_block()
                         .map_err(|error| self.refused(purpose, error))?;
                 }
-                let is_full = !open.fits(ROOM_BYTES_MIN);
+                let is_full = !open.fits(ROOM_BYTES_MIN, 1);
                 let next = match self.take_block(purpose) {
                     Err(refused) if is_full => {
                         // What is dead in it can be won back once it is closed.
@@ -132,7 +132,7 @@ impl Log {
     /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
     /// without it.
     fn keep_backed_block(&self) -> std::result::Result<(), DeviceError> {
-        if self.space.has_backed() || !self.is_worth_a_backed_block() {
+        if self.space.has_backed() || self.backed_max() == 0 {
             return Ok(());
         }
         if let Some(staging) = self.staging() {
@@ -141,27 +141,25 @@ impl Log {
         let Some(id) = self.space.take(&self.volumes, Purpose::Defrag)? else {
             return Ok(());
         };
-        let backed = self.back_block(id).and_then(|()| {
-            let device = self.volume_of(id)?.device();
-            device.reserve(id.offset_bytes(), BLOCK_BYTES)
-        });
+        let backed = self.back_whole(id);
         self.space.give_back(id, backed.is_ok());
         backed
     }
 
-    fn is_worth_a_backed_block(&self) -> bool {
+    /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
+    fn backed_max(&self) -> usize {
         let blocks = self.volumes.iter().flat_map(Volume::blocks);
         let closed = blocks.filter(|block| block.phase() == Phase::Closed);
         let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
-        filled * UNIT_BYTES >= BACKED_BLOCK_FROM_BYTES
-    }
-
-    /// Gives the disk space of free blocks back that a store of this size does not need.
-    pub(crate) fn release_surplus(&self) -> Result<()> {
-        let most = match self.is_worth_a_backed_block() {
+        match filled * UNIT_BYTES >= BACKED_BLOCK_FROM_BYTES {
             true => backed_of(self.used_blocks()).max(1),
             false => 0,
-        };
+        }
+    }
+
+    /// Gives the disk space of free blocks back that a store of this size does not need, or has more of than `most`.
+    pub(crate) fn release_surplus(&self, most: usize) -> Result<()> {
+        let most = self.backed_max().min(most);
         while let Some(id) = self.space.take_backed_beyond(most) {
             let released = self.release_block(id);
             self.space.give_back(id, released.is_err());
@@ -181,13 +179,16 @@ impl Log {
         Ok(())
     }
 
-    /// Closes the blocks being filled of which more than half is dead, so that defragmentation can empty them. Of the others
-    /// of a small store, disk space goes back that they were taken with.
-    pub(crate) fn tidy_lanes(&self) -> Result<()> {
-        let is_small = !self.is_worth_a_backed_block();
+    /// Closes the blocks being filled that are worn, which is asked with the bytes that their entries take. Of the others
+    /// disk space goes back that no entry needs yet. Returns whether a block was closed.
+    pub(crate) fn tidy_lanes(
+        &self,
+        is_worn: impl Fn(BlockId, &BlockState, u64) -> bool,
+    ) -> Result<bool> {
+        let mut closed = false;
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let Some(open) = state.open.as_ref() else {
+            let Some(open) = state.open.as_mut() else {
                 continue;
             };
             let (Some(volume), Some(block)) =
@@ -195,16 +196,22 @@ impl Log {
             else {
                 continue;
             };
-            let filled = open.tail - ENTRIES_AT;
-            let live = u64::from(block.live_units()) * UNIT_BYTES;
-            if filled >= DEAD_LANE_BYTES_MIN && 2 * live < filled {
+            if is_worn(open.id, block, open.tail - ENTRIES_AT) {
                 self.close_block(number, &mut state, volume)
                     .map_err(Error::Device)?;
-            } else if is_small {
+                closed = true;
+            } else {
                 open.release_surplus(volume).map_err(Error::Device)?;
             }
         }
-        Ok(())
+        Ok(closed)
+    }
+
+    /// Puts disk space behind all of a block.
+    pub(super) fn back_whole(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        self.back_block(id)?;
+        let device = self.volume_of(id)?.device();
+        device.reserve(id.offset_bytes(), BLOCK_BYTES)
     }
 
     /// Puts disk space behind what a block needs to be opened.
@@ -216,7 +223,7 @@ impl Log {
         if device.len_bytes() < holder + PAGE_BYTES {
             device.extend(holder + PAGE_BYTES)?;
         }
-        OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES)?;
+        OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
         device.reserve(holder, PAGE_BYTES)
     }
 
@@ -226,12 +233,7 @@ impl Log {
         state: &mut LaneState,
         volume: &Volume,
     ) -> std::result::Result<(), DeviceError> {
-        let mut lane = LockedLane {
-            number,
-            state,
-            volume,
-            staging: self.staging(),
-        };
+        let mut lane = self.locked_lane(number, state, volume);
         lane.close(self.next_block(), Lsn(self.last_lsn()))
     }
 
@@ -261,17 +263,23 @@ impl Log {
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
         self.back_block(id)?;
-        open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
-        if state.streams() {
-            prepare_block(volume, id);
-            self.space.want_next();
+        open.back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
+        match self.staging() {
+            Some(_) if state.streams() => {
+                prepare_block(volume, id);
+                self.space.want_next();
+            }
+            // No buffer tells how fast the lane fills: what it has filled before is reason enough for one block more.
+            None if state.counters.entries > 0 => self.space.want_next(),
+            _ => {}
         }
         let header = BlockHeader {
-            format: Format::Two,
             index: id.index,
             incarnation,
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
+            ended: None,
+            holds_copies: number + 1 == self.lanes.len(),
         };
         if let Err(error) = self.write_first_header(volume, &header) {
             // One copy may be there: the block must not count as used later.
@@ -281,21 +289,14 @@ impl Log {
         let block = volume.block(id.index);
         debug_assert!(block.is_some(), "{id:?} is no block of its device");
         if let Some(block) = block {
-            block.set_sequence(header.sequence);
-            block.begin(incarnation, Phase::Open);
-            match number + 1 == self.lanes.len() {
-                true => block.set_change_lsns(u64::MAX, 0),
-                false => block.set_change_lsns(self.last_lsn() + 1, u64::MAX),
+            block.begin(&header, Phase::Open);
+            if !header.holds_copies {
+                block.set_change_lsns(self.last_lsn() + 1, u64::MAX);
             }
         }
         self.space.set_disk_full(false);
         state.open = Some(open);
-        let mut lane = LockedLane {
-            number,
-            state,
-            volume,
-            staging: self.staging(),
-        };
+        let mut lane = self.locked_lane(number, state, volume);
         match lane.restart() {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -303,7 +304,7 @@ impl Log {
                 state.open = None;
                 let _ = self.note_free(id);
                 if let Some(block) = volume.block(id.index) {
-                    block.begin(0, Phase::Free);
+                    block.free();
                 }
                 Err(error)
             }
@@ -333,27 +334,13 @@ impl Log {
 
     fn free_header(&self, volume: &Volume, id: BlockId) -> BlockHeader {
         BlockHeader {
-            format: Format::Two,
             index: id.index,
             incarnation: 0,
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
+            ended: None,
+            holds_copies: false,
         }
-    }
-
-    /// Closes a block that recovery has read to its end, so that from then on every byte of it parses. `open` knows its
-    /// directory. Nobody else writes yet.
-    pub(crate) fn seal(&self, open: OpenBlock) -> Result<()> {
-        let volume = self.volume_of(open.id)?;
-        let mut state = LaneState::with(open);
-        let mut lane = LockedLane {
-            number: 0,
-            state: &mut state,
-            volume,
-            staging: None,
-        };
-        lane.close(self.next_block(), Lsn(self.last_lsn()))
-            .map_err(Error::Device)
     }
 
     /// Prepares the block that the next lane will open, if one streams: that takes longer than anything else a writer would
@@ -371,7 +358,7 @@ impl Log {
             .take(&self.volumes, purpose)?
             .ok_or_else(|| match purpose {
                 Purpose::Write => self.stop_writes(),
-                Purpose::Delete | Purpose::Defrag => self.no_space(),
+                Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
             })
     }
 
@@ -379,16 +366,6 @@ impl Log {
     pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
         let volume = self.volume_of(id)?;
         volume.write_block_header(&self.free_header(volume, id))?;
-        if let Some(block) = volume
-            .block(id.index)
-            .filter(|block| block.format() == Format::One)
-        {
-            block.set_format(Format::Two);
-            // Tried again with the header if it fails.
-            volume
-                .write_missing_mirror(id.index)
-                .inspect_err(|_| block.set_format(Format::One))?;
-        }
         Ok(())
     }
 
@@ -398,15 +375,62 @@ impl Log {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
         let is_readable = !volume.unreadable().overlap(id.offset_bytes(), BLOCK_BYTES);
-        let is_backed = is_readable && self.space.wants_backed(self.used_blocks());
+        let is_backed = is_readable && self.space.wants_backed(self.backed_max());
         if !is_backed {
             self.release_block(id)?;
         }
         if let Some(block) = volume.block(id.index) {
-            block.begin(0, Phase::Free);
+            block.free();
         }
         self.space.give_back(id, is_backed);
         self.space.set_disk_full(false);
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use crate::digest::Digest;
+    use crate::lock::record_lock::NewVersion;
+    use crate::namespace::Namespace;
+    use crate::options::{Options, Storage};
+
+    #[test]
+    fn in_memory_a_lane_has_the_block_after_its_second_one_prepared() {
+        let (namespace, _) = Namespace::open(Options {
+            background: false,
+            write_lanes: 1,
+            ..Options::new("test", Storage::Memory)
+        })
+        .unwrap();
+        let log = &namespace.core.log;
+        let mut records = 0_u32;
+        let mut fill = |blocks| {
+            while log.used_blocks() < blocks {
+                records += 1;
+                let mut digest = [0; Digest::LEN];
+                digest[..4].copy_from_slice(&records.wrapping_mul(0x9e37_79b9).to_le_bytes());
+                let version = NewVersion {
+                    generation: 1,
+                    void_time: 0,
+                    last_update_ms: 1,
+                    set_id: 0,
+                    key: None,
+                    payload: &[7; 100 << 10],
+                };
+                let lock = namespace.lock(&Digest::new(digest), None).unwrap();
+                lock.put(&version).unwrap();
+            }
+        };
+        fill(1);
+        assert!(!log.space().wants_next());
+        fill(2);
+        assert!(log.space().wants_next());
+        log.prepare_next();
+        assert!(!log.space().wants_next());
+        let prepared = log.space().choose_next(log.volumes());
+        assert_eq!(prepared, None, "there is one already");
+        fill(3);
+        assert!(log.space().wants_next());
     }
 }

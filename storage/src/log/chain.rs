@@ -5,7 +5,7 @@ use crate::epoch::Guard;
 use crate::image::delta::Delta;
 use crate::image::{Content, Part};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader};
+use crate::log::entry::{EntryView, FLAGS_OF_PLACE, Header, Kind, Lsn, RawHeader};
 use crate::log::volume::Volume;
 
 /// Deltas of a chain at most.
@@ -35,7 +35,7 @@ pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
 pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
     let whole = Header {
         kind: Kind::Record,
-        flags: header.flags & !FLAG_GROUPED,
+        flags: header.flags & !FLAGS_OF_PLACE,
         span_units: Header::span_for(body_bytes),
         body_bytes: body_bytes as u32,
         ..header
@@ -73,7 +73,7 @@ fn walk(
         if !view.kind_is(Kind::Delta) {
             return None;
         }
-        let delta = Delta::decode(view.record_body())?;
+        let delta = Delta::decode(view.body())?;
         expected = Some((delta.before_lsn, view.digest()));
         at = delta.before;
     }
@@ -95,7 +95,7 @@ pub(crate) fn content_of(volumes: &[Volume], newest: Location, guard: &Guard) ->
     walk(volumes, newest, guard, |part, view| {
         parts.push(part);
         header = header.or_else(|| Header::decode(view.raw()));
-        bodies.push(view.record_body().to_vec());
+        bodies.push(view.body().to_vec());
     })?;
     let mut body = bodies.pop()?;
     while let Some(delta) = bodies.pop() {

@@ -12,7 +12,7 @@
 //!  12 u32  where the entry of the first line lies, in 16-byte units from the start of the block
 //!  16      lines of 12 bytes: u64 log sequence number (48 bits) | kind (4 bits) | 12 bits of the identity, u32 the other 24 bits
 //! ```
-//! The identity of a record is its partition and its tag; of a commit entry, the low 36 bits of the group's number.
+//! The identity of a record is its partition and its tag.
 
 use crate::device::BLOCK_BYTES;
 use crate::digest::Digest;
@@ -39,21 +39,17 @@ pub(crate) type Sector = [u8; SECTOR_BYTES];
 pub(crate) struct Line {
     pub(crate) lsn: Lsn,
     pub(crate) kind: Kind,
-    /// Partition (12 bits, low) and tag (24 bits) of a record; the low 36 bits of a group's number.
+    /// Partition (12 bits, low) and tag (24 bits) of a record.
     pub(crate) identity: u64,
 }
 
 impl Line {
-    /// The line of an entry. `group`: the number that a commit entry makes whole.
-    pub(crate) fn of(header: &Header, group: Option<u64>) -> Self {
-        let identity = match header.kind {
-            Kind::Commit => group.unwrap_or_default() & ((1 << 36) - 1),
-            _ => identity_of(&header.digest),
-        };
+    /// The line of an entry.
+    pub(crate) fn of(header: &Header) -> Self {
         Self {
             lsn: header.lsn,
             kind: header.kind,
-            identity,
+            identity: identity_of(&header.digest),
         }
     }
 
@@ -131,9 +127,9 @@ impl Directory {
         self.entries
     }
 
-    /// How many bytes it takes at most with one more entry, and ended.
-    pub(crate) const fn bytes_with_one_more(&self) -> u64 {
-        directory_bytes(self.entries + 3)
+    /// How many bytes it takes at most with `more` entries added, and ended.
+    pub(crate) const fn bytes_with(&self, more: usize) -> u64 {
+        directory_bytes(self.entries + more + 2)
     }
 
     /// How many bytes it takes at most once it is ended.

@@ -6,16 +6,16 @@
 //!  8 u64  log sequence number (48 bits) | generation (16 bits)
 //! 16 u64  last-update time, ms since 2010 (40 bits) | body length in bytes (24 bits)
 //! 24 [20] digest
-//! 44 u32  void-time, s since 2010, 0 = never
+//! 44 u32  void-time, s since 2010, 0 = never; of a void entry, how many numbers it stands for
 //! 48 u32  span in 16-byte units (20 bits) | kind (4 bits) | flags (8 bits)
 //! 52 u16  set id, 0 = none
 //! 54 u16  zero
-//! 56      body: [group u64 if GROUPED] [varint key length, key if KEYED] payload
+//! 56      body: [varint key length, key if KEYED] payload
 //! ```
 //! All integers are little-endian. The head check is written last, so a header that a killed process left behind
 //! always has its whole body.
 
-use crate::bytes::{chunk, take_varint};
+use crate::bytes::{Varint, chunk, take_varint};
 use crate::digest::Digest;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::bit_repair::before_one_flip;
@@ -39,16 +39,15 @@ pub(crate) enum Kind {
     Record = 1,
     /// The record with this digest is deleted.
     Tombstone = 2,
-    /// The group of entries with this number is whole.
-    Commit = 3,
+    /// What a version of a record changes in the version before. See `image/delta.rs`.
+    Delta = 3,
     /// The namespace's metadata: sets and truncations.
     Metadata = 4,
-    /// Nothing: it only spans the rest of a block.
+    /// Spans the rest of a block.
     Filler = 5,
-    /// An entry that counts for nothing: recovery has taken it back, since what it needs was lost before it was durable.
+    /// Stands for sequence numbers without a change, so that the numbers have no gap: that of a
+    /// truncation, or those of an append that failed.
     Void = 6,
-    /// What a version of a record changes in the version before. See `image/delta.rs`.
-    Delta = 7,
 }
 
 impl Kind {
@@ -56,11 +55,10 @@ impl Kind {
         match bits {
             1 => Some(Self::Record),
             2 => Some(Self::Tombstone),
-            3 => Some(Self::Commit),
+            3 => Some(Self::Delta),
             4 => Some(Self::Metadata),
             5 => Some(Self::Filler),
             6 => Some(Self::Void),
-            7 => Some(Self::Delta),
             _ => None,
         }
     }
@@ -68,17 +66,27 @@ impl Kind {
 
 /// The body begins with the user key.
 pub(crate) const FLAG_KEYED: u8 = 1;
-/// The entry counts only if its group's commit entry is there.
-pub(crate) const FLAG_GROUPED: u8 = 2;
+/// The entry with the next number belongs to the same group: both count, or neither.
+pub(crate) const FLAG_HAS_NEXT: u8 = 2;
 /// Older versions of the record may be of another set.
 pub(crate) const FLAG_CHANGED_SET: u8 = 4;
 /// A tombstone of a record whose time was over.
 pub(crate) const FLAG_EXPIRED: u8 = 8;
+/// The entry with the number before belongs to the same group.
+pub(crate) const FLAG_HAS_PREVIOUS: u8 = 16;
+/// Defragmentation has copied a durable version, which keeps its number.
+pub(crate) const FLAG_COPIED: u8 = 32;
+/// An opening has appended an entry again that was not durable, with its number. It counts once its
+/// place is durable; until then the original does.
+pub(crate) const FLAG_REAPPENDED: u8 = 64;
+/// What says how an entry stands to others of the log, not what its record is.
+pub(crate) const FLAGS_OF_PLACE: u8 =
+    FLAG_HAS_NEXT | FLAG_HAS_PREVIOUS | FLAG_COPIED | FLAG_REAPPENDED;
 
 /// A log sequence number: the place of a write in the order of all writes of its namespace.
 ///
-/// Numbers rise from write to write, with gaps, over the whole life of a namespace: closing and opening it goes on with
-/// them. They have 48 bits. After a power failure numbers of writes that were not durable may be given again.
+/// Numbers rise from write to write over the whole life of a namespace: closing and opening it goes on with them, and no
+/// number is given twice. They have 48 bits. A group of writes has consecutive numbers.
 ///
 /// Once a write is durable, so is every write of the namespace with a lower number: see [`crate::Namespace::wait_durable`]
 /// and [`crate::Namespace::durable`]. The numbers of two namespaces have nothing to do with each other.
@@ -151,6 +159,14 @@ impl Header {
     /// The span that an entry with such a body needs, in 16-byte units.
     pub(crate) const fn span_for(body_bytes: usize) -> u32 {
         (ENTRY_HEADER_BYTES + body_bytes).div_ceil(UNIT_BYTES as usize) as u32
+    }
+
+    /// The numbers that the entry accounts for: from its own to this one.
+    pub(crate) const fn last_number(&self) -> u64 {
+        match self.kind {
+            Kind::Void if self.void_time > 1 => self.lsn.0 + self.void_time as u64 - 1,
+            _ => self.lsn.0,
+        }
     }
 
     /// The header with its two checks.
@@ -262,6 +278,16 @@ pub(crate) const fn filler() -> Header {
         set_id: 0,
         digest: Digest::new([0; Digest::LEN]),
         body_bytes: 0,
+    }
+}
+
+/// The header of an entry that stands for `count` numbers from `first` on.
+pub(crate) const fn void_header(first: Lsn, count: usize) -> Header {
+    Header {
+        kind: Kind::Void,
+        lsn: first,
+        void_time: count as u32,
+        ..filler()
     }
 }
 
@@ -408,11 +434,6 @@ impl<'a> EntryView<'a> {
         u32_at(self.raw, 48) & SPAN_MASK
     }
 
-    /// The check of the body, as the header has it.
-    pub(crate) fn body_check(&self) -> u32 {
-        u32_at(self.raw, 4)
-    }
-
     pub(crate) fn kind_is(&self, kind: Kind) -> bool {
         (u32_at(self.raw, 48) >> 20) & 15 == kind as u32
     }
@@ -421,40 +442,20 @@ impl<'a> EntryView<'a> {
         (u32_at(self.raw, 48) >> 24) as u8
     }
 
-    /// The group this entry was written in.
-    pub(crate) fn group(&self) -> Option<u64> {
-        (self.flags() & FLAG_GROUPED != 0)
-            .then(|| {
-                self.body
-                    .first_chunk::<8>()
-                    .map(|bytes| u64::from_le_bytes(*bytes))
-            })
-            .flatten()
-    }
-
     pub(crate) const fn raw(&self) -> &'a RawHeader {
         self.raw
     }
 
+    /// Key and payload, as they are stored.
     pub(crate) const fn body(&self) -> &'a [u8] {
         self.body
     }
 
-    /// Key and payload, as they are stored; without the group. Empty in an entry that is shorter than its flags say: its
-    /// checks do not hold, which whoever uses its body looks at.
-    pub(crate) fn record_body(&self) -> &'a [u8] {
-        let skip = if self.flags() & FLAG_GROUPED == 0 {
-            0
-        } else {
-            8
-        };
-        self.body.get(skip..).unwrap_or_default()
-    }
-
-    /// Splits the body into key and payload: both empty where [`EntryView::record_body`] is.
+    /// Splits the body into key and payload. Both are empty in an entry that is shorter than its
+    /// flags say: its checks do not hold.
     #[inline]
     fn split(&self) -> (&'a [u8], &'a [u8]) {
-        let rest = self.record_body();
+        let rest = self.body;
         if self.flags() & FLAG_KEYED == 0 {
             return (&[], rest);
         }
@@ -481,6 +482,39 @@ impl<'a> EntryView<'a> {
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.split().1
+    }
+}
+
+/// An entry to be appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEntry<'a> {
+    pub(crate) header: Header,
+    /// The user key and the encoded length before it.
+    pub(crate) key: Option<(Varint, &'a [u8])>,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> NewEntry<'a> {
+    #[inline]
+    pub(crate) fn new(header: Header, key: Option<&'a [u8]>, payload: &'a [u8]) -> Self {
+        let keyed = if key.is_some() { FLAG_KEYED } else { 0 };
+        Self {
+            header: Header {
+                flags: header.flags | keyed,
+                ..header
+            },
+            key: key.map(|key| (Varint::new(key.len()), key)),
+            payload,
+        }
+    }
+
+    /// Returns the parts of the body.
+    #[inline]
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        match &self.key {
+            Some((length, key)) => [length.bytes(), key, self.payload],
+            None => [&[], &[], self.payload],
+        }
     }
 }
 

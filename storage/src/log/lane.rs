@@ -6,10 +6,11 @@
 
 use crate::bytes::slice;
 use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, ENTRIES_AT, Phase};
+use crate::log::block::{BlockId, ENTRIES_AT, ENTRY_UNITS_MAX, Phase};
 use crate::log::directory::{Directory, Line, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, filler};
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, Place, filler, void_header};
 use crate::log::space::Purpose;
 use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
 use crate::log::volume::Volume;
@@ -19,6 +20,8 @@ use std::cell::Cell;
 /// Disk space is put behind a block in pieces: so much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
+/// The most that an entry takes, header included.
+const ENTRY_BYTES_MAX: u64 = ENTRY_UNITS_MAX as u64 * UNIT_BYTES;
 /// A page of the file system.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
@@ -30,13 +33,16 @@ const FULL_BUFFERS_TO_GROW: u32 = 4;
 /// Where nothing is staged the directory goes to the device after so many bytes of it, and at every sync.
 const DIRECTORY_PENDING_MAX: u64 = 32 << 10;
 /// An end shorter than a header is left as it is when a block is closed.
-const FILLER_BYTES_MIN: u64 = (ENTRY_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES);
+pub(crate) const FILLER_BYTES_MIN: u64 = (ENTRY_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES);
 
-/// An entry as it will lie in the log, in words: header, body, padding.
-#[derive(Debug, Default)]
+/// Entries as they will lie in the log, one after the other, in words: header, body, padding each.
+#[derive(Debug)]
 pub(crate) struct Assembled {
     words: Vec<[u8; 8]>,
-    body_bytes: usize,
+    /// Words that belong to entries; what an earlier use has left follows.
+    used: usize,
+    /// Bytes of headers and bodies, without padding.
+    requested_bytes: u64,
 }
 
 thread_local! {
@@ -47,18 +53,38 @@ thread_local! {
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Assembled {
-    /// Room for the header, then the body from its parts, which have so many bytes together.
+    pub(crate) fn new() -> Self {
+        Self {
+            words: ASSEMBLED.take(),
+            used: 0,
+            requested_bytes: 0,
+        }
+    }
+
+    /// Adds an entry, whose body is put together from its parts. Its header gets the two sizes; its
+    /// bytes are written when its number and location are known.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if no block can hold it. Nothing was added.
     #[inline]
-    pub(crate) fn new(parts: &[&[u8]], body_bytes: usize) -> Self {
-        debug_assert_eq!(body_bytes, parts.iter().map(|part| part.len()).sum());
-        let mut words = ASSEMBLED.take();
-        let units = Header::span_for(body_bytes) as usize;
-        words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
-        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
-        if let Some(padded) = words.last_chunk_mut() {
+    pub(crate) fn push(&mut self, header: &mut Header, parts: &[&[u8]]) -> Result<()> {
+        let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = (ENTRY_HEADER_BYTES + body_bytes) as u64;
+        if bytes > ENTRY_BYTES_MAX {
+            return Err(too_large(bytes));
+        }
+        self.requested_bytes += bytes;
+        header.body_bytes = body_bytes as u32;
+        header.span_units = Header::span_for(body_bytes);
+        let from = self.used;
+        self.used += header.span_units as usize * (UNIT_BYTES as usize / 8);
+        self.words.resize(self.used, [0; 8]);
+        // Padding: zeros compress, and the bytes of an earlier entry do not.
+        if let Some(padded) = self.words.last_chunk_mut() {
             *padded = [[0; 8]; UNIT_BYTES as usize / 8];
         }
-        let (_, mut rest) = words.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES);
+        let entry = self.words.as_flattened_mut().split_at_mut(8 * from).1;
+        let mut rest = entry.split_at_mut(ENTRY_HEADER_BYTES).1;
         for part in parts {
             let (target, behind) = rest.split_at_mut(part.len());
             match (target, part) {
@@ -68,16 +94,28 @@ impl Assembled {
             }
             rest = behind;
         }
-        Self { words, body_bytes }
+        Ok(())
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        8 * self.words.len() as u64
+        8 * self.used as u64
     }
 
-    fn body(&self) -> &[u8] {
-        let body = ENTRY_HEADER_BYTES..ENTRY_HEADER_BYTES + self.body_bytes;
-        slice(self.words.as_flattened(), body)
+    /// Writes the header of the entry that begins at `at`.
+    #[inline]
+    fn seal(&mut self, at: usize, header: &Header, place: Place) {
+        let entry = self.words.as_flattened_mut().split_at_mut(at).1;
+        let (raw, rest) = entry.split_at_mut(ENTRY_HEADER_BYTES);
+        let body = slice(rest, ..header.body_bytes as usize);
+        raw.copy_from_slice(&header.encode(place, body));
+    }
+}
+
+#[cold]
+fn too_large(bytes: u64) -> Error {
+    Error::TooLarge {
+        bytes,
+        limit: ENTRY_BYTES_MAX,
     }
 }
 
@@ -121,25 +159,36 @@ impl OpenBlock {
         }
     }
 
-    /// Whether an entry of so many bytes fits between the others and the directory.
-    pub(crate) fn fits(&self, bytes: u64) -> bool {
-        self.tail + bytes + FILLER_BYTES_MIN + self.directory.bytes_with_one_more() <= BLOCK_BYTES
+    /// Whether `entries` entries of `bytes` bytes in all fit between the others and the directory.
+    pub(crate) fn fits(&self, bytes: u64, entries: usize) -> bool {
+        bytes <= self.room_bytes(entries)
     }
 
-    /// Puts disk space behind the block up to `to` and for its directory.
-    pub(crate) fn back(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+    /// How many bytes of entries fit, of this many.
+    pub(crate) fn room_bytes(&self, entries: usize) -> u64 {
+        let taken = self.tail + FILLER_BYTES_MIN + self.directory.bytes_with(entries);
+        BLOCK_BYTES.saturating_sub(taken)
+    }
+
+    /// Puts disk space behind the block up to `to` and for the lines of `entries` more entries.
+    pub(crate) fn back(
+        &mut self,
+        volume: &Volume,
+        to: u64,
+        entries: usize,
+    ) -> std::result::Result<(), DeviceError> {
         self.back_entries(volume, to)?;
-        self.back_directory(volume, self.directory.bytes_with_one_more())
+        self.back_directory(volume, self.directory.bytes_with(entries))
     }
 
     /// Puts disk space behind what ends the block. Where an entry was appended before, it is there.
-    fn back_end(&mut self, volume: &Volume) -> Result<(), DeviceError> {
+    fn back_end(&mut self, volume: &Volume) -> std::result::Result<(), DeviceError> {
         self.back_entries(volume, self.tail + FILLER_BYTES_MIN)?;
         self.back_directory(volume, self.directory.bytes_when_ended())
     }
 
     #[inline]
-    fn back_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+    fn back_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
         let to = to.min(BLOCK_BYTES);
         if to <= self.backed_to {
             return Ok(());
@@ -148,7 +197,7 @@ impl OpenBlock {
     }
 
     #[cold]
-    fn extend_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+    fn extend_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
         let offset = self.id.offset_bytes();
         let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
         let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
@@ -169,7 +218,11 @@ impl OpenBlock {
     }
 
     #[inline]
-    fn back_directory(&mut self, volume: &Volume, bytes: u64) -> Result<(), DeviceError> {
+    fn back_directory(
+        &mut self,
+        volume: &Volume,
+        bytes: u64,
+    ) -> std::result::Result<(), DeviceError> {
         let least = BLOCK_BYTES - bytes;
         if least >= self.backed_from {
             return Ok(());
@@ -178,7 +231,11 @@ impl OpenBlock {
     }
 
     #[cold]
-    fn extend_directory(&mut self, volume: &Volume, least: u64) -> Result<(), DeviceError> {
+    fn extend_directory(
+        &mut self,
+        volume: &Volume,
+        least: u64,
+    ) -> std::result::Result<(), DeviceError> {
         let offset = self.id.offset_bytes();
         let has = BLOCK_BYTES - self.backed_from;
         let least = least / PAGE_BYTES * PAGE_BYTES;
@@ -201,16 +258,20 @@ impl OpenBlock {
 }
 
 impl OpenBlock {
-    /// Gives the disk space back that lies between the entries and the directory beyond what was put there for them: the
-    /// block was taken with space behind all of it.
-    pub(crate) fn release_surplus(&self, volume: &Volume) -> Result<(), DeviceError> {
-        let from = (self.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
-        let (from, to) = (from.max(self.backed_to), self.backed_from);
-        if from >= to {
+    /// Gives the disk space back that lies between the entries and the directory, but for what deletes need.
+    pub(crate) fn release_surplus(
+        &mut self,
+        volume: &Volume,
+    ) -> std::result::Result<(), DeviceError> {
+        let from = (self.tail + SLACK_BYTES).next_multiple_of(PAGE_BYTES);
+        let to = self.backed_from;
+        if from + RELEASED_BYTES_MIN > to {
             return Ok(());
         }
         let offset = self.id.offset_bytes();
-        volume.device().release(offset + from, to - from)
+        volume.device().release(offset + from, to - from)?;
+        self.backed_to = self.backed_to.min(from);
+        Ok(())
     }
 }
 
@@ -224,6 +285,8 @@ pub(crate) struct LaneState {
     reserved_bytes: u64,
     full_buffers: u32,
     tenancy: u64,
+    /// Whether entries go to the lane's buffer first, where the namespace has staging memory.
+    pub(crate) is_staged: bool,
 }
 
 impl Default for LaneState {
@@ -235,15 +298,16 @@ impl Default for LaneState {
             reserved_bytes: 0,
             full_buffers: 0,
             tenancy: 0,
+            is_staged: true,
         }
     }
 }
 
 impl LaneState {
-    /// A lane that has this block open, and no buffer.
-    pub(crate) fn with(open: OpenBlock) -> Self {
+    /// A lane without a buffer.
+    pub(crate) fn unstaged() -> Self {
         Self {
-            open: Some(open),
+            is_staged: false,
             ..Self::default()
         }
     }
@@ -285,87 +349,118 @@ pub(crate) struct LockedLane<'a> {
 }
 
 impl LockedLane<'_> {
-    /// Appends an entry that fits into the open block. Its sequence number is drawn when nothing can fail any more but a
-    /// write to the device.
+    /// Appends entries that fit into the open block, and returns the location of the first. Their
+    /// numbers are drawn when nothing can fail any more but a write to the device.
     ///
-    /// An error leaves everything as it was, the staged entries included.
+    /// An error leaves the entries before as they were. Numbers that were drawn by then are void.
     pub(crate) fn append(
         &mut self,
         purpose: Purpose,
-        header: &mut Header,
-        entry: &mut Assembled,
-        group: Option<u64>,
-        draw_lsn: impl FnOnce(&mut Header),
-    ) -> Result<Option<Location>, DeviceError> {
-        let bytes = entry.bytes();
+        headers: &mut [Header],
+        entries: &mut Assembled,
+        draw: impl FnOnce(&mut [Header]),
+    ) -> std::result::Result<Option<Location>, DeviceError> {
+        let bytes = entries.bytes();
         let slack = match purpose {
             Purpose::Write => SLACK_BYTES,
-            Purpose::Delete | Purpose::Defrag => FILLER_BYTES_MIN,
+            Purpose::Delete | Purpose::Fold | Purpose::Defrag => FILLER_BYTES_MIN,
         };
         let is_staged = self.staging.is_some() && bytes <= self.state.buffer_bytes / 4;
         let Some(open) = self.state.open.as_mut() else {
             return Ok(None);
         };
-        open.back(self.volume, open.tail + bytes + slack)?;
+        open.back(self.volume, open.tail + bytes + slack, headers.len())?;
         if is_staged {
             let is_full = open.tail + bytes - open.start > self.state.buffer_bytes;
             if is_full || self.state.reserved_bytes < self.state.buffer_bytes {
                 self.make_room(is_full)?;
             }
         } else if self.staging.is_some() {
+            // The buffer begins where the entries will: a void entry can take their place there.
             self.flush()?;
+            self.restart()?;
         }
         let Some(open) = self.state.open.as_mut() else {
             return Ok(None);
         };
         let id = open.id;
-        let offset = id.offset_bytes() + open.tail;
-        draw_lsn(header);
-        header.span_units = (bytes / UNIT_BYTES) as u32;
-        header.body_bytes = entry.body_bytes as u32;
-        let raw = header.encode(self.volume.place(open.incarnation, offset), entry.body());
-        if let Some(target) = entry.words.as_flattened_mut().first_chunk_mut() {
-            *target = raw;
+        let from = open.tail;
+        let offset = id.offset_bytes() + from;
+        let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
+        draw(headers);
+        let mut at = 0;
+        for header in &*headers {
+            let place = self.volume.place(open.incarnation, offset + at);
+            entries.seal(at as usize, header, place);
+            at += u64::from(header.span_units) * UNIT_BYTES;
         }
-        let location = Location::new(id.device, offset);
-        let line = Line::of(header, group);
-        let at_units = unit_of(open.tail);
         match self.staging.filter(|_| is_staged) {
-            Some(staging) => {
-                staging.store(self.number, open.tail - open.start, &entry.words);
-                open.tail += bytes;
-                open.directory.push(line, at_units);
-            }
+            Some(staging) => staging.store(self.number, from - open.start, &entries.words),
             None => {
-                self.volume
+                let written = self
+                    .volume
                     .device()
-                    .write(offset, &[entry.words.as_flattened()])?;
-                open.tail += bytes;
-                open.flushed = open.tail;
-                open.directory.push(line, at_units);
-                if self.staging.is_some() {
-                    self.restart()?;
-                } else if open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX {
-                    self.write_directory()?;
+                    .write(offset, &[entries.words.as_flattened()]);
+                if let Err(error) = written {
+                    if !is_numbered {
+                        self.void(headers);
+                    }
+                    return Err(error);
                 }
+                open.flushed = from + bytes;
             }
+        }
+        open.tail += bytes;
+        let mut at = from;
+        for header in &*headers {
+            open.directory.push(Line::of(header), unit_of(at));
+            at += u64::from(header.span_units) * UNIT_BYTES;
+        }
+        let is_pending = open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
+        if !is_staged && self.staging.is_some() {
+            self.restart()?;
+        } else if self.staging.is_none() && is_pending {
+            self.write_directory()?;
         }
         // Counted before the lane is unlocked: a block that is closed next has its count.
         let block = self.volume.block(id.index);
-        debug_assert!(block.is_some(), "{location:?} is in no block");
+        debug_assert!(block.is_some(), "{id:?} is no block of its device");
         if let Some(block) = block {
-            block.add_live(header.span_units);
+            block.add_live(unit_of(bytes));
         }
         let counters = &mut self.state.counters;
-        counters.entries += 1;
-        counters.appended_units += u64::from(header.span_units);
-        counters.requested_bytes += (ENTRY_HEADER_BYTES + entry.body_bytes) as u64;
-        Ok(Some(location))
+        counters.entries += headers.len() as u64;
+        counters.appended_units += bytes / UNIT_BYTES;
+        counters.requested_bytes += entries.requested_bytes;
+        Ok(Some(Location::new(id.device, offset)))
+    }
+
+    /// Appends an entry that stands for numbers which were drawn for entries that could not be
+    /// written: without it a power failure would be taken for the loss of what has them. Only where
+    /// entries are staged, which cannot fail.
+    #[cold]
+    fn void(&mut self, headers: &[Header]) {
+        let (Some(staging), Some(open)) = (self.staging, self.state.open.as_mut()) else {
+            return;
+        };
+        let Some(first) = headers.first() else {
+            return;
+        };
+        let mut header = void_header(first.lsn, headers.len());
+        let mut entry = Assembled::new();
+        if entry.push(&mut header, &[]).is_err() {
+            return;
+        }
+        let offset = open.id.offset_bytes() + open.tail;
+        entry.seal(0, &header, self.volume.place(open.incarnation, offset));
+        staging.store(self.number, open.tail - open.start, &entry.words);
+        open.directory.push(Line::of(&header), unit_of(open.tail));
+        open.tail += entry.bytes();
     }
 
     /// Puts disk space behind the buffer, and begins it anew if it is full.
     #[cold]
-    fn make_room(&mut self, is_full: bool) -> Result<(), DeviceError> {
+    fn make_room(&mut self, is_full: bool) -> std::result::Result<(), DeviceError> {
         if is_full {
             self.flush()?;
             self.count_full_buffer();
@@ -383,7 +478,7 @@ impl LockedLane<'_> {
     }
 
     /// Begins the buffer anew where the block ends. Everything before is on the device.
-    pub(crate) fn restart(&mut self) -> Result<(), DeviceError> {
+    pub(crate) fn restart(&mut self) -> std::result::Result<(), DeviceError> {
         let (Some(staging), state) = (self.staging, &mut *self.state) else {
             return Ok(());
         };
@@ -417,7 +512,7 @@ impl LockedLane<'_> {
     }
 
     /// Brings what is staged to the device, and the directory. An error leaves it staged.
-    pub(crate) fn flush(&mut self) -> Result<(), DeviceError> {
+    pub(crate) fn flush(&mut self) -> std::result::Result<(), DeviceError> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
         };
@@ -435,7 +530,7 @@ impl LockedLane<'_> {
         self.write_directory()
     }
 
-    fn write_directory(&mut self) -> Result<(), DeviceError> {
+    fn write_directory(&mut self) -> std::result::Result<(), DeviceError> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
         };
@@ -450,7 +545,11 @@ impl LockedLane<'_> {
     /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
     /// `closed_at`: the block sequence, for whoever asks for the block's age. `last_lsn`: no entry of the block has a higher
     /// number.
-    pub(crate) fn close(&mut self, closed_at: u64, last_lsn: Lsn) -> Result<(), DeviceError> {
+    pub(crate) fn close(
+        &mut self,
+        closed_at: u64,
+        last_lsn: Lsn,
+    ) -> std::result::Result<(), DeviceError> {
         self.flush()?;
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());

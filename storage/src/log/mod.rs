@@ -3,15 +3,17 @@
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
-//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order.
+//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
+//! that count together.
 
 pub(crate) mod bit_repair;
 pub(crate) mod block;
 mod block_life;
 pub(crate) mod chain;
+mod chain_weight;
 pub(crate) mod directory;
 pub(crate) mod entry;
-pub(crate) mod group;
+mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
@@ -21,14 +23,14 @@ pub(crate) mod syncer;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
+use crate::device::{Device, DeviceError, STAGING_LANES_MAX, read_state};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::{Image, Images};
-use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
+use crate::location::Location;
+use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::chain::content_of;
-use crate::log::entry::{Appended, ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
+use crate::log::entry::{Appended, EntryView, Header, Lsn, void_header};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
@@ -77,6 +79,8 @@ pub(crate) struct Log {
     next_lsn: CachePadded<AtomicU64>,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
+    /// Held while an entry gets its number and is written, where entries are not staged.
+    unstaged: Mutex<()>,
     space: Space,
     syncer: Syncer,
     sessions: AtomicU64,
@@ -106,12 +110,6 @@ impl Log {
         write_lanes: usize,
         image_bytes_max: u64,
     ) -> Self {
-        // Where every append is written at once a whole record costs what a delta costs.
-        let image_bytes_max = if staging.is_some() {
-            image_bytes_max
-        } else {
-            0
-        };
         let session = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             &namespace,
@@ -128,6 +126,7 @@ impl Log {
             lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
+            unstaged: Mutex::default(),
             space: Space::new(blocks, write_lanes),
             syncer: Syncer::default(),
             // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
@@ -262,11 +261,6 @@ impl Log {
         self.next_lsn.load(Ordering::SeqCst) - 1
     }
 
-    /// A number that no entry and no other caller has.
-    pub(crate) fn draw_number(&self) -> u64 {
-        self.next_lsn.fetch_add(1, Ordering::SeqCst)
-    }
-
     /// The sequence number that the next block to be opened or freed gets.
     pub(crate) fn next_block(&self) -> u64 {
         self.block_sequence.load(Ordering::SeqCst)
@@ -301,8 +295,7 @@ impl Log {
         Ok(())
     }
 
-    /// Appends an entry. The header's sequence number and sizes are filled in; an entry that moves keeps its number.
-    /// `group`: the number of the group that a commit entry makes whole.
+    /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
     /// An error leaves nothing behind.
     pub(crate) fn append(
@@ -310,39 +303,71 @@ impl Log {
         purpose: Purpose,
         mut header: Header,
         parts: &[&[u8]],
-        group: Option<u64>,
     ) -> Result<Appended> {
-        debug_assert!(
-            header.kind != Kind::Commit || group.is_some(),
-            "a commit entry without its group"
-        );
-        let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let wanted = (ENTRY_HEADER_BYTES + body_bytes) as u64;
-        let limit = u64::from(ENTRY_UNITS_MAX) * UNIT_BYTES;
-        if wanted > limit {
-            return Err(Error::TooLarge {
-                bytes: wanted,
-                limit,
-            });
-        }
-        let mut entry = Assembled::new(parts, body_bytes);
-        let (number, mut state) = self.lane(purpose)?;
-        let appended =
-            self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
-        let location = match appended {
-            Ok(location) => location,
-            Err(error) => {
-                let mut again = |state: &mut LaneState| {
-                    self.append_to_lane(number, state, purpose, &mut header, &mut entry, group)
-                };
-                self.append_backed(number, &mut state, purpose, error, &mut again)?
-            }
-        };
+        let mut entry = Assembled::new();
+        entry.push(&mut header, parts)?;
+        let location =
+            self.append_in_one(purpose, std::slice::from_mut(&mut header), &mut entry)?;
         Ok(Appended {
             location,
             units: header.span_units,
             lsn: header.lsn,
         })
+    }
+
+    /// Draws a number that belongs to no change. An entry in the log stands for it.
+    pub(crate) fn append_void(&self) -> Result<Lsn> {
+        let header = void_header(Lsn(0), 1);
+        let appended = self.append(Purpose::Delete, header, &[])?;
+        self.release(appended.location, appended.units);
+        Ok(appended.lsn)
+    }
+
+    /// Appends entries that fit into one block together, with consecutive numbers.
+    #[inline]
+    fn append_in_one(
+        &self,
+        purpose: Purpose,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        let (number, mut state) = self.lane(purpose)?;
+        match self.append_to_lane(number, &mut state, purpose, headers, entries) {
+            Ok(location) => Ok(location),
+            Err(error @ Error::NoSpace { .. }) if purpose.is_cleaning() => {
+                self.append_beside_writers(purpose, error, (headers, entries))
+            }
+            Err(error) => {
+                self.append_backed(number, &mut state, purpose, error, (headers, entries))
+            }
+        }
+    }
+
+    /// Appends entries with the numbers that they have, by a lane that belongs to an opening.
+    pub(crate) fn append_rescued(
+        &self,
+        state: &mut LaneState,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        let purpose = Purpose::Defrag;
+        match self.append_to_lane(0, state, purpose, headers, entries) {
+            Ok(location) => Ok(location),
+            Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
+        }
+    }
+
+    /// Exchanges the block that a lane of an opening fills for that of the first lane: a sync names the
+    /// blocks of the log's own lanes.
+    pub(crate) fn swap_open(&self, opening: &mut LaneState) {
+        if let Some(first) = self.lanes.first() {
+            std::mem::swap(&mut first.state.lock().open, &mut opening.open);
+        }
+    }
+
+    /// The next number to be given out is the one after this.
+    pub(crate) fn set_last_lsn(&self, lsn: u64) {
+        self.next_lsn.store(lsn + 1, Ordering::SeqCst);
     }
 
     /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
@@ -353,7 +378,7 @@ impl Log {
         state: &mut LaneState,
         purpose: Purpose,
         mut error: Error,
-        append: &mut dyn FnMut(&mut LaneState) -> Result<Location>,
+        (headers, entries): (&mut [Header], &mut Assembled),
     ) -> Result<Location> {
         let mut tries = 0;
         loop {
@@ -367,11 +392,30 @@ impl Log {
             }
             tries += 1;
             self.use_backed_block(number, state, purpose)?;
-            match append(state) {
+            match self.append_to_lane(number, state, purpose, headers, entries) {
                 Err(again) => error = again,
                 appended => return appended,
             }
         }
+    }
+
+    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in what they have left.
+    #[cold]
+    fn append_beside_writers(
+        &self,
+        purpose: Purpose,
+        error: Error,
+        (headers, entries): (&mut [Header], &mut Assembled),
+    ) -> Result<Location> {
+        let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if let Some(mut state) = lane.state.try_lock()
+                && state.open.as_ref().is_some_and(has_room)
+            {
+                return self.append_to_lane(number, &mut state, purpose, headers, entries);
+            }
+        }
+        Err(error)
     }
 
     /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
@@ -390,33 +434,56 @@ impl Log {
         }
     }
 
-    /// Appends an entry to the open block of a lane, or to a new one if that is full.
+    /// Appends entries to the open block of a lane, or to a new one if that is full.
     #[inline]
     fn append_to_lane(
         &self,
         number: usize,
         state: &mut LaneState,
         purpose: Purpose,
-        header: &mut Header,
-        entry: &mut Assembled,
-        group: Option<u64>,
+        headers: &mut [Header],
+        entries: &mut Assembled,
     ) -> Result<Location> {
-        let volume = self.open_block_for(number, state, entry.bytes(), purpose)?;
-        let mut lane = LockedLane {
-            number,
-            state,
-            volume,
-            staging: self.staging(),
-        };
-        let draw = |header: &mut Header| {
-            if purpose != Purpose::Defrag {
-                header.lsn = Lsn(self.next_lsn.fetch_add(1, Ordering::SeqCst));
+        let volume = self.open_block_for(number, state, entries.bytes(), headers.len(), purpose)?;
+        let mut lane = self.locked_lane(number, state, volume);
+        let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
+        // Where nothing is staged a write can fail after its number was drawn. One lock for all
+        // lanes then keeps the number for the next entry.
+        let in_order = (self.staging.is_none() && !is_numbered).then(|| self.unstaged.lock());
+        let draw = |headers: &mut [Header]| match (is_numbered, &in_order) {
+            (true, _) => {}
+            (false, None) => {
+                let count = headers.len() as u64;
+                number_from(self.next_lsn.fetch_add(count, Ordering::SeqCst), headers);
             }
+            (false, Some(_)) => number_from(self.next_lsn.load(Ordering::SeqCst), headers),
         };
-        let appended = lane.append(purpose, header, entry, group, draw);
+        let appended = lane.append(purpose, headers, entries, draw);
+        let is_appended = matches!(appended, Ok(Some(_)));
+        if is_appended && in_order.is_some() {
+            let count = headers.len() as u64;
+            self.next_lsn.fetch_add(count, Ordering::SeqCst);
+        }
+        if !is_appended && !is_numbered {
+            headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
+        }
         appended
             .map_err(Error::Device)?
             .ok_or_else(|| self.no_space())
+    }
+
+    pub(super) fn locked_lane<'a>(
+        &'a self,
+        number: usize,
+        state: &'a mut LaneState,
+        volume: &'a Volume,
+    ) -> LockedLane<'a> {
+        LockedLane {
+            number,
+            staging: self.staging().filter(|_| state.is_staged),
+            state,
+            volume,
+        }
     }
 
     /// The error of an append for want of space, or another one of a device.
@@ -427,13 +494,8 @@ impl Log {
         self.space.set_disk_full(true);
         match purpose {
             Purpose::Write => self.stop_writes(),
-            Purpose::Delete | Purpose::Defrag => self.no_space(),
+            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
         }
-    }
-
-    /// Counts an entry as dead that was appended and will not be published. It stays where it is.
-    pub(crate) fn abandon(&self, appended: &Appended) {
-        self.release(appended.location, appended.units);
     }
 
     /// Counts an entry's bytes as dead.
@@ -447,7 +509,7 @@ impl Log {
     /// meet share the first lane, and further lanes come into use when writers collide.
     fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
-        if purpose == Purpose::Defrag {
+        if purpose.is_cleaning() {
             return Ok((others.len(), own.state.lock()));
         }
         let hint = LANE_HINT.get();
@@ -468,10 +530,7 @@ impl Log {
     }
 
     fn block_of(&self, location: Location) -> Option<&BlockState> {
-        self.block(BlockId::containing(
-            location.device(),
-            location.offset_bytes(),
-        ))
+        self.block(BlockId::of(location))
     }
 
     /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.
@@ -483,14 +542,8 @@ impl Log {
                 continue;
             };
             let volume = self.volume_of(id)?;
-            LockedLane {
-                number,
-                state: &mut state,
-                volume,
-                staging: self.staging(),
-            }
-            .flush()
-            .map_err(Error::Device)?;
+            let mut lane = self.locked_lane(number, &mut state, volume);
+            lane.flush().map_err(Error::Device)?;
             filled.extend(state.open.as_ref().map(FilledBlock::of));
         }
         Ok(filled)
@@ -516,17 +569,15 @@ impl Log {
         Ok(())
     }
 
-    /// Returns how many bytes are left in the block that others are emptied into: the whole of it while it is being filled
-    /// at this moment.
-    pub(crate) fn defrag_room_bytes(&self) -> u64 {
-        let Some(lane) = self.lanes.last() else {
-            return 0;
+    /// Returns how many bytes are left in the block that others are emptied into, or in all open blocks.
+    pub(crate) fn cleaning_room_bytes(&self, all: bool) -> u64 {
+        let lanes = if all { 0 } else { self.lanes.len() - 1 };
+        let lanes = self.lanes.get(lanes..).unwrap_or_default().iter();
+        let room = |lane: &CachePadded<Lane>| {
+            let state = lane.state.lock();
+            state.open.as_ref().map_or(0, |open| open.room_bytes(1))
         };
-        let Some(state) = lane.state.try_lock() else {
-            return BLOCK_BYTES;
-        };
-        let open = state.open.as_ref();
-        open.map_or(0, |open| BLOCK_BYTES.saturating_sub(open.tail))
+        lanes.map(room).sum()
     }
 
     /// How many blocks hold entries.
@@ -562,6 +613,13 @@ impl Log {
         Error::NoSpace {
             namespace: self.namespace.clone(),
         }
+    }
+}
+
+/// Gives headers consecutive numbers.
+fn number_from(first: u64, headers: &mut [Header]) {
+    for (lsn, header) in (first..).zip(headers) {
+        header.lsn = Lsn(lsn);
     }
 }
 

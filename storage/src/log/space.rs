@@ -34,8 +34,17 @@ pub(crate) enum Purpose {
     Write,
     /// A tombstone or the namespace's metadata: must go on when writes are stopped.
     Delete,
+    /// Writing a record whole whose deltas are in a block that will be freed: may take more than that wins.
+    Fold,
     /// Moving a live entry out of a block that will be freed.
     Defrag,
+}
+
+impl Purpose {
+    /// Whether blocks are being emptied: what is written is there already, with its number.
+    pub(crate) const fn is_cleaning(self) -> bool {
+        matches!(self, Self::Fold | Self::Defrag)
+    }
 }
 
 /// How much room is left.
@@ -71,6 +80,8 @@ struct FreeBlocks {
     wants_next: bool,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
+    /// How often cleaning has found nothing to empty.
+    vain_looks: u64,
     /// Nobody may wait any more: the namespace ends.
     waits_ended: bool,
 }
@@ -180,7 +191,7 @@ impl Space {
     ) -> Result<Option<BlockId>, DeviceError> {
         let kept = match purpose {
             Purpose::Write => self.reserve_blocks,
-            Purpose::Delete => 1,
+            Purpose::Delete | Purpose::Fold => 1,
             Purpose::Defrag => 0,
         };
         let mut blocks = self.blocks.lock();
@@ -232,9 +243,9 @@ impl Space {
         }
     }
 
-    /// Whether a block that becomes free should keep its disk space, given so many blocks in use.
-    pub(crate) fn wants_backed(&self, used_blocks: usize) -> bool {
-        self.blocks.lock().backed.len() < backed_of(used_blocks)
+    /// Whether a block that becomes free should keep its disk space, where so many may.
+    pub(crate) fn wants_backed(&self, most: usize) -> bool {
+        self.blocks.lock().backed.len() < most
     }
 
     /// Adds a block that is free again. `backed`: with disk space behind all of it.
@@ -275,15 +286,23 @@ impl Space {
         blocks.waits_ended
     }
 
-    /// Waits until new versions are accepted again, or until `until`, or until nobody may wait any more.
+    /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until nobody may
+    /// wait any more.
     pub(crate) fn wait_for_room(&self, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
-        while self.writes_are_stopped() && !blocks.waits_ended {
+        let vain_looks = blocks.vain_looks;
+        while self.writes_are_stopped() && blocks.vain_looks == vain_looks && !blocks.waits_ended {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return;
             }
             self.changed.wait_until(&mut blocks, until);
         }
+    }
+
+    /// Has those who wait for room look whether any can be won.
+    pub(crate) fn note_vain_look(&self) {
+        self.blocks.lock().vain_looks += 1;
+        self.changed.notify_all();
     }
 
     /// Ends all waits, present and future ones.

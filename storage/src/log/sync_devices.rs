@@ -16,10 +16,26 @@ impl Log {
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
             .sync(|| self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| Error::ReadOnly {
-                namespace: self.namespace.clone(),
-                reason,
+            .map_err(|reason| {
+                self.note_failed_sync();
+                Error::ReadOnly {
+                    namespace: self.namespace.clone(),
+                    reason,
+                }
             })
+    }
+
+    /// Notes for the next opening that what it reads may be in the system's memory alone. A system that
+    /// cannot even keep that in memory has nothing else to read, either.
+    fn note_failed_sync(&self) {
+        let mut states = self.states.lock();
+        if states.noted.iter().all(|state| !state.sync_failed) {
+            states
+                .noted
+                .iter_mut()
+                .for_each(|state| state.sync_failed = true);
+            let _ = self.write_states(&mut states);
+        }
     }
 
     /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
@@ -30,7 +46,10 @@ impl Log {
         }
         self.syncer
             .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| Error::InDoubt { reason })
+            .map_err(|reason| {
+                self.note_failed_sync();
+                Error::InDoubt { reason }
+            })
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
@@ -52,6 +71,10 @@ impl Log {
                 durable_units: unit_of(filled.end),
                 entries: filled.entries as u32,
             });
+        }
+        // A group that could not be appended whole has drawn its numbers.
+        if let Some(reason) = self.syncer.failure() {
+            return Err(reason);
         }
         self.states.lock().syncing = Reach {
             next_block,
@@ -90,6 +113,7 @@ impl Log {
         {
             state.durable_lsn = state.durable_lsn.max(at.complete);
             state.next_block = next_block;
+            state.sync_failed = false;
             state.used_blocks = used;
             state.open = open;
             state.len_bytes = volume.synced_bytes().max(state.len_bytes);

@@ -159,6 +159,18 @@ impl Syncer {
         }
     }
 
+    /// Ends all syncing: what is not durable by now never will be.
+    pub(crate) fn fail(&self, reason: String) {
+        let mut progress = self.progress.lock();
+        progress.failure.get_or_insert(reason);
+        self.failed.store(true, Ordering::SeqCst);
+        let awake = std::mem::take(&mut progress.waiting);
+        self.done.notify_all();
+        drop(progress);
+        awake.into_values().for_each(Waker::wake);
+        self.followers.wake();
+    }
+
     /// Refuses once a sync has failed.
     #[inline]
     pub(crate) fn check(&self, namespace: &str) -> Result<()> {

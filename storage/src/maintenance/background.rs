@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::epoch;
 use crate::log::syncer::{Request, Syncer};
+use crate::maintenance::victims::Effort;
 use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +14,12 @@ const IDLE_TICK: Duration = Duration::from_millis(250);
 
 const TIGHT_TICK: Duration = Duration::from_millis(5);
 
+/// A store to which nothing is written for so long is idle.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+
+/// An idle store looks at its tombstones once this part of its entries, one in so many, has become tombstones.
+const TOMBSTONE_SHARE: u64 = 8;
+
 /// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since that reads the directories
 /// of most blocks; and when space is short.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
@@ -22,26 +29,33 @@ const PRESSED_SHARE: u32 = 8;
 
 impl Core {
     /// One tick of the maintenance thread. Returns how long it may rest.
-    fn tick(&self, rhythm: &mut Rhythm) -> Duration {
-        if Instant::now() >= rhythm.next_expiry {
-            rhythm.next_expiry = after(self.options.expiry_period);
+    fn tick(&self, rhythm: &mut Rhythm, now: Instant) -> Duration {
+        if now >= rhythm.next_expiry {
+            rhythm.next_expiry = later(now, self.options.expiry_period);
             self.log.space().retry_growth();
             self.forget_stuck();
             // A failure shows in the next write, with its reason; there is nobody here to tell.
             let _ = self.expire();
-            let _ = self.tidy_lanes();
+            let _ = self.tidy_log();
             if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
                 let _ = self.drop_tombstones();
             }
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
-        let moved = self.defrag_if_worth().unwrap_or(None);
+        let effort = match rhythm.is_idle(self.log.last_lsn(), now) {
+            true => Effort::Thorough,
+            false => Effort::BesideWriters,
+        };
+        let moved = match effort {
+            Effort::Thorough if rhythm.is_tidy => None,
+            effort => self.empty_next(effort, u64::MAX).unwrap_or(None),
+        };
         let tight = self.log.space().usage().tight;
         epoch::advance();
-        let due = Instant::now() >= rhythm.next_checkpoint;
+        let due = now >= rhythm.next_checkpoint;
         let freed = self.free_emptied(tight || due).unwrap_or(0);
         if due || freed > 0 {
-            rhythm.next_checkpoint = after(self.options.durability.period().max(IDLE_TICK));
+            rhythm.next_checkpoint = later(now, self.options.durability.period().max(IDLE_TICK));
         }
         match moved {
             Some(_) if tight => Duration::ZERO,
@@ -50,22 +64,46 @@ impl Core {
             ),
             None if tight && (freed > 0 || self.has_emptied()) => TIGHT_TICK,
             None if tight => {
-                let now = Instant::now();
+                self.log.space().note_vain_look();
                 if now < rhythm.next_pressed {
                     return IDLE_TICK.min(rhythm.next_pressed - now);
                 }
-                self.forget_stuck();
+                let begun = Instant::now();
+                self.retry_locked();
                 // Deleted records whose tombstones fill the blocks: forget those that nothing depends on any more.
                 let dropped = self.drop_tombstones().unwrap_or(0);
-                rhythm.next_pressed = after(now.elapsed() * PRESSED_SHARE + TIGHT_TICK);
+                rhythm.next_pressed = later(now, begun.elapsed() * PRESSED_SHARE + TIGHT_TICK);
                 if dropped > 0 {
                     Duration::ZERO
                 } else {
                     TIGHT_TICK
                 }
             }
-            None => IDLE_TICK,
+            None => {
+                if effort == Effort::Thorough && !rhythm.is_tidy && !self.has_emptied() {
+                    rhythm.is_tidy = !self.tidy_idle(rhythm);
+                }
+                IDLE_TICK
+            }
         }
+    }
+
+    /// What an idle store still has to do once no closed block is worth emptying. Returns whether there was anything.
+    fn tidy_idle(&self, rhythm: &mut Rhythm) -> bool {
+        // What is closed is emptied before older versions are looked for.
+        if self.tidy_log().unwrap_or(false) {
+            return true;
+        }
+        let entries = self.index.len();
+        let tombstones = || self.index.len().saturating_sub(self.sets.records());
+        rhythm.tombstones_kept = rhythm.tombstones_kept.min(tombstones());
+        // A look at the tombstones costs as much as there are entries.
+        if tombstones() <= rhythm.tombstones_kept + entries / TOMBSTONE_SHARE {
+            return false;
+        }
+        let dropped = self.drop_tombstones();
+        rhythm.tombstones_kept = tombstones();
+        dropped.is_ok_and(|dropped| dropped > 0)
     }
 }
 
@@ -79,24 +117,49 @@ struct Rhythm {
     next_pressed: Instant,
     /// When emptied blocks are given back, however few they are.
     next_checkpoint: Instant,
+    /// The last number in the log, and since when it has been that.
+    last_lsn: u64,
+    quiet_since: Instant,
+    /// Nothing was left to do when the idle store was looked at last.
+    is_tidy: bool,
+    /// How many tombstones the last look of an idle store has left.
+    tombstones_kept: u64,
 }
 
 impl Rhythm {
     fn new(expiry_period: Duration) -> Self {
+        let now = Instant::now();
         Self {
-            next_expiry: after(expiry_period),
+            next_expiry: later(now, expiry_period),
             passes: 0,
-            next_pressed: Instant::now(),
-            next_checkpoint: Instant::now(),
+            next_pressed: now,
+            next_checkpoint: now,
+            last_lsn: 0,
+            quiet_since: now,
+            is_tidy: false,
+            tombstones_kept: 0,
         }
+    }
+
+    /// Whether nobody has written for a while.
+    fn is_idle(&mut self, last_lsn: u64, now: Instant) -> bool {
+        if last_lsn != self.last_lsn {
+            self.last_lsn = last_lsn;
+            self.quiet_since = now;
+            self.is_tidy = false;
+        }
+        now >= self.quiet_since + IDLE_AFTER
     }
 }
 
 /// The moment after `rest`. A rest that no clock can hold ends in a year, and begins again.
-pub(super) fn after(rest: Duration) -> Instant {
-    let now = Instant::now();
+fn later(now: Instant, rest: Duration) -> Instant {
     now.checked_add(rest)
         .unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}
+
+pub(super) fn after(rest: Duration) -> Instant {
+    later(Instant::now(), rest)
 }
 
 #[derive(Debug, Default)]
@@ -229,18 +292,30 @@ fn tidy_loop(core: &Core, signal: &Signal) {
         if !is_short && !signal.rest(until) {
             return;
         }
-        rest = core.tick(&mut rhythm);
+        rest = core.tick(&mut rhythm, Instant::now());
     }
 }
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::Durability;
     use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
     use crate::lock::record_lock::NewVersion;
     use crate::namespace::Namespace;
     use crate::options::{Options, Storage};
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    const VERSION: NewVersion<'static> = NewVersion {
+        generation: 1,
+        void_time: 0,
+        last_update_ms: 1,
+        set_id: 0,
+        key: None,
+        payload: &[],
+    };
 
     fn open(options: Options) -> Namespace {
         let max_device_bytes = HEADER_BYTES + 64 * BLOCK_BYTES;
@@ -269,12 +344,8 @@ mod tests {
         });
         let payload = vec![1; 100 << 10];
         let version = NewVersion {
-            generation: 1,
-            void_time: 0,
-            last_update_ms: 1,
-            set_id: 0,
-            key: None,
             payload: &payload,
+            ..VERSION
         };
         for record in 0..500 {
             namespace
@@ -291,7 +362,7 @@ mod tests {
         let mut ticks = 0;
         loop {
             let before = namespace.stats();
-            let rest = namespace.core.tick(&mut rhythm);
+            let rest = namespace.core.tick(&mut rhythm, Instant::now());
             let after = namespace.stats();
             let moved = after.traffic.moved_bytes - before.traffic.moved_bytes;
             if after.defragmented_blocks == before.defragmented_blocks {
@@ -306,10 +377,76 @@ mod tests {
         assert!(ticks >= 5, "{ticks}");
     }
 
+    /// Disk space of all files of a directory.
+    fn disk_bytes(dir: &Path) -> u64 {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let files = entries.map(|entry| entry.unwrap().metadata().unwrap());
+        files.map(|file| file.blocks() * 512).sum()
+    }
+
+    #[test]
+    fn an_idle_store_takes_three_times_what_lives_in_it_after_five_seconds() {
+        const RECORDS: u32 = 40_000;
+        /// Versions of each record, and which part of the records is deleted then.
+        const CASES: [(usize, u32); 3] = [(6, 0), (1, 8), (3, 2)];
+        for (versions, deleted) in CASES {
+            let dir = tempfile::tempdir().unwrap();
+            let storage = Storage::Files {
+                dir: dir.path().to_owned(),
+                devices: 1,
+            };
+            let namespace = open(Options {
+                background: false,
+                write_lanes: 4,
+                durability: Durability::Process,
+                ..Options::new("test", storage)
+            });
+            // Threads that meet use several lanes.
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let namespace = &namespace;
+                    scope.spawn(move || {
+                        for version in 1..=versions {
+                            let payload = vec![7; 20 * version + 300];
+                            let version = NewVersion {
+                                payload: &payload,
+                                ..VERSION
+                            };
+                            for record in (thread..RECORDS).step_by(4) {
+                                let lock = namespace.lock(&digest(record), None).unwrap();
+                                lock.put(&version).unwrap();
+                            }
+                        }
+                    });
+                }
+            });
+            let is_deleted = |record: u32| deleted > 0 && !record.is_multiple_of(deleted);
+            for record in (0..RECORDS).filter(|record| is_deleted(*record)) {
+                let lock = namespace.lock(&digest(record), None).unwrap();
+                assert!(lock.delete(2).unwrap().is_some());
+            }
+            let before = disk_bytes(dir.path());
+            let begun = Instant::now();
+            let (mut rhythm, mut now) = (Rhythm::new(Duration::MAX), begun);
+            while now < begun + Duration::from_secs(5) {
+                // A rest of no time is followed by the next tick at once.
+                now += namespace.core.tick(&mut rhythm, now) + Duration::from_micros(1);
+                // Other tests of this process look at blocks.
+                namespace.core.free_all_emptied().unwrap();
+            }
+            let records: u64 = namespace.sets().iter().map(|set| set.stored_bytes).sum();
+            let after = disk_bytes(dir.path());
+            assert!(
+                after <= 3 * records,
+                "{versions} versions, one of {deleted} left: {records} bytes live, {before} on disk, then {after}"
+            );
+        }
+    }
+
     #[test]
     fn periods_that_no_clock_can_hold_do_no_harm() {
         let namespace = open(Options {
-            durability: crate::Durability::Interval(Duration::MAX),
+            durability: Durability::Interval(Duration::MAX),
             expiry_period: Duration::MAX,
             defrag_bytes_per_second: 0,
             ..Options::new("test", Storage::Memory)

@@ -3,7 +3,7 @@
 
 use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, Format};
+use crate::log::block::BlockId;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES};
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::log::volume::Volume;
@@ -33,7 +33,6 @@ pub(crate) struct BlockWalk {
 pub(crate) struct WalkedBlock<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) id: BlockId,
-    pub(crate) format: Format,
     pub(crate) incarnation: u64,
     pub(crate) end: u64,
 }
@@ -74,7 +73,7 @@ impl BlockWalk {
                 self.fill(volume, from, body_end - from);
             }
             self.entries.push((at, header));
-            if header.kind == Kind::Filler && block.format == Format::Two {
+            if header.kind == Kind::Filler {
                 // The directory follows.
                 return end;
             }

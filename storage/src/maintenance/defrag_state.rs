@@ -4,17 +4,15 @@ use crate::epoch;
 use crate::log::Log;
 use crate::log::block::BlockId;
 use crate::maintenance::block_walk::BlockWalk;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
+    /// Chosen to be emptied, the best last.
+    pub(super) next: Vec<BlockId>,
     pub(super) emptied: Vec<Emptied>,
-    /// Blocks that could not be emptied (damage, or a write that was under way), with the live units they had: not tried
-    /// again before that has changed, or somebody has asked for it.
-    pub(super) stuck: HashMap<BlockId, u32>,
     /// The partition with which the next look at tombstones begins.
     pub(crate) tombstones_from: usize,
     /// The memory that blocks are read into.

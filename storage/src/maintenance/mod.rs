@@ -5,20 +5,26 @@ pub(crate) mod block_walk;
 pub(crate) mod defrag;
 pub(crate) mod defrag_state;
 mod tombstones;
+pub(crate) mod victims;
 
 use crate::core::{Core, Counters};
 use crate::digest::PARTITIONS;
 use crate::epoch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lock::record_lock::RecordLock;
 use crate::log::space::Purpose;
 use crate::maintenance::background::after;
+use crate::maintenance::victims::Effort;
 use crate::namespace::Namespace;
 use std::time::{Duration, Instant};
 
 /// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the
 /// system has interrupted comes back within milliseconds.
 const READERS_LEAVE: Duration = Duration::from_secs(1);
+
+/// Limits on what an opening moves and empties: a large store may have much that is dead.
+const MOVED_AT_OPENING_MAX: u64 = 3 << 20;
+const BLOCKS_AT_OPENING_MAX: usize = 64;
 
 /// What [`Namespace::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +43,7 @@ impl Namespace {
     /// older version is left, and defragments until no block is worth it. Takes as long as that takes.
     ///
     /// # Errors
-    /// [`crate::Error::ReadOnly`] if a sync fails, [`crate::Error::NoSpace`] if not even a block to move into is left.
+    /// [`crate::Error::ReadOnly`] if a sync fails.
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         let core = &self.core;
         core.log.space().retry_growth();
@@ -46,44 +52,43 @@ impl Namespace {
             expired: core.expire()?,
             ..MaintenanceReport::default()
         };
-        done.freed_blocks += core.gather_leftovers()?;
-        core.tidy_lanes()?;
+        core.tidy_log()?;
         // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
         loop {
-            let mut freed = 0;
-            let cramped = core.defrag_all(&mut freed);
+            let freed = core.empty_all()?;
             let dropped = core.drop_tombstones()?;
             done.freed_blocks += freed;
             done.dropped_tombstones += dropped;
             if freed == 0 && dropped == 0 {
-                core.tidy_lanes()?;
-                return cramped.map(|()| done);
+                core.tidy_log()?;
+                return Ok(done);
             }
         }
     }
 }
 
 impl Core {
-    /// Defragments until no block is worth it, and adds the blocks given back to `freed`.
-    fn defrag_all(&self, freed: &mut u64) -> Result<()> {
-        loop {
-            match self.defrag_step() {
-                Ok(Some(_)) => {
-                    epoch::advance();
-                    *freed += self.free_emptied(self.log.space().usage().tight)? as u64;
-                }
-                Ok(None) => {
-                    *freed += self.free_all_emptied()?;
-                    return Ok(());
-                }
-                // What was emptied before makes room for what is left.
-                Err(cramped @ Error::NoSpace { .. }) => match self.free_all_emptied()? {
-                    0 => return Err(cramped),
-                    blocks => *freed += blocks,
-                },
-                Err(error) => return Err(error),
+    /// Empties blocks until none is worth it. Returns how many were given back.
+    fn empty_all(&self) -> Result<u64> {
+        let mut freed = 0;
+        while self.empty_next(Effort::Thorough, u64::MAX)?.is_some() {
+            epoch::advance();
+            freed += self.free_emptied(self.log.space().usage().tight)? as u64;
+        }
+        Ok(freed + self.free_all_emptied()?)
+    }
+
+    /// Empties blocks of which little is left, as earlier openings have left them: each begins a block of its own, and a
+    /// program that ends at once leaves no time to the thread that cleans.
+    pub(crate) fn tidy_at_opening(&self) -> Result<()> {
+        let mut left = MOVED_AT_OPENING_MAX;
+        for _ in 0..BLOCKS_AT_OPENING_MAX {
+            match self.empty_next(Effort::Thorough, left)? {
+                Some(moved) => left = left.saturating_sub(moved),
+                None => break,
             }
         }
+        self.free_all_emptied().map(drop)
     }
 
     /// Gives emptied blocks back, if their readers go soon.
@@ -126,10 +131,10 @@ impl Core {
                 };
                 if lock.void_time().is_some_and(over) {
                     // A record that is damaged has nothing to be shown.
-                    if self.options.expiring.is_set()
+                    if let Some(observer) = &self.options.observer
                         && let Ok(Some(entry)) = lock.entry()
                     {
-                        self.options.expiring.show(&entry);
+                        observer.expires(&entry);
                     }
                     lock.bury(now_ms)?;
                     expired += 1;
@@ -138,11 +143,5 @@ impl Core {
         }
         Counters::add(&self.counters.expired, expired);
         Ok(expired)
-    }
-
-    fn tidy_lanes(&self) -> Result<()> {
-        self.check_open()?;
-        self.log.check_writable(Purpose::Defrag)?;
-        self.log.tidy_lanes()
     }
 }

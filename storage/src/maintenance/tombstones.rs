@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::FilledBlock;
-use crate::log::block::{BlockId, BlockState, Format, Phase};
+use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
 use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
 use crate::log::entry::{Kind, Lsn};
 use crate::log::volume::Volume;
@@ -171,29 +171,25 @@ fn rule_out(
     let walked = WalkedBlock {
         volume,
         id,
-        format: block.format(),
         incarnation: block.incarnation(),
         end: offset + filled.map_or(BLOCK_BYTES, |filled| filled.end),
     };
-    if block.format() == Format::Two {
-        let sectors = match filled {
-            Some(filled) => Some(directory_bytes(filled.entries) as usize / SECTOR_BYTES),
-            None => {
-                let units = u64::from(block.filled_units());
-                let entries_end = Format::Two.entries_at() + units * UNIT_BYTES;
-                walk.sectors_of_closed(walked, entries_end)
-            }
-        };
-        let lines = sectors.and_then(|sectors| walk.read_directory(walked, sectors));
-        // Whatever could not be read is found again below, if it matters.
-        walk.take_unreadable_bytes();
-        if let Some(lines) = lines {
-            let lines = lines.iter();
-            lines.for_each(|line| meet(line.kind, line.identity, line.lsn));
-            return true;
+    let sectors = match filled {
+        Some(filled) => Some(directory_bytes(filled.entries) as usize / SECTOR_BYTES),
+        None => {
+            let units = u64::from(block.filled_units());
+            walk.sectors_of_closed(walked, ENTRIES_AT + units * UNIT_BYTES)
         }
+    };
+    let lines = sectors.and_then(|sectors| walk.read_directory(walked, sectors));
+    // Whatever could not be read is found again below, if it matters.
+    walk.take_unreadable_bytes();
+    if let Some(lines) = lines {
+        let lines = lines.iter();
+        lines.for_each(|line| meet(line.kind, line.identity, line.lsn));
+        return true;
     }
-    let mut at = offset + block.format().entries_at();
+    let mut at = offset + ENTRIES_AT;
     while at < walked.end {
         at = walk.read_piece(walked, at, |_, _| false);
         for (_, header) in walk.entries() {

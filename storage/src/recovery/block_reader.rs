@@ -3,21 +3,21 @@
 
 use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
-use crate::image::delta::Delta;
+use crate::epoch;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::BlockId;
+use crate::log::block::ENTRIES_AT;
 use crate::log::directory::Line;
 use crate::log::entry::Appended;
-use crate::log::entry::{EntryView, Kind, Lsn};
-use crate::log::group::read_commit;
+use crate::log::entry::{EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
 use crate::recovery::scan::scan_block;
-use crate::recovery::sighting::{BlockEnd, Sighting, UsedBlock};
-use std::collections::HashSet;
+use crate::recovery::sighting::{BlockEnd, Known, Sighting, UsedBlock};
+use crate::recovery::young::Young;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of those in the
@@ -34,53 +34,54 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
-/// A delta that was never durable: what it builds on may be lost.
-#[derive(Debug)]
-pub(crate) struct YoungDelta {
-    pub(crate) location: Location,
-    pub(crate) lsn: Lsn,
-    /// The version before.
-    pub(crate) before: (Location, Lsn),
-    pub(crate) group: Option<u64>,
-}
-
 /// What has to be seen as a whole after all blocks were read.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
-    pub(crate) grouped: Vec<(u64, Found)>,
-    /// Members that are damaged: what they say of their group may be what is.
-    pub(crate) damaged_members: Vec<(u64, Lsn)>,
-    pub(crate) commits: Vec<(u64, u32, Appended)>,
+    /// Entries that were not durable.
+    pub(crate) young: Vec<Young>,
+    /// Durable entries behind young ones of their block.
+    pub(crate) stranded: Vec<Young>,
+    /// Versions among the young whose bytes have changed.
+    pub(crate) damaged_young: Vec<Found>,
     pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
-    /// Entries that were durable and cannot be made out any more.
+    /// Entries that cannot be made out any more.
     pub(crate) lost: Vec<(Location, Line)>,
-    /// Entries that do not count, since what they need was lost before it was durable: to be made void, lest they be
-    /// taken for good later.
-    pub(crate) voids: Vec<Location>,
-    /// Deltas, and their records.
+    /// Deltas that were durable, and their records.
     pub(crate) deltas: Vec<(Location, Digest)>,
-    /// Those that were never durable.
-    pub(crate) young_deltas: Vec<YoungDelta>,
-    /// How each block ends.
-    pub(crate) ends: Vec<(BlockId, BlockEnd)>,
+    pub(crate) ends: Vec<EndOfBlock>,
+    /// Counts of what was seen.
     pub(crate) report: Opening,
     pub(crate) last_lsn: u64,
-    /// No lost entry of an unknown owner has a higher number. `u64::MAX` if the limit is unknown.
+    /// No lost entry of an unknown owner has a higher number.
     pub(crate) unknown_lsn: u64,
-    /// No entry is of a set with a higher number.
+    /// No durable entry is of a set with a higher number.
     pub(crate) last_set: u16,
+}
+
+/// Where the durable numbers of a block end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndOfBlock {
+    pub(crate) block: UsedBlock,
+    /// From the start of the block, in bytes.
+    pub(crate) end: u64,
+    /// How many entries lie before it.
+    pub(crate) entries: u32,
+    /// None of them has a higher number.
+    pub(crate) last_lsn: Lsn,
+    /// From here on staging memory has the entries alone.
+    pub(crate) staged_from: Option<u64>,
+    /// Whether its header has to say so.
+    pub(crate) is_new: bool,
 }
 
 impl Aside {
     fn absorb(&mut self, mut other: Self) {
-        self.grouped.append(&mut other.grouped);
-        self.damaged_members.append(&mut other.damaged_members);
-        self.commits.append(&mut other.commits);
+        self.young.append(&mut other.young);
+        self.stranded.append(&mut other.stranded);
+        self.damaged_young.append(&mut other.damaged_young);
         self.metadata.append(&mut other.metadata);
         self.lost.append(&mut other.lost);
-        self.voids.append(&mut other.voids);
         self.deltas.append(&mut other.deltas);
-        self.young_deltas.append(&mut other.young_deltas);
         self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
         self.unknown_lsn = self.unknown_lsn.max(other.unknown_lsn);
@@ -89,6 +90,22 @@ impl Aside {
         self.report.damaged_entries += other.report.damaged_entries;
         self.report.damaged_bytes += other.report.damaged_bytes;
         self.report.unknown_bytes += other.report.unknown_bytes;
+    }
+
+    /// Adds the metadata that was not durable and counts.
+    pub(crate) fn take_metadata(&mut self, log: &Log, counted: &[Young]) {
+        let guard = epoch::pin();
+        for young in counted.iter().filter(|young| young.kind == Kind::Metadata) {
+            if let Some(entry) = log.entry(young.location, &guard) {
+                let view = entry.view();
+                let at = Appended {
+                    location: young.location,
+                    units: view.span_units(),
+                    lsn: young.lsn,
+                };
+                self.metadata.push((young.lsn, at, view.body().to_vec()));
+            }
+        }
     }
 }
 
@@ -99,16 +116,13 @@ pub(crate) struct Sweep<'a> {
     pub(crate) index: &'a Index,
     pub(crate) damaged: &'a Damaged,
     pub(crate) blocks: &'a [UsedBlock],
-    pub(crate) durable_lsn: u64,
-    /// Entries that do not count, as an earlier reading has found.
-    pub(crate) ignored: &'a HashSet<Location>,
+    pub(crate) known: &'a Known,
     pub(crate) progress: &'a OpeningProgress,
 }
 
 impl Sweep<'_> {
-    /// Enters the newest entry of each record into the index; returns what has to be seen as a whole. Entries of sets
-    /// with higher numbers than `last_set` count only if they were durable.
-    pub(crate) fn run(&self, last_set: u16) -> Aside {
+    /// Enters the newest durable entry of each record into the index; returns what has to be seen as a whole.
+    pub(crate) fn run(&self) -> Aside {
         let mut aside = Aside::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(self.blocks.len());
@@ -120,7 +134,7 @@ impl Sweep<'_> {
         self.expect_reads(ReadPattern::InOrder);
         std::thread::scope(|scope| {
             let judges: Vec<_> = (0..threads)
-                .map(|_| scope.spawn(|| self.judge(&next, last_set, &done)))
+                .map(|_| scope.spawn(|| self.judge(&next, &done)))
                 .collect();
             for judge in judges {
                 match judge.join() {
@@ -147,12 +161,12 @@ impl Sweep<'_> {
         }
     }
 
-    fn judge(&self, next: &AtomicUsize, last_set: u16, done: &AtomicU64) -> (Gleanings, Aside) {
+    fn judge(&self, next: &AtomicUsize, done: &AtomicU64) -> (Gleanings, Aside) {
         let mut judge = Judge {
             sweep: self,
-            last_set,
             gleanings: Gleanings::new(),
             aside: Aside::default(),
+            young_at: u64::MAX,
         };
         let mut bytes = BlockBytes::new();
         loop {
@@ -204,9 +218,20 @@ pub(crate) fn for_all_partitions<V: FnMut(usize)>(threads: usize, visitor: impl 
 /// One thread that judges what lies in blocks.
 struct Judge<'a> {
     sweep: &'a Sweep<'a>,
-    last_set: u16,
     gleanings: Gleanings,
     aside: Aside,
+    /// Where the first entry of the block lies that was not durable, or does not count: in the device.
+    young_at: u64,
+}
+
+/// How an entry stands to the last sync.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Durable,
+    /// It was appended after the last sync.
+    Young,
+    /// Another entry with its number counts, or none.
+    Void,
 }
 
 impl Judge<'_> {
@@ -214,20 +239,17 @@ impl Judge<'_> {
         let Some(volume) = self.sweep.log.volumes().get(block.id.device) else {
             return;
         };
-        let (staging, durable_lsn) = (self.sweep.log.staging(), self.sweep.durable_lsn);
-        let end = scan_block(volume, block, staging, durable_lsn, bytes, |sighting| {
+        self.young_at = u64::MAX;
+        let staging = self.sweep.log.staging();
+        let end = scan_block(volume, block, staging, bytes, |sighting| {
             self.see(block, sighting);
         });
         if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
             && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
         {
-            // Until it is on the device, it is read where it is.
+            // It is read where it is.
             let address = staging.address(lane).wrapping_sub(start as usize);
             state.stage((at / UNIT_BYTES) as u32, address);
-        }
-        if let Some(state) = volume.block(block.id.index).filter(|_| end.sealed) {
-            let filled = end.end.saturating_sub(block.format.entries_at());
-            state.note_closed((filled / UNIT_BYTES) as u32, block.sequence);
         }
         if end.unknown {
             let last_lsn = match end.last_lsn {
@@ -236,101 +258,115 @@ impl Judge<'_> {
             };
             self.aside.unknown_lsn = self.aside.unknown_lsn.max(last_lsn);
         }
-        self.aside.ends.push((block.id, end));
+        self.note_end(volume, block, &end);
     }
 
-    /// Notes what a delta builds on, if that may be lost.
-    fn note_young(&mut self, location: Location, entry: &EntryView<'_>) {
-        let is_young = entry.lsn().0 > self.sweep.durable_lsn;
-        if let Some(delta) = Delta::decode(entry.record_body()).filter(|_| is_young) {
-            self.aside.young_deltas.push(YoungDelta {
-                location,
-                lsn: entry.lsn(),
-                before: (delta.before, delta.before_lsn),
-                group: entry.group(),
-            });
+    fn note_end(&mut self, volume: &Volume, block: &UsedBlock, scanned: &BlockEnd) {
+        let offset = block.id.offset_bytes();
+        let is_cut = self.young_at != u64::MAX;
+        let end = scanned.end.min(self.young_at.saturating_sub(offset));
+        if let Some(state) = volume.block(block.id.index) {
+            let filled = end.saturating_sub(ENTRIES_AT) / UNIT_BYTES;
+            state.note_closed(filled as u32, block.sequence);
+        }
+        let lines = scanned.lines.iter();
+        let before_end = lines.filter(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
+        let is_open = block.durable_entries.is_some() && block.ended.is_none();
+        self.aside.ends.push(EndOfBlock {
+            block: *block,
+            end,
+            entries: before_end.count() as u32,
+            last_lsn: Lsn(self.sweep.known.durable_lsn),
+            staged_from: scanned.staged_from,
+            is_new: is_open || (is_cut && block.ended.is_none()),
+        });
+    }
+
+    fn standing(&self, block: &UsedBlock, offset: u64, lsn: Lsn, flags: u8) -> Standing {
+        let known = self.sweep.known;
+        let is_copy = flags & FLAG_COPIED != 0;
+        let was_durable = lsn.0 <= known.durable_lsn;
+        if offset < block.id.offset_bytes() + block.durable_to {
+            return match (was_durable, is_copy) {
+                (true, _) => Standing::Durable,
+                // Its original is there: that goes when the state of the device is durable that
+                // names the copy.
+                (false, true) => Standing::Void,
+                (false, false) => Standing::Young,
+            };
+        }
+        // Of devices with states of different syncs, the older one tells less than is durable: what it does
+        // not tell is appended again, like everything else behind the end of a block.
+        let of_device = known.states.get(block.id.device);
+        let of_device = of_device.map_or(0, |state| state.durable_lsn);
+        let is_void = is_copy || flags & FLAG_REAPPENDED != 0 || lsn.0 <= of_device;
+        if is_void {
+            Standing::Void
+        } else {
+            Standing::Young
         }
     }
 
     fn see(&mut self, block: &UsedBlock, sighting: Sighting<'_>) {
         let device = block.id.device;
-        let durable_lsn = self.sweep.durable_lsn;
         match sighting {
-            Sighting::Entry { offset, header, .. } | Sighting::Damaged { offset, header, .. }
-                if (header.set_id > self.last_set && header.lsn.0 > durable_lsn)
-                    || self.sweep.ignored.contains(&Location::new(device, offset)) =>
-            {
-                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
-                self.aside.voids.push(Location::new(device, offset));
-            }
             Sighting::Entry {
                 offset,
                 header,
                 entry,
             } => {
-                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
+                self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
-                let at = Appended {
-                    location,
-                    units: header.span_units,
-                    lsn: header.lsn,
-                };
-                match header.kind {
-                    Kind::Record | Kind::Tombstone | Kind::Delta => {
-                        if header.kind == Kind::Delta {
-                            self.aside.deltas.push((location, header.digest));
-                            self.note_young(location, &entry);
+                match self.standing(block, offset, header.lsn, header.flags) {
+                    Standing::Durable => {
+                        if offset > self.young_at {
+                            // Cleaning has gone on in the block of a writer, which ends before it.
+                            let stranded = Young::new(location, header, true);
+                            self.aside.stranded.push(stranded);
                         }
-                        self.aside.report.entries += 1;
-                        self.aside.last_set = self.aside.last_set.max(header.set_id);
-                        let found = Found::new(location, header, entry.digest_bytes(), false);
-                        match entry.group() {
-                            Some(group) => self.aside.grouped.push((group, found)),
-                            None => self.gleanings.add(found),
-                        }
+                        self.enter(location, header, &entry);
                     }
-                    Kind::Filler | Kind::Void => {}
-                    Kind::Metadata => {
-                        let body = entry.body().to_vec();
-                        self.aside.metadata.push((header.lsn, at, body));
+                    Standing::Young => {
+                        self.young_at = self.young_at.min(offset);
+                        self.aside.young.push(Young::new(location, header, true));
                     }
-                    Kind::Commit => {
-                        if let Some((group, members)) = read_commit(entry.body()) {
-                            self.aside.commits.push((group, members, at));
-                        }
-                    }
+                    Standing::Void if offset < block.id.offset_bytes() + block.durable_to => {}
+                    Standing::Void => self.young_at = self.young_at.min(offset),
                 }
             }
-            Sighting::Damaged {
-                offset,
-                header,
-                group,
-                commit,
-            } => {
+            Sighting::Damaged { offset, header } => {
                 self.aside.report.damaged_entries += 1;
-                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
+                self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
-                if is_version(header.kind) {
-                    self.aside.last_set = self.aside.last_set.max(header.set_id);
-                    let found = Found::new(location, header, header.digest.as_bytes(), true);
-                    self.sweep.damaged.note(&found);
-                    self.gleanings.add(found);
-                    let member = group.map(|group| (group, header.lsn));
-                    self.aside.damaged_members.extend(member);
+                let standing = self.standing(block, offset, header.lsn, header.flags);
+                if standing == Standing::Young {
+                    self.young_at = self.young_at.min(offset);
+                    self.aside.young.push(Young::new(location, header, false));
                 }
-                if let Some((group, members)) = commit {
-                    let at = Appended {
-                        location,
-                        units: header.span_units,
-                        lsn: header.lsn,
-                    };
-                    self.aside.commits.push((group, members, at));
+                if is_version(header.kind) {
+                    let found = Found::new(location, header, header.digest.as_bytes(), true);
+                    match standing {
+                        Standing::Durable => {
+                            self.aside.last_set = self.aside.last_set.max(header.set_id);
+                            self.sweep.damaged.note(&found);
+                            self.gleanings.add(found);
+                        }
+                        Standing::Young => self.aside.damaged_young.push(found),
+                        Standing::Void => {}
+                    }
                 }
             }
             Sighting::Lost { offset, line } => {
                 self.aside.report.damaged_entries += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(line.lsn.0);
-                self.aside.lost.push((Location::new(device, offset), line));
+                let location = Location::new(device, offset);
+                if line.lsn.0 > self.sweep.known.durable_lsn {
+                    self.young_at = self.young_at.min(offset);
+                    self.aside
+                        .young
+                        .push(Young::lost(location, &line, LOST_UNITS));
+                }
+                self.aside.lost.push((location, line));
             }
             Sighting::Damage { bytes, unknown, .. } => {
                 self.aside.report.damaged_bytes += bytes;
@@ -343,6 +379,31 @@ impl Judge<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Takes an entry that was durable.
+    fn enter(&mut self, location: Location, header: &Header, entry: &EntryView<'_>) {
+        match header.kind {
+            Kind::Record | Kind::Tombstone | Kind::Delta => {
+                if header.kind == Kind::Delta {
+                    self.aside.deltas.push((location, header.digest));
+                }
+                self.aside.report.entries += 1;
+                self.aside.last_set = self.aside.last_set.max(header.set_id);
+                let found = Found::new(location, header, entry.digest_bytes(), false);
+                self.gleanings.add(found);
+            }
+            Kind::Metadata => {
+                let at = Appended {
+                    location,
+                    units: header.span_units,
+                    lsn: header.lsn,
+                };
+                let body = entry.body().to_vec();
+                self.aside.metadata.push((header.lsn, at, body));
+            }
+            Kind::Filler | Kind::Void => {}
         }
     }
 }

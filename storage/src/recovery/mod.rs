@@ -2,25 +2,25 @@
 //! valid entry of each digest wins.
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
-//! `scan_format_1.rs` (a block of format 1), `block_reader.rs` (all blocks), `groups.rs` (what counts of them), `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
-//! `snapshot_reader.rs`, `verify.rs`.
+//! `block_reader.rs` (all blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into the index),
+//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs` with `snapshot_reader.rs`, `verify.rs`.
 
 mod block_bytes;
 pub(crate) mod block_reader;
-pub(crate) mod groups;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
 pub(crate) mod repair;
+pub(crate) mod rescue;
 pub(crate) mod scan;
-mod scan_format_1;
 pub(crate) mod sighting;
 pub(crate) mod snapshot;
 mod snapshot_reader;
 pub(crate) mod verify;
+pub(crate) mod young;
 
 use crate::device::BLOCK_BYTES;
 use crate::device::{DurableExtent, State};
-use crate::digest::{Digest, PARTITIONS};
+use crate::digest::Digest;
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -28,40 +28,31 @@ use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{
-    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, Format, HeaderCopy, Phase,
+    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, HeaderCopy, Phase,
 };
 use crate::log::chain::parts_of;
 use crate::log::directory::Line;
 use crate::log::entry::Appended;
-use crate::log::entry::Kind;
-use crate::log::group::Groups;
+use crate::log::entry::{Header, Kind};
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress};
-use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, is_version, lost_at};
-use crate::recovery::groups::SeenGroups;
-use crate::recovery::recovered_entries::{Damaged, enter_lost};
+use crate::recovery::block_reader::{
+    Aside, EndOfBlock, Sweep, for_all_partitions, is_version, lost_at,
+};
+use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
 use crate::recovery::repair::Repair;
 use crate::recovery::sighting::UsedBlock;
-use crate::sets::{SETS_MAX, Sets};
-use std::collections::HashSet;
+
+pub(crate) use crate::recovery::sighting::Known;
+use crate::recovery::young::Young;
+use crate::sets::Sets;
 
 /// Fewer records are counted before another thread has started.
 const RECORDS_A_THREAD: u64 = 50_000;
 
 /// How far sequence numbers skip ahead after a power failure: more than can have been given out and lost.
 const LSN_SKIP: u64 = 1 << 28;
-
-/// What is known of the devices before their blocks are read.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// Of each device; the state as it is before this opening.
-    pub(crate) states: Vec<State>,
-    /// Everything up to here was durable.
-    pub(crate) durable_lsn: u64,
-    /// The machine has been started again since the devices were last written.
-    pub(crate) rebooted: bool,
-}
 
 /// What the scan has brought to light.
 #[derive(Debug, Default)]
@@ -70,11 +61,54 @@ pub(crate) struct Recovered {
     /// No lost entry of an unknown owner has a higher number; 0 if no such entry is lost.
     pub(crate) unknown_lsn: u64,
     pub(crate) next_block: u64,
-    pub(crate) groups: Groups,
     pub(crate) metadata: Vec<Appended>,
     pub(crate) report: Opening,
+    /// As of [`Known`].
+    pub(crate) sync_failed: bool,
+    /// Of each block that was read, where its durable numbers end.
+    pub(crate) ends: Vec<EndOfBlock>,
+    /// Entries to be appended again: durable ones behind the end of their block, and then those that were
+    /// not durable and count, in the order of their numbers.
+    pub(crate) young: Vec<Young>,
+    pub(crate) damaged: Damaged,
+    /// Deltas that were durable, and their records.
+    pub(crate) deltas: Vec<(Location, Digest)>,
+    /// Entries that cannot be made out any more.
+    lost: Vec<(Location, Line)>,
     pub(crate) repair: Repair,
-    pub(crate) chains: Vec<Chain>,
+}
+
+impl Recovered {
+    /// Enters the young entries into the index where they are: for an opening that writes nothing.
+    pub(crate) fn enter_young(&mut self, log: &Log, index: &Index) {
+        let mut enterer = Enterer::new(index, log, &self.damaged);
+        let guard = epoch::pin();
+        for young in self.young.iter().filter(|young| is_version(young.kind)) {
+            let entry = log.entry(young.location, &guard);
+            let view = entry.as_ref().map(|entry| entry.view());
+            let Some((view, header)) =
+                view.and_then(|view| Some((view, Header::decode(view.raw())?)))
+            else {
+                continue;
+            };
+            let found = Found::new(young.location, &header, view.digest_bytes(), false);
+            enterer.enter_one(found);
+            if header.kind == Kind::Delta {
+                self.deltas.push((young.location, header.digest));
+            }
+        }
+    }
+
+    /// Has the records of lost entries answer with an error, unless newer versions are there. After
+    /// all other entries.
+    pub(crate) fn enter_lost(&self, log: &Log, index: &Index) {
+        for (location, line) in &self.lost {
+            if is_version(line.kind) {
+                let at = lost_at(*location, line.lsn);
+                enter_lost(index, log, &self.damaged, at, line.identity);
+            }
+        }
+    }
 }
 
 /// A record whose newest version is a delta, and the entries it consists of.
@@ -85,7 +119,7 @@ pub(crate) struct Chain {
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
-/// written; what should be is in [`Recovered::repair`].
+/// written; [`Recovered::repair`] has what should be.
 pub(crate) fn recover(
     log: &Log,
     index: &Index,
@@ -95,63 +129,57 @@ pub(crate) fn recover(
 ) -> Result<Recovered> {
     let used = used_blocks(log, known);
     let damaged = Damaged::default();
-    let mut ignored = HashSet::new();
-    let mut last_set = SETS_MAX as u16;
-    let mut places = None;
-    // What an entry needs may have been lost, if neither was durable: then it does not count, and an older version does.
-    // Each reading finds what the one before has brought to light; there are rarely two.
-    let (aside, groups, metadata, chains) = loop {
-        let sweep = Sweep {
-            log,
-            index,
-            damaged: &damaged,
-            blocks: &used.blocks,
-            durable_lsn: known.durable_lsn,
-            ignored: &ignored,
-            progress,
-        };
-        let mut aside = sweep.run(last_set);
-        let seen = SeenGroups::take(&mut aside, known.durable_lsn, known.rebooted);
-        let groundless = seen.without_ground(&aside, log, &used.blocks);
-        if !groundless.is_empty() {
-            ignored.extend(groundless);
-            forget(index, &damaged);
-            continue;
-        }
-        seen.enter(log, index, &damaged, &mut aside);
-        // The metadata does not change from one reading to the next, and is restored once.
-        let metadata = match places.take() {
-            Some(places) => places,
-            None => restore_metadata(log, sets, &mut aside)?,
-        };
-        let unknown = unknown_set(index, sets, aside.last_set);
-        if let Some(set) = unknown.filter(|_| last_set == sets.last_number()) {
-            return Err(Error::DamagedMetadata {
-                namespace: log.namespace().to_owned(),
-                reason: format!("there are records of set number {set}, whose name is lost"),
-            });
-        }
-        if unknown.is_none() {
-            let chains = chains(log, index, &aside.deltas);
-            let groups = seen.counted(index, &older_parts(&chains));
-            break (aside, groups, metadata, chains);
-        }
-        // Records of unknown sets: their set was noted before them, so they were never durable.
-        last_set = sets.last_number();
-        places = Some(metadata);
-        forget(index, &damaged);
+    let sweep = Sweep {
+        log,
+        index,
+        damaged: &damaged,
+        blocks: &used.blocks,
+        known,
+        progress,
     };
-    for (location, line) in &aside.lost {
-        if is_version(line.kind) {
-            let at = lost_at(*location, line.lsn);
-            enter_lost(index, log, &damaged, at, line.identity);
+    let mut aside = sweep.run();
+    let judged = young::judge(
+        std::mem::take(&mut aside.young),
+        known.durable_lsn,
+        known.may_have_lost,
+    );
+    if !judged.damaged.is_empty() {
+        // What is damaged must be found again, and nothing before it is out of the block.
+        for end in &mut aside.ends {
+            let in_block = |young: &&Young| young.block() == end.block.id;
+            let last = judged
+                .damaged
+                .iter()
+                .filter(in_block)
+                .map(|one| one.location)
+                .max();
+            let all = judged.counted.iter().chain(&judged.damaged);
+            end.extend_over(all.filter(|one| last.is_some_and(|last| one.location <= last)));
         }
+    }
+    aside.lost.retain(|(_, line)| line.lsn < judged.cut);
+    aside.take_metadata(log, &judged.counted);
+    let metadata = restore_metadata(log, sets, &mut aside)?;
+    let last_set = judged.last_set().max(aside.last_set);
+    if last_set > sets.last_number() {
+        return Err(Error::DamagedMetadata {
+            namespace: log.namespace().to_owned(),
+            reason: format!("there are records of set number {last_set}, whose name is lost"),
+        });
+    }
+    let mut enterer = Enterer::new(index, log, &damaged);
+    let young = aside.damaged_young.iter();
+    for found in young.filter(|found| found.lsn() < judged.cut) {
+        damaged.note(found);
+        enterer.enter_one(*found);
     }
     let mut report = Opening {
         blocks: used.blocks.len() as u64,
         damaged_blocks: used.unreadable,
+        rolled_back_groups: judged.cut_groups,
         ..aside.report
     };
+    report.entries += judged.counted.len() as u64;
     report.unknown_bytes += used.unreadable * BLOCK_BYTES;
     report.damaged_bytes += used.unreadable * BLOCK_BYTES;
     let last_lsn = aside.last_lsn.max(known.durable_lsn);
@@ -163,35 +191,28 @@ pub(crate) fn recover(
     };
     Ok(Recovered {
         unknown_lsn,
-        last_lsn: if known.rebooted {
+        last_lsn: if known.may_have_lost {
             last_lsn + LSN_SKIP
         } else {
             last_lsn
         },
         next_block: used.next_block,
-        groups,
         metadata,
         report,
+        young: [aside.stranded, judged.counted].concat(),
+        damaged,
+        deltas: aside.deltas,
+        lost: aside.lost,
+        sync_failed: known.sync_failed,
+        ends: aside.ends,
         repair: Repair {
-            blocks: used.blocks,
             headers: used.headers,
-            ends: aside.ends,
-            voids: aside.voids,
         },
-        chains,
     })
 }
 
-/// Takes back what a reading has entered.
-fn forget(index: &Index, damaged: &Damaged) {
-    damaged.clear();
-    (0..PARTITIONS).for_each(|partition| {
-        index.lock_partition(partition).update_each(|_, _| false);
-    });
-}
-
 /// Records whose newest version is a delta, but for those that are damaged: they say so when they are read.
-fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain> {
+pub(crate) fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain> {
     let mut chains = Vec::new();
     let guard = epoch::pin();
     for (location, digest) in deltas {
@@ -212,13 +233,6 @@ fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain>
     chains
 }
 
-/// The entries of chains but the newest, which the index knows.
-fn older_parts(chains: &[Chain]) -> HashSet<Location> {
-    let older = chains.iter().filter_map(|chain| chain.parts.split_last());
-    let older = older.flat_map(|(_, older)| older);
-    older.map(|part| part.location).collect()
-}
-
 /// Counts the entries of chains, of which the index knows the newest alone. After [`count_live`].
 pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chain]) {
     for Chain { digest, parts } in chains {
@@ -237,6 +251,7 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
         for part in older {
             log.count_live(part.location, part.units);
         }
+        (2..=parts.len()).for_each(|count| log.chain_grew(parts.get(..count).unwrap_or_default()));
     }
 }
 
@@ -259,13 +274,10 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         used.next_block = used.next_block.max(state.next_block);
         let mut free = Vec::new();
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
-            // A device of format 1 did not note which blocks it had used.
-            let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
-            let (own, mirror, is_mirrored) = volume.header_copies(index, state.next_block);
-            let copies = [own, mirror];
-            let headers = copies.iter().filter_map(HeaderCopy::header);
-            // In format 1 it was a log sequence number.
-            for header in headers.filter(|header| header.format == Format::Two) {
+            let is_known_used = index < state.used_blocks;
+            let copies = volume.header_copies(index);
+            let [own, mirror] = copies;
+            for header in copies.iter().filter_map(HeaderCopy::header) {
                 used.next_block = used.next_block.max(header.sequence + 1);
             }
             let is_noted = |header: BlockHeader| {
@@ -275,8 +287,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 };
                 own == whole && mirror == whole && header.sequence < state.next_block
             };
-            let (next_block, known) = (state.next_block, is_known_used);
-            let header = match BlockUse::judge(own, mirror, next_block, known, is_mirrored) {
+            let header = match BlockUse::judge(own, mirror, state.next_block, is_known_used) {
                 BlockUse::Free => {
                     if !own.header().is_some_and(is_noted) {
                         free.push((volume, index, own == HeaderCopy::Blank && mirror == own));
@@ -289,24 +300,22 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     continue;
                 }
                 BlockUse::Used { header, .. } => {
-                    if header.format == Format::Two && !is_noted(header) {
+                    if !is_noted(header) {
                         used.headers.push(header);
                     }
                     header
                 }
             };
             let id = volume.block_id(index);
-            block.begin(header.incarnation, Phase::Closed);
-            block.set_format(header.format);
-            block.set_sequence(header.sequence);
+            block.begin(&header, Phase::Closed);
             let (durable_to, durable_entries) = durable_to(&header, state);
             used.blocks.push(UsedBlock {
                 id,
-                format: header.format,
                 incarnation: header.incarnation,
                 sequence: header.sequence,
                 durable_to,
                 durable_entries,
+                ended: header.ended,
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
@@ -318,11 +327,12 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     }
     for (volume, index) in all_free {
         used.headers.push(BlockHeader {
-            format: Format::Two,
             index,
             incarnation: 0,
             device_id: volume.device_id(),
             sequence: used.next_block,
+            ended: None,
+            holds_copies: false,
         });
         used.next_block += 1;
     }
@@ -334,11 +344,11 @@ fn durable_to(header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         extent.block == header.index && extent.incarnation == header.incarnation
     };
-    match state.open.iter().find(is_it) {
-        Some(extent) => {
-            let to = u64::from(extent.durable_units) * UNIT_BYTES;
-            (to, Some(extent.entries))
-        }
+    let extent = state.open.iter().find(is_it);
+    let extent = extent.map(|extent| (extent.durable_units, extent.entries));
+    let ended = header.ended.map(|ended| (ended.units, ended.entries));
+    match extent.or(ended) {
+        Some((units, entries)) => (u64::from(units) * UNIT_BYTES, Some(entries)),
         None if header.sequence < state.next_block => (BLOCK_BYTES, None),
         None => (ENTRIES_AT, Some(0)),
     }
@@ -390,21 +400,6 @@ fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<App
         .filter(|(_, _, copy)| copy == newest)
         .map(|(_, at, _)| *at)
         .collect())
-}
-
-/// A set of which there are records and which the metadata does not know. `last_seen`: none has a higher number.
-fn unknown_set(index: &Index, sets: &Sets, last_seen: u16) -> Option<u16> {
-    let last = sets.last_number();
-    if last_seen <= last {
-        return None;
-    }
-    (0..PARTITIONS).find_map(|partition| {
-        index
-            .lock_partition(partition)
-            .iter()
-            .map(|(_, slot)| slot.set_id)
-            .find(|set| *set > last)
-    })
 }
 
 /// Counts what the index holds: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.

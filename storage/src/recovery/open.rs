@@ -4,13 +4,12 @@ use crate::changes::followers::Followers;
 use crate::core::METADATA_COPIES;
 use crate::core::{Core, Counters};
 use crate::device::{
-    Device, DeviceError, FORMAT_VERSION, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
-    MemoryDevice, State, count_damaged_copies, new_device_id, read_header, read_state, upgrade,
+    Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice, State,
+    count_damaged_copies, new_device_id, read_header, read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::lock::hot_keys::HotKeys;
 use crate::log::staging::Staging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
@@ -19,7 +18,7 @@ use crate::namespace::Namespace;
 use crate::options::{Opening, Options, ReadMode, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
-use crate::recovery::{Known, Recovered, count_chains, count_live, recover};
+use crate::recovery::{Known, Recovered, chains, count_chains, count_live, recover};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -93,7 +92,7 @@ impl Namespace {
         core.complete_metadata()?;
         if core.options.background {
             // What fails shows in the next write.
-            let _ = core.gather_leftovers();
+            let _ = core.tidy_at_opening();
         }
         let core = Arc::new(core);
         let background = Background::start(&core).map_err(|source| {
@@ -131,15 +130,14 @@ impl Core {
         );
         let mut index = Index::new(0);
         let mut sets = Sets::new();
-        let hot_keys = HotKeys::new();
         let snapshot = match clean_close.zip(snapshot_dir(&options.storage)) {
             Some((id, dir)) => snapshot::read(&dir, id, &log, &index, &sets, &options.progress)?,
             None => None,
         };
         let mut earlier_traffic = Traffic::default();
-        let recovered = match snapshot {
+        let mut snapshot_chains = None;
+        let mut recovered = match snapshot {
             Some(restored) => {
-                hot_keys.import(&restored.hot_keys);
                 known.durable_lsn = known.durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
                 let report = Opening {
@@ -147,15 +145,14 @@ impl Core {
                     blocks: restored.headers.len() as u64,
                     ..Opening::default()
                 };
+                snapshot_chains = Some(restored.chains);
                 Recovered {
                     last_lsn: restored.last_lsn,
-                    unknown_lsn: 0,
                     next_block: restored.next_block,
-                    groups: restored.groups,
                     metadata: restored.metadata,
                     report,
                     repair: Repair::of_headers(&log, restored.headers),
-                    chains: restored.chains,
+                    ..Recovered::default()
                 }
             }
             None => {
@@ -164,31 +161,25 @@ impl Core {
                 recover(&log, &index, &sets, &known, &options.progress)?
             }
         };
-        let Recovered {
-            last_lsn,
-            unknown_lsn: unknown_below_lsn,
-            next_block,
-            groups,
-            metadata,
-            report: opening,
-            repair: repairs,
-            chains,
-        } = recovered;
+        log.start(recovered.last_lsn, known.durable_lsn, recovered.next_block);
+        if repair {
+            recovered.repair.run(&log)?;
+            recovered.rescue(&log, &index)?;
+            if known.may_have_lost {
+                // The next sync makes the numbers durable that were skipped, before any is given out.
+                log.sync()?;
+            }
+        } else {
+            recovered.enter_young(&log, &index);
+        }
+        recovered.enter_lost(&log, &index);
+        let chains = snapshot_chains.unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
         count_live(&log, &index, &sets);
         count_chains(&log, &index, &sets, &chains);
-        for place in metadata
-            .iter()
-            .copied()
-            .chain(groups.iter().map(|(_, _, commit)| commit))
-        {
+        for place in &recovered.metadata {
             log.count_live(place.location, place.units);
         }
-        log.start(last_lsn, known.durable_lsn, next_block);
-        let timed = sets.bound_timed(last_lsn + 1);
-        if repair {
-            let is_clean = clean_close.is_some();
-            repairs.run(&log, !is_clean)?;
-        }
+        let opening = recovered.report;
         let core = Self {
             name: options.name.clone(),
             fork: ForkGuard::new(),
@@ -197,15 +188,11 @@ impl Core {
             index,
             sets,
             any_deltas: AtomicBool::new(!chains.is_empty() || opening.damaged_entries > 0),
-            any_groups: AtomicBool::new(groups.len() > 0),
-            groups: Mutex::new(groups),
-            unknown_below_lsn,
-            hot_keys,
+            unknown_below_lsn: recovered.unknown_lsn,
             followers: Followers::default(),
             removals: Removals::default(),
-            truncation_points: Removals::default(),
             counters: Counters::default(),
-            metadata: Mutex::new(metadata),
+            metadata: Mutex::new(recovered.metadata),
             defrag: Mutex::default(),
             earlier_traffic,
             closed: AtomicBool::new(false),
@@ -215,9 +202,6 @@ impl Core {
         core.find_changes();
         if !opening.from_snapshot {
             core.remove_all_truncated();
-        }
-        if repair && timed {
-            core.store_metadata(&core.sets.encoded())?;
         }
         Ok((core, opening))
     }
@@ -308,18 +292,19 @@ pub(crate) fn volumes_of(
         volumes.push(Volume::new(device, number, &header, staging, read_mode));
         states.push(state);
     }
-    let rebooted = volumes
-        .iter()
-        .zip(&states)
-        .any(|(volume, state)| state.boot == 0 || state.boot != volume.device().boot());
+    let may_have_lost = volumes.iter().zip(&states).any(|(volume, state)| {
+        state.sync_failed || state.boot == 0 || state.boot != volume.device().boot()
+    });
+    let sync_failed = states.iter().any(|state| state.sync_failed);
     let known = Known {
+        sync_failed,
         durable_lsn: states
             .iter()
             .map(|state| state.durable_lsn)
             .max()
             .unwrap_or(0),
         states,
-        rebooted,
+        may_have_lost,
     };
     Ok((volumes, staging, known))
 }
@@ -426,7 +411,6 @@ struct OpenedDevices {
 /// Opens or creates the devices of a namespace to write.
 fn open_devices(options: &Options) -> Result<OpenedDevices> {
     let header = |number: usize, count: usize| Header {
-        version: FORMAT_VERSION,
         device_id: new_device_id(),
         member: member(options, number, count),
         max_bytes: options.max_device_bytes,
@@ -476,7 +460,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
     let headers = check_devices(options, &devices)?;
     let damaged_headers = damaged_headers(&devices)?;
     for (device, header) in devices.iter().zip(headers) {
-        upgrade(device.as_ref(), &header)?;
+        repair_copies(device.as_ref(), &header)?;
     }
     Ok(OpenedDevices {
         devices,

@@ -1,13 +1,13 @@
 //! What a scan has found of records, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
-use crate::epoch;
+use crate::epoch::{self, Guard};
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::directory::split_identity;
 use crate::log::entry::Appended;
-use crate::log::entry::{Header, Kind, Lsn};
+use crate::log::entry::{FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -117,10 +117,6 @@ impl Damaged {
             .insert(location, (found.lsn(), found.digest()));
     }
 
-    pub(crate) fn clear(&self) {
-        self.0.lock().clear();
-    }
-
     fn at(&self, location: Location) -> Option<(Lsn, Digest)> {
         self.0.lock().get(&location).copied()
     }
@@ -182,15 +178,27 @@ impl Gleanings {
     }
 }
 
-/// The newest entry of each digest among those with one tag. Of a delta and the whole record that folding has written of the
-/// same version, the whole one: the rest of the chain may be gone.
-fn newest_of(mut found: Vec<Found>, is_delta: impl Fn(&Found) -> bool) -> Vec<Found> {
+/// Of entries of one version, the one with the highest counts: the whole record that folding has
+/// written, since the rest of the chain may be gone; one that was appended again, since the original, or
+/// what it builds on, may be gone.
+fn precedence(log: &Log, location: Location, guard: &Guard) -> u8 {
+    let entry = log.entry(location, guard);
+    entry.map_or(0, |entry| {
+        let view = entry.view();
+        let is_whole = !view.kind_is(Kind::Delta);
+        let is_new = view.flags() & FLAG_REAPPENDED != 0;
+        2 * u8::from(is_whole) + u8::from(is_new)
+    })
+}
+
+/// Keeps the newest entry of each digest among those with one tag.
+fn newest_of(mut found: Vec<Found>, precedence: impl Fn(&Found) -> u8) -> Vec<Found> {
     found.sort_unstable_by_key(|found| (found.identity(), Reverse(found.rank())));
     found.dedup_by(|later, first| {
         if later.identity() != first.identity() {
             return false;
         }
-        if later.rank() == first.rank() && is_delta(first) {
+        if later.rank() == first.rank() && precedence(later) > precedence(first) {
             *first = *later;
         }
         true
@@ -259,11 +267,9 @@ impl<'a> Enterer<'a> {
                 alone = found(one);
                 alone.as_slice()
             } else {
-                let is_delta = |found: &Found| {
-                    let entry = self.log.entry(found.slot().location, &guard);
-                    entry.is_some_and(|entry| entry.view().kind_is(Kind::Delta))
-                };
-                rivals = newest_of(alike.iter().filter_map(found).collect(), is_delta);
+                let precedence =
+                    |found: &Found| precedence(self.log, found.slot().location, &guard);
+                rivals = newest_of(alike.iter().filter_map(found).collect(), precedence);
                 &rivals
             };
             for found in newest {
@@ -292,12 +298,11 @@ impl<'a> Enterer<'a> {
                 };
                 let is_newer = lsn.is_none_or(|lsn| {
                     let rank = (lsn, !present.unverified);
-                    let is_delta = || {
-                        entry
-                            .as_ref()
-                            .is_some_and(|entry| entry.view().kind_is(Kind::Delta))
+                    let precedes = || {
+                        let precedence = |at| precedence(self.log, at, &guard);
+                        precedence(found.slot().location) > precedence(present.location)
                     };
-                    found.rank() > rank || (found.rank() == rank && is_delta())
+                    found.rank() > rank || (found.rank() == rank && precedes())
                 });
                 if is_newer {
                     partition.replace(at, found.slot());
@@ -398,7 +403,7 @@ mod tests {
             found(2, 8, 96, false),
         ];
         let offsets = |found: &Found| found.slot().location.offset_bytes();
-        let mut kept: Vec<u64> = newest_of(all, |_| false).iter().map(offsets).collect();
+        let mut kept: Vec<u64> = newest_of(all, |_| 0).iter().map(offsets).collect();
         kept.sort_unstable();
         assert_eq!(kept, [64, 80]);
     }

@@ -1,22 +1,18 @@
 //! Reading a block from its first byte to its last: what recovery and `verify` share.
 //!
-//! A block of format 2 is append-only, so up to where it was durable every byte of it must parse: what does not is damage,
+//! A block is append-only, so up to where it was durable every byte of it must parse: what does not is damage,
 //! and the block's directory tells whose entries are gone. Above, the first bytes that are no entry are the end: a write
-//! that was torn, or none. Blocks of format 1 are read by `scan_format_1`.
+//! that was torn, or none.
 
 use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{ENTRIES_AT, Format};
+use crate::log::block::ENTRIES_AT;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, corrected};
-use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
 use crate::recovery::block_bytes::BlockBytes;
-use crate::recovery::scan_format_1::scan_format_1;
-use crate::recovery::sighting::{
-    BlockEnd, Sighting, UsedBlock, body_of, corrected_commit, fits, zero_units,
-};
+use crate::recovery::sighting::{BlockEnd, Sighting, UsedBlock, body_of, fits, zero_units};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -38,8 +34,6 @@ struct BlockScan<'a, F> {
     unknown: bool,
     last_lsn: u64,
     directory_at: u64,
-    /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
-    damaged_commits: Vec<(Lsn, u64)>,
 }
 
 /// Walks over a block that nobody writes to.
@@ -47,21 +41,10 @@ pub(crate) fn scan_block(
     volume: &Volume,
     block: &UsedBlock,
     staging: Option<&Staging>,
-    durable_lsn: u64,
     bytes: &mut BlockBytes,
-    mut seen: impl FnMut(Sighting<'_>),
+    seen: impl FnMut(Sighting<'_>),
 ) -> BlockEnd {
     bytes.clear();
-    if block.format == Format::One {
-        bytes.read(volume, block.id, BLOCK_BYTES);
-        let gaps = scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
-        return BlockEnd {
-            end: BLOCK_BYTES,
-            sealed: true,
-            gaps,
-            ..BlockEnd::default()
-        };
-    }
     BlockScan {
         volume,
         block,
@@ -72,9 +55,8 @@ pub(crate) fn scan_block(
         damage: Vec::new(),
         staged_from: None,
         unknown: false,
-        last_lsn: 0,
+        last_lsn: block.ended.map_or(0, |ended| ended.last_lsn.0),
         directory_at: BLOCK_BYTES,
-        damaged_commits: Vec::new(),
     }
     .run()
 }
@@ -87,9 +69,6 @@ pub(crate) fn damaged_directory(
     bytes: &mut BlockBytes,
     end: &BlockEnd,
 ) -> Vec<u64> {
-    if block.format == Format::One {
-        return Vec::new();
-    }
     let start = block.id.offset_bytes();
     let durable_tail;
     let sectors;
@@ -151,7 +130,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             }
         };
         self.tell_damage();
-        let whole = self.block.durable_to >= BLOCK_BYTES && sealed && self.staged_from.is_none();
         BlockEnd {
             end: at,
             sealed,
@@ -159,8 +137,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             unknown: self.unknown,
             last_lsn: self.last_lsn,
             directory_at: self.directory_at,
-            lines: if whole { Vec::new() } else { self.lines },
-            gaps: Vec::new(),
+            lines: self.lines,
         }
     }
 
@@ -207,11 +184,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let body = body_of(after, header);
         if header.body_holds(raw, body) {
             let entry = EntryView::new(raw, body);
-            let group = match header.kind {
-                Kind::Commit => read_commit(body).map(|(group, _)| group),
-                _ => None,
-            };
-            self.lines.push((Line::of(header, group), unit_of(at)));
+            self.lines.push((Line::of(header), unit_of(at)));
             (self.seen)(Sighting::Entry {
                 offset,
                 header,
@@ -219,9 +192,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             });
             return Next::Step(span);
         }
-        let commit = (header.kind == Kind::Commit)
-            .then(|| corrected_commit(raw, header, body))
-            .flatten();
         if at >= self.block.durable_to {
             return if self.take_staged(at) {
                 Next::Step(0)
@@ -229,31 +199,14 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 Next::End
             };
         }
-        let group = EntryView::new(raw, body).group();
-        self.damaged(at, header, group, commit);
+        self.damaged(at, header);
         Next::Step(span)
     }
 
-    fn damaged(
-        &mut self,
-        at: u64,
-        header: &Header,
-        member_of: Option<u64>,
-        commit: Option<(u64, u32)>,
-    ) {
-        if header.kind == Kind::Commit && commit.is_none() {
-            self.damaged_commits.push((header.lsn, at));
-        } else {
-            let group = commit.map(|(group, _)| group);
-            self.lines.push((Line::of(header, group), unit_of(at)));
-        }
+    fn damaged(&mut self, at: u64, header: &Header) {
+        self.lines.push((Line::of(header), unit_of(at)));
         let offset = self.offset(at);
-        (self.seen)(Sighting::Damaged {
-            offset,
-            header,
-            group: member_of,
-            commit,
-        });
+        (self.seen)(Sighting::Damaged { offset, header });
     }
 
     /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind what was durable:
@@ -297,16 +250,10 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let repaired = raw
             .and_then(|raw| corrected(raw, self.place(at)))
             .filter(|(_, header)| fits(at, header) && header.kind != Kind::Filler);
-        if let Some((raw, header)) = repaired {
+        if let Some((_, header)) = repaired {
             let span = u64::from(header.span_units) * UNIT_BYTES;
             self.bytes.read(self.volume, self.block.id, at + span);
-            let after = self.bytes.from(at + ENTRY_HEADER_BYTES as u64);
-            let body = body_of(after, &header);
-            let commit = (header.kind == Kind::Commit && header.body_holds(&raw, body))
-                .then(|| read_commit(body))
-                .flatten();
-            let group = EntryView::new(&raw, body).group();
-            self.damaged(at, &header, group, commit);
+            self.damaged(at, &header);
             return Next::Step(span);
         }
         let to = self.next_header_after(at);
@@ -357,7 +304,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Tells of damaged bytes, and of the entries that the directory names and nobody has seen.
     fn tell_damage(&mut self) {
-        if self.damage.is_empty() && self.damaged_commits.is_empty() {
+        if self.damage.is_empty() {
             return;
         }
         let directory = self.directory();
@@ -374,8 +321,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             });
             self.damage.push(range);
         }
-        let commits = &self.damaged_commits;
-        let is_damaged_commit = |line: &Line| commits.iter().any(|(lsn, _)| *lsn == line.lsn);
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
         // block was durable as a whole, or the damage reaches to the end of what was.
@@ -387,11 +332,16 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let last = directory
             .lines
             .iter()
-            .rposition(|line| known.contains(line) || is_damaged_commit(line));
+            .rposition(|line| known.contains(line));
         let certain = if reaches_end {
             directory.lines.len()
         } else {
             last.map_or(directory.lines.len(), |last| last + 1)
+        };
+        // An opening has appended again what the other lines name.
+        let certain = match self.block.ended {
+            Some(ended) => certain.min(ended.entries as usize),
+            None => certain,
         };
         let mut places = self
             .damage
@@ -402,31 +352,13 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let lost = directory.lines.iter().take(certain);
         let lost = lost.filter(|line| line.kind != Kind::Filler && !known.contains(line));
         for line in lost {
-            let commit = self
-                .damaged_commits
-                .iter()
-                .find(|(lsn, _)| *lsn == line.lsn);
-            let Some(at) = commit.map(|(_, at)| *at).or_else(|| places.next()) else {
+            let Some(at) = places.next() else {
                 continue;
             };
             self.lines.push((*line, unit_of(at)));
             (self.seen)(Sighting::Lost {
                 offset: self.block.id.offset_bytes() + at,
                 line: *line,
-            });
-        }
-        // A group may have been made whole by a commit entry of which nothing is known.
-        let known: HashSet<Lsn> = self.lines.iter().map(|(line, _)| line.lsn).collect();
-        for (_, at) in self
-            .damaged_commits
-            .iter()
-            .filter(|(lsn, _)| !known.contains(lsn))
-        {
-            self.unknown = true;
-            (self.seen)(Sighting::Damage {
-                offset: self.block.id.offset_bytes() + at,
-                bytes: ENTRY_HEADER_BYTES as u64 + COMMIT_BODY_BYTES as u64,
-                unknown: true,
             });
         }
         self.lines.sort_by_key(|(_, at_units)| *at_units);

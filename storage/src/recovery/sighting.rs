@@ -1,13 +1,10 @@
 //! What a reading of a block meets, and how it tells an entry from damage.
 
-use crate::device::BLOCK_BYTES;
+use crate::device::{BLOCK_BYTES, State};
 use crate::location::UNIT_BYTES;
-use crate::log::bit_repair::before_one_flip;
-use crate::log::block::{BlockId, Format};
+use crate::log::block::{BlockId, EndedBlock};
 use crate::log::directory::Line;
-use crate::log::entry::{EntryView, Header, RawHeader};
-use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
-use std::ops::Range;
+use crate::log::entry::{EntryView, Header};
 
 /// What was met in a block. Offsets are those of the device.
 #[derive(Debug)]
@@ -18,15 +15,8 @@ pub(crate) enum Sighting<'a> {
         header: &'a Header,
         entry: EntryView<'a>,
     },
-    /// An entry that was whole once, and whose bytes have changed since. The header is what it was; so is what a commit
-    /// entry says (group, members), if a single flipped bit accounts for the damage. `group`: as the body of a member says,
-    /// damaged or not.
-    Damaged {
-        offset: u64,
-        header: &'a Header,
-        group: Option<u64>,
-        commit: Option<(u64, u32)>,
-    },
+    /// An entry that was whole once, and whose bytes have changed since. The header is as it was.
+    Damaged { offset: u64, header: &'a Header },
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
     /// damaged bytes and is this entry's alone.
     Lost { offset: u64, line: Line },
@@ -38,11 +28,24 @@ pub(crate) enum Sighting<'a> {
     },
 }
 
+/// What is known of the devices before their blocks are read.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Of each device; the state as it is before this opening.
+    pub(crate) states: Vec<State>,
+    /// Everything up to here was durable.
+    pub(crate) durable_lsn: u64,
+    /// The devices may have lost writes that were not durable: the machine has been started again
+    /// since, a sync has failed, or the files are copies.
+    pub(crate) may_have_lost: bool,
+    /// A sync has failed in the same life of the machine: what can be read may not be on the devices.
+    pub(crate) sync_failed: bool,
+}
+
 /// A block in use, and what is known of it before it is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedBlock {
     pub(crate) id: BlockId,
-    pub(crate) format: Format,
     pub(crate) incarnation: u64,
     /// The number under which it was opened.
     pub(crate) sequence: u64,
@@ -50,6 +53,8 @@ pub(crate) struct UsedBlock {
     pub(crate) durable_to: u64,
     /// How many entries lie there; `None` if the whole block was durable, and closed.
     pub(crate) durable_entries: Option<u32>,
+    /// Where an opening has ended it.
+    pub(crate) ended: Option<EndedBlock>,
     /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
     pub(crate) staged: Option<(usize, u64)>,
 }
@@ -65,15 +70,12 @@ pub(crate) struct BlockEnd {
     pub(crate) staged_from: Option<u64>,
     /// Entries of unknown owners are lost.
     pub(crate) unknown: bool,
-    /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
+    /// No entry has a higher number. 0: nothing says so.
     pub(crate) last_lsn: u64,
-    /// Where the directory begins, as far as it can be read, if entries are lost.
+    /// Where the directory begins, as far as it can be read.
     pub(crate) directory_at: u64,
-    /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
-    /// durable as a whole.
+    /// For each entry its line, and the unit in which it begins.
     pub(crate) lines: Vec<(Line, u32)>,
-    /// Of a block of format 1: ranges that hold no entry, or one that was torn.
-    pub(crate) gaps: Vec<Range<u64>>,
 }
 
 pub(super) fn fits(at: u64, header: &Header) -> bool {
@@ -91,18 +93,4 @@ pub(super) fn zero_units(bytes: &[u8]) -> u64 {
 
 pub(super) fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
     after.get(..header.body_bytes as usize).unwrap_or_default()
-}
-
-pub(super) fn corrected_commit(
-    raw: &RawHeader,
-    header: &Header,
-    body: &[u8],
-) -> Option<(u64, u32)> {
-    let body: &[u8; COMMIT_BODY_BYTES] = body.try_into().ok()?;
-    before_one_flip(body, |trial| {
-        header
-            .body_holds(raw, trial)
-            .then(|| read_commit(trial))
-            .flatten()
-    })
 }

@@ -3,9 +3,9 @@
 //! ```text
 //! "SPKX" | u32 version (2) | u64 id | u64 last log sequence number | u64 durable log sequence number
 //! u64 next block sequence | u64 requested, appended, moved bytes
-//! u32 metadata length, metadata | u32 n, n * place | u32 groups, groups * (u64 number, u32 members, place)
-//! u32 hot keys, each (digest, u64 waits, u64 busy, u64 error bound)
-//! u32 blocks in use, each (u8 device, u8 format, u32 block, u64 incarnation, u64 sequence, u32 filled units)
+//! u32 metadata length, metadata | u32 n, n * place
+//! u32 blocks in use, each (u8 device, u32 block, u64 incarnation, u64 sequence, u32 filled units, 2 * u64 where an
+//!   opening has ended it, u8 1: cleaning has filled it)
 //! u32 chains of deltas, each (digest, u16 entries, each (u64 location, u32 units))
 //! u32 partitions that hold something, each (u32 number, u32 n, n * (u64 head, u64 tail))
 //! u64 xxh3_64 of everything before
@@ -19,12 +19,10 @@ use crate::error::{Error, Result};
 use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::Location;
-use crate::lock::hot_keys::HotKey;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, Format, Phase};
+use crate::log::block::{BlockHeader, EndedBlock, Phase};
 use crate::log::entry::Appended;
 use crate::log::entry::Lsn;
-use crate::log::group::Groups;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Chain;
 use crate::recovery::snapshot_reader::SnapshotReader;
@@ -55,8 +53,6 @@ pub(crate) struct Restored {
     pub(crate) durable_lsn: u64,
     pub(crate) traffic: Traffic,
     pub(crate) metadata: Vec<Appended>,
-    pub(crate) groups: Groups,
-    pub(crate) hot_keys: Vec<HotKey>,
     pub(crate) next_block: u64,
     pub(crate) chains: Vec<Chain>,
     /// Of the blocks in use: device, header. Blocks whose header was lost already are left out.
@@ -115,23 +111,6 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         out.count(places.len())?;
         places.iter().try_for_each(|place| out.place(place))?;
     }
-    {
-        let groups = core.groups.lock();
-        out.count(groups.len())?;
-        for (number, members, commit) in groups.iter() {
-            out.put(&number.to_le_bytes())?;
-            out.put(&members.to_le_bytes())?;
-            out.place(&commit)?;
-        }
-    }
-    let hot_keys = core.hot_keys.export();
-    out.count(hot_keys.len())?;
-    for key in &hot_keys {
-        out.put(key.digest.as_bytes())?;
-        for number in [key.waits, key.busy, key.error_bound] {
-            out.put(&number.to_le_bytes())?;
-        }
-    }
     let used: Vec<_> = core
         .log
         .volumes()
@@ -145,15 +124,15 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         .collect();
     out.count(used.len())?;
     for (device, index, state) in used {
-        let format = match state.format() {
-            Format::One => 1,
-            Format::Two => 2,
-        };
-        out.put(&[device, format])?;
+        out.put(&[device])?;
         out.put(&index.to_le_bytes())?;
         out.put(&state.incarnation().to_le_bytes())?;
         out.put(&state.sequence().to_le_bytes())?;
         out.put(&state.filled_units().to_le_bytes())?;
+        for word in EndedBlock::words(state.ended()) {
+            out.put(&word.to_le_bytes())?;
+        }
+        out.put(&[u8::from(state.holds_copies())])?;
     }
     let held = |number: &usize| core.index.lock_partition(*number).len() > 0;
     let partitions: Vec<usize> = (0..PARTITIONS).filter(held).collect();
@@ -265,9 +244,7 @@ pub(crate) fn read(
                 block.set_unreadable();
                 continue;
             }
-            block.begin(header.incarnation, Phase::Closed);
-            block.set_format(header.format);
-            block.set_sequence(header.sequence);
+            block.begin(&header, Phase::Closed);
             block.note_closed(known.filled_units, header.sequence);
             restored.headers.push((device, header));
         }
@@ -314,44 +291,27 @@ fn decode(
     for _ in 0..reader.u32().ok_or_else(short)? {
         restored.metadata.push(place(reader).ok_or_else(short)?);
     }
-    for _ in 0..reader.u32().ok_or_else(short)? {
-        let number = reader.u64().ok_or_else(short)?;
-        let members = reader.u32().ok_or_else(short)?;
-        restored
-            .groups
-            .add(number, place(reader).ok_or_else(short)?, members);
-    }
-    for _ in 0..reader.u32().ok_or_else(short)? {
-        restored.hot_keys.push(HotKey {
-            digest: Digest::new(reader.array().ok_or_else(short)?),
-            waits: reader.u64().ok_or_else(short)?,
-            busy: reader.u64().ok_or_else(short)?,
-            error_bound: reader.u64().ok_or_else(short)?,
-        });
-    }
     let mut blocks = Vec::new();
     for _ in 0..reader.u32().ok_or_else(short)? {
         let device = usize::from(reader.u8().ok_or_else(short)?);
-        let format = match reader.u8().ok_or_else(short)? {
-            1 => Format::One,
-            2 => Format::Two,
-            other => return Err(format!("it names a block of format {other}")),
-        };
         let number = reader.u32().ok_or_else(short)?;
         let incarnation = reader.u64().ok_or_else(short)?;
         let sequence = reader.u64().ok_or_else(short)?;
         let filled_units = reader.u32().ok_or_else(short)?;
+        let ended = reader.u64().zip(reader.u64()).ok_or_else(short)?;
+        let holds_copies = reader.u8().ok_or_else(short)? == 1;
         let volume = log.volumes().get(device);
         let volume = volume.filter(|volume| number < volume.reachable_blocks());
         let volume = volume.ok_or_else(|| {
             format!("it names block {number} of device {device}, which is not there")
         })?;
         let header = BlockHeader {
-            format,
             index: number,
             incarnation,
             device_id: volume.device_id(),
             sequence,
+            ended: EndedBlock::from_words(ended.into()),
+            holds_copies,
         };
         blocks.push(KnownBlock {
             device,

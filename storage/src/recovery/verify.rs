@@ -1,6 +1,6 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
-use crate::device::{ReadPattern, damaged_parts, read_header};
+use crate::device::{ReadPattern, damaged_parts};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
@@ -10,7 +10,6 @@ use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
-use crate::log::volume::Volume;
 use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, OpeningStep, Options, Storage};
 use crate::recovery::block_bytes::BlockBytes;
@@ -57,8 +56,7 @@ pub struct Verification {
     pub damaged_headers: u64,
     /// Entries whose bytes have changed, and with them a record, a group or the metadata.
     pub damaged_entries: u64,
-    /// Entries that do not hold and that no record is hurt by, since a newer version of it is whole: what a power failure
-    /// leaves of entries that were being overwritten. No damage.
+    /// Damaged entries of which the record has a newer version that is whole. No record loses anything by them.
     pub leftover_entries: u64,
     /// Durable bytes that hold no entry any more. Never what a crash has torn.
     pub damaged_bytes: u64,
@@ -109,14 +107,15 @@ impl Namespace {
             options.image_bytes_max,
         );
         let (index, sets) = (Index::new(0), Sets::new());
-        let recovered = recover(&log, &index, &sets, &known, &options.progress)?;
-        sets.bound_timed(recovered.last_lsn + 1);
+        let mut recovered = recover(&log, &index, &sets, &known, &options.progress)?;
+        recovered.enter_young(&log, &index);
+        recovered.enter_lost(&log, &index);
         let mut found = Verification {
             clean: clean_close.is_some(),
             blocks: recovered.report.blocks,
             ..Verification::default()
         };
-        let (mut checked, blocks) = (0, recovered.repair.blocks.len() as u64);
+        let (mut checked, blocks) = (0, recovered.ends.len() as u64);
         for (volume, state) in log.volumes().iter().zip(&known.states) {
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
                 found.damaged_headers += 1;
@@ -128,7 +127,7 @@ impl Namespace {
                 );
             }
             for number in 0..volume.reachable_blocks() {
-                let is_known_used = state.used_blocks != u32::MAX && number < state.used_blocks;
+                let is_known_used = number < state.used_blocks;
                 let what = match volume.block_use(number, state.next_block, is_known_used) {
                     BlockUse::Free | BlockUse::Used { intact: true, .. } => continue,
                     BlockUse::Used { intact: false, .. } => {
@@ -148,23 +147,15 @@ impl Namespace {
             }
             volume.device().expect_reads(ReadPattern::InOrder);
             let mut bytes = BlockBytes::new();
-            let own = recovered.repair.blocks.iter();
+            let own = recovered.ends.iter().map(|end| &end.block);
             for block in own.filter(|block| block.id.device == volume.number()) {
                 options
                     .progress
                     .report(OpeningStep::Verify, checked, blocks);
                 checked += 1;
-                let durable_lsn = known.durable_lsn;
-                let end = scan_block(
-                    volume,
-                    block,
-                    log.staging(),
-                    durable_lsn,
-                    &mut bytes,
-                    |sighting| {
-                        found.judge(&log, &index, block.id, &sighting);
-                    },
-                );
+                let end = scan_block(volume, block, log.staging(), &mut bytes, |sighting| {
+                    found.judge(&log, &index, block.id, &sighting);
+                });
                 for offset in damaged_directory(volume, block, &mut bytes, &end) {
                     found.damaged_headers += 1;
                     let number = block.id.index;
@@ -198,8 +189,6 @@ impl Namespace {
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
-                // No program that writes this format has read it, and the next opening reads the log.
-                None if is_of_format_1(&log) => {}
                 None => {
                     let what = format!(
                         "{}: missing, or damaged; opening reads the log",
@@ -290,13 +279,6 @@ impl Verification {
             self.index_disagreements += unknown.max(missing(&scanned, &snapshot));
         }
     }
-}
-
-/// Whether the devices were last written by a program of format 1, as was their snapshot.
-fn is_of_format_1(log: &Log) -> bool {
-    let version = |volume: &Volume| read_header(volume.device().as_ref());
-    let mut volumes = log.volumes().iter();
-    volumes.all(|volume| version(volume).is_ok_and(|header| header.version == 1))
 }
 
 /// Whether a version of the record is whole that is as new as this entry, or newer.

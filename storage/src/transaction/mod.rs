@@ -26,7 +26,7 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::lock::record_lock::space_wait::rest;
-use crate::lock::record_lock::{Change, RecordLock};
+use crate::lock::record_lock::{Change, RecordLock, WaitLimit};
 use crate::log::entry::EntryView;
 use crate::namespace::Namespace;
 use crate::sync::hint;
@@ -115,8 +115,8 @@ impl Namespace {
     /// seen holds at the moment at which this has locked the last one.
     ///
     /// `readable_until`: the earliest void-time of the records that were seen alive, in seconds since 2010; 0 = never.
-    /// `timeout`: how long locks are waited for in all; `None`: as long as it takes. While a lock is waited for, nothing is
-    /// kept from being moved or freed.
+    /// `timeout`: how long locks are waited for in all, and space at the commit; `None`: as long as it takes. While a lock is
+    /// waited for, nothing is kept from being moved or freed.
     ///
     /// # Errors
     /// [`Error::Conflict`] names the record and the cause; [`Error::KeyBusy`] and [`Error::Timeout`] as for
@@ -132,9 +132,10 @@ impl Namespace {
         check_order(writes)?;
         core.check_open_to_read()?;
         let ends = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
         let mut locked: Vec<(RecordLock<'n>, Change<'c>)> = Vec::with_capacity(writes.len());
         for write in writes {
-            let lock = lock_beside(core, &mut locked, &write.seen.digest, ends, timeout)?;
+            let lock = lock_beside(core, &mut locked, &write.seen.digest, limit)?;
             if keeps(Rule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
                 return Err(conflict(write.seen.digest, ConflictCause::Changed));
             }
@@ -163,14 +164,12 @@ fn lock_beside<'n>(
     core: &'n Core,
     locked: &mut [(RecordLock<'n>, Change<'_>)],
     digest: &Digest,
-    ends: Option<Instant>,
-    timeout: Option<Duration>,
+    limit: WaitLimit,
 ) -> Result<RecordLock<'n>> {
-    let left = timeout.and(ends);
-    RecordLock::acquire_waiting(core, digest, |waiter| {
+    RecordLock::acquire_waiting(core, digest, limit, |waiter, ends| {
         let mut granted = false;
         let mut locks: Vec<_> = locked.iter_mut().map(|(lock, _)| lock).collect();
-        rest(core, &mut locks, || granted = waiter.wait(left));
+        rest(core, &mut locks, || granted = waiter.wait(ends));
         granted
     })
 }

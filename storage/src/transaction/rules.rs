@@ -11,8 +11,6 @@ pub(crate) enum Rule {
     ReadsUnlocked,
     /// An absence without a tombstone holds only while nothing is removed without a trace.
     AbsencesCounted,
-    /// The point of a truncation lies between groups, never inside one.
-    TruncationsBetweenGroups,
 }
 
 #[cfg(all(test, shuttle))]

@@ -185,7 +185,6 @@ fn each_rule_is_needed() {
         (Rule::ReadsUnchanged, "write skew"),
         (Rule::ReadsUnlocked, "write skew"),
         (Rule::AbsencesCounted, "absences"),
-        (Rule::TruncationsBetweenGroups, "truncations"),
     ];
     for (rule, wanted) in rules {
         let scenario = SCENARIOS.iter().find(|(name, ..)| *name == wanted);

@@ -69,6 +69,14 @@ pub fn simulated(devices: u8, blocks: u64) -> Vec<Arc<SimulatedDevice>> {
         .collect()
 }
 
+/// New simulated devices of one namespace, without staging memory.
+pub fn simulated_unstaged(devices: u8, blocks: u64) -> Vec<Arc<SimulatedDevice>> {
+    let device = |index| SimulatedDevice::without_staging(&header(index, devices, blocks));
+    (0..devices)
+        .map(|index| Arc::new(device(index).unwrap()))
+        .collect()
+}
+
 /// The header of a device.
 pub fn header(index: u8, count: u8, blocks: u64) -> Header {
     let member = Member {
@@ -78,7 +86,6 @@ pub fn header(index: u8, count: u8, blocks: u64) -> Header {
         key_hash: 0,
     };
     Header {
-        version: spikelet_storage::FORMAT_VERSION,
         device_id: 77 + u64::from(index),
         member,
         max_bytes: device_bytes(blocks),
@@ -184,4 +191,12 @@ pub fn payload(write: u64, large: bool) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// Live bytes that belong to no record: commit entries and metadata. A tombstone takes an entry of 64 bytes.
+pub fn other_live_bytes(namespace: &Namespace) -> u64 {
+    let stats = namespace.stats();
+    let tombstones = stats.index_entries - stats.records;
+    let records: u64 = namespace.sets().iter().map(|set| set.stored_bytes).sum();
+    stats.live_bytes - records - 64 * tombstones
 }

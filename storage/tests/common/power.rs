@@ -1,7 +1,9 @@
 //! A random store on simulated devices beside a model of what it may lose, and the power failures it meets.
 
 use super::history::{History, Version, write_of};
-use super::{Chance, NOW_MS, devices, digest, get, options, payload, simulated, version};
+use super::{
+    Chance, NOW_MS, devices, digest, get, options, payload, simulated, simulated_unstaged, version,
+};
 use spikelet_storage::{
     Atomicity, Change, Durability, Error, ManualClock, Namespace, NewVersion, Opening, Options,
     Result, SimulatedDevice, Storage, Truncate,
@@ -48,7 +50,11 @@ pub struct Run {
 impl Run {
     pub fn new(seed: u64, durability: Durability) -> Self {
         let mut chance = Chance(seed);
-        let devices = simulated(1 + chance.below(3) as u8, BLOCKS);
+        let devices = 1 + chance.below(3) as u8;
+        let devices = match seed % 4 {
+            3 => simulated_unstaged(devices, BLOCKS),
+            _ => simulated(devices, BLOCKS),
+        };
         let clock = Arc::new(ManualClock::at(NOW_MS));
         let options = Options {
             durability,

@@ -3,7 +3,6 @@
 mod backwards;
 mod concurrent;
 mod deletion;
-mod old_form;
 mod random;
 mod reads;
 mod refused;

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::time::old_form::old_form;
 
 /// A call. Times are numbers of [`time`].
 #[derive(Clone, Copy, Debug)]
@@ -149,18 +148,6 @@ proptest! {
             minutes => TimeWidth::minutes(minutes).unwrap(),
         };
         run(&store_at(FEBRUARY_28).0, Model::new(), width, shards, &calls);
-    }
-
-    #[test]
-    fn so_do_those_that_begin_in_the_old_form(calls in calls()) {
-        let (store, _) = store_at(FEBRUARY_28);
-        let all = old_form(&store, &[0, 1, 40, 441]);
-        let number = |value: &Value| match value {
-            Value::Int(number) => *number,
-            other => panic!("{other:?}"),
-        };
-        let model = all.iter().map(|(at, element)| (*at, number(element))).collect();
-        run(&store, model, TimeWidth::Daily, 1, &calls);
     }
 }
 

@@ -75,7 +75,6 @@ fn companions_and_root_are_as_documented() {
         root.get("subkeys"),
         list(&["time-shards".into(), "daily".into(), 2.into()])
     );
-    assert_eq!(root.get("subkeys_span"), None);
     assert_eq!(root.get("subkeys_bin"), Some("said".into()));
     assert_eq!(root.get("said"), None);
     let epoch = root.get("subkeys_epoch").unwrap();

@@ -152,11 +152,18 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
 
 /// Prints changes. Returns false if nobody reads them any more.
 fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, Failure> {
-    let lines = changes.iter().map(|change| match as_json {
-        true => serde_json::to_string(change).unwrap_or_default(),
-        false => text_line(change),
-    });
-    emit_while_read(&lines.map(|line| line + "\n").collect::<String>())
+    let mut text = String::new();
+    for change in changes {
+        match as_json {
+            true => {
+                let line = serde_json::to_string(change);
+                text += &line.map_err(|error| Failure::Output(error.into()))?;
+            }
+            false => text += &text_line(change),
+        }
+        text.push('\n');
+    }
+    emit_while_read(&text)
 }
 
 fn text_line(change: &ChangeSnapshot) -> String {

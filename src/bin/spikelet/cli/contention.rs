@@ -16,7 +16,7 @@ use self::values::{
     ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
 };
 use super::interrupt::on_interrupt;
-use super::print::{Unit, emit, note, progress};
+use super::print::{Unit, emit, emit_report, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
     Baseline, Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load,
@@ -33,21 +33,41 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const HOLD_MS_VIRTUAL: f64 = 8.0;
 /// The default number of elements of a list.
 const ELEMENTS: u32 = 1_000;
+/// The default rest after a first refusal, in microseconds.
+const PAUSE_US: u64 = 100;
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
 const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
 
+const EXAMPLES: &str = "\
+Examples:
+  spikelet contention --virtual --rate 25..200:25 --shards 1,2,4,8     what shards would bring, in no time
+  spikelet contention --rate 300 --hold-ms 8 --duration 6 --activate-at 3 --html page.html
+  spikelet contention --virtual --rate 50 --fail-if 'key_busy>0.1%' --threshold 'p99<30ms lost==0'";
+
 /// What `contention` takes.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
     /// (in steps of 30) [default: 10..400 unless there are --writers].
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    #[arg(
+        help_heading = "Load",
+        long,
+        value_name = "LIST",
+        allow_hyphen_values = true
+    )]
     rate: Option<String>,
     /// Closed loop: writers, such as 1,2,4..64 (doubling) or 4..64:4 (in steps).
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    #[arg(
+        help_heading = "Load",
+        long,
+        value_name = "LIST",
+        allow_hyphen_values = true
+    )]
     writers: Option<String>,
     /// Into which records a hot key's writes go: powers of two, hourly, daily, daily+8.
     #[arg(
+        help_heading = "Shards",
         long,
         value_name = "LIST",
         value_delimiter = ',',
@@ -57,7 +77,7 @@ pub(crate) struct ContentionArguments {
     shards: Vec<Layout>,
     /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
     /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
-    #[arg(
+    #[arg(help_heading = "Limits", 
         long,
         value_name = "N",
         default_value_t = 20,
@@ -68,24 +88,25 @@ pub(crate) struct ContentionArguments {
     limit: usize,
     /// Hold a record this long after each edit, as if a replica were waited for: simulated
     /// [default: 0; 8 with --virtual].
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
+    #[arg(help_heading = "Limits", long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_ms: Option<f64>,
     /// Whether each hold is the same, or exponentially distributed.
-    #[arg(long, value_enum, default_value_t = SpreadArgument::Fixed)]
+    #[arg(help_heading = "Limits", long, value_enum, default_value_t = SpreadArgument::Fixed)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_dist: SpreadArgument,
     /// What a write does [default: increment; add-unique with --activate-at].
-    #[arg(long, value_enum)]
+    #[arg(help_heading = "Load", long, value_enum)]
     operation: Option<OperationArgument>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
-    #[arg(long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(help_heading = "Load", long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     elements: u32,
     /// Bytes of a put's value, and beside a counter or list.
-    #[arg(long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(help_heading = "Load", long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     payload: u32,
     /// How many hot keys there are.
     #[arg(
+        help_heading = "Load",
         long,
         value_name = "N",
         default_value_t = 1,
@@ -94,6 +115,7 @@ pub(crate) struct ContentionArguments {
     hot_keys: u32,
     /// How unevenly they are written: the k-th as often as 1 / k^THETA.
     #[arg(
+        help_heading = "Load",
         long,
         value_name = "THETA",
         default_value_t = 0.0,
@@ -101,85 +123,87 @@ pub(crate) struct ContentionArguments {
     )]
     zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(help_heading = "Load", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     duration: Option<Duration>,
     /// How long each row runs before [default: 200ms; 0 with --virtual].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(help_heading = "Load", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     warm_up: Option<Duration>,
     /// Seed of arrivals, keys and holds.
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(help_heading = "Load", long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
     #[arg(
+        help_heading = "Load",
         long,
         value_name = "N",
         default_value_t = 0,
         allow_negative_numbers = true
     )]
     retries: u32,
-    /// How long its writer rests before it goes on, in microseconds.
+    /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
+    /// twice as long after each further refusal in a row].
     #[arg(
+        help_heading = "Load",
         long,
         value_name = "US",
-        default_value_t = 100,
         allow_negative_numbers = true
     )]
-    pause_us: u64,
+    pause_us: Option<u64>,
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
-    #[arg(long = "virtual")]
+    #[arg(help_heading = "Load", long = "virtual")]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     is_virtual: bool,
     /// Shard each list or counter over the shards of its row at this time of the row, and draw a
     /// timeline.
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(help_heading = "Shards", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     activate_at: Option<Duration>,
     /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
     /// see --check.
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     dir: Option<PathBuf>,
     /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
     /// had acknowledged.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
+    #[arg(help_heading = "Output", long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
+    #[arg(help_heading = "Limits", long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
     burst: f64,
     /// Fail (exit code 1) if this holds for any row, such as 'key_busy>0.1%'. Several: separated by
     /// spaces, or given again.
-    #[arg(long, value_name = "CONDITIONS")]
+    #[arg(help_heading = "Limits", long, value_name = "CONDITIONS")]
     fail_if: Vec<String>,
     /// Fail (exit code 1) unless this holds for every row, such as 'p99<30ms lost==0'.
-    #[arg(long, value_name = "CONDITIONS")]
+    #[arg(help_heading = "Limits", long, value_name = "CONDITIONS")]
     threshold: Vec<String>,
     /// Measure each row this often, in turns with the others, with a seed of its own: how much
     /// figures vary is known from 3 on, and only then is a run compared with another [default: 1;
     /// with --baseline as often as that].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(help_heading = "Load", long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: Option<u16>,
     /// Compare with the output of an earlier run with --json.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Limits", long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Show the rows of another run (its output with --json) beside these, such as an embedded one
     /// beside one of a cluster, without judging them.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     beside: Option<PathBuf>,
     /// Ignore changes by less than this many percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
+    #[arg(help_heading = "Limits", long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
     noise: f64,
     /// Write a page to this file, too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write HdrHistogram files of every row into this directory, too.
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
     hdr_hist: Option<PathBuf>,
     /// Print one JSON object instead of text.
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     json: bool,
     /// Print a line of comma-separated values for each row instead of text.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(help_heading = "Output", long, conflicts_with = "json")]
     csv: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
@@ -240,7 +264,8 @@ impl ContentionArguments {
             warm_up: self.warm_up.unwrap_or(of_clock(Duration::ZERO, WARM_UP)),
             seed: self.seed,
             retries: self.retries,
-            pause: Duration::from_micros(self.pause_us),
+            pause: Duration::from_micros(self.pause_us.unwrap_or(PAUSE_US)),
+            backs_off: self.pause_us.is_none(),
             activate_at: self.activate_at,
             dir: self.dir.clone(),
             #[cfg(feature = "cluster")]
@@ -384,7 +409,7 @@ fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     if as_json {
         emit(&json_text(found.to_json())?)?;
     } else {
-        emit(&found.to_report().to_text())?;
+        emit_report(&found.to_report())?;
     }
     Ok(if found.passes {
         Outcome::Sound
@@ -460,7 +485,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     } else if arguments.csv {
         emit(&run.to_csv())?;
     } else {
-        emit(&run.to_summary().to_text())?;
+        emit_report(&run.to_summary())?;
     }
     Ok(match interruption {
         Some(_) => Outcome::Interrupted,

@@ -231,6 +231,9 @@ fn tell_about(list: &EdgeList, name: &str) {
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     // All of the input is judged before there is a store.
     let (graph, source) = arguments.graph()?;
+    if let Some(dir) = &arguments.dir {
+        check_dir(dir)?;
+    }
     let store_dir = StoreDir::new(arguments.dir.as_deref())?;
     let store = arguments.open(store_dir.path())?;
     let adjacency = Adjacency::new(store.namespace(NAMESPACE)?, arguments.shard_at)?;
@@ -273,6 +276,33 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     } else {
         Outcome::Damaged
     })
+}
+
+/// Refuses a directory with anything in it but a store that a demo has made.
+fn check_dir(dir: &Path) -> Result<(), Failure> {
+    let refused = |what: String| {
+        let dir = dir.display();
+        Failure::Input(format!("--dir {dir}: {what}: name an empty directory"))
+    };
+    if !Store::exists(dir) {
+        let is_empty = std::fs::read_dir(dir).map_or(true, |mut files| files.next().is_none());
+        return if is_empty {
+            Ok(())
+        } else {
+            Err(refused("there are files in it, and no store".to_owned()))
+        };
+    }
+    let store = Store::builder().path(dir).read_only(true).open()?;
+    let namespaces = store.namespaces();
+    let mut names = namespaces.iter().map(|namespace| namespace.name());
+    let other = names.find(|name| *name != NAMESPACE);
+    let other = other.map(|name| {
+        refused(format!(
+            "a store with namespace {name:?} is in it, and is no demo's"
+        ))
+    });
+    store.close()?;
+    other.map_or(Ok(()), Err)
 }
 
 /// Refuses, or clears, a store that holds the graph of an earlier demo: two graphs are never mixed.

@@ -1,13 +1,14 @@
 //! Standard output, notes and progress. What is printed is made by [`crate::report`].
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
+use console::Term;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 use super::Failure;
-use crate::report::Report;
+use crate::report::{Report, Terminal};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still says what was found.
@@ -23,6 +24,24 @@ pub(crate) fn emit_while_read(text: &str) -> Result<bool, Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::Output(error)),
     }
+}
+
+/// Text is not made for narrower terminals.
+const COLUMNS_MIN: usize = 60;
+
+/// Writes a report to standard output: as wide as the terminal, 60 to 100 columns, and with colours
+/// unless `NO_COLOR` is set; without colours where it is no terminal.
+pub(crate) fn emit_report(report: &Report) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return emit(&report.to_text());
+    }
+    let mut shown = Terminal::default();
+    let size = Term::stdout().size_checked();
+    let width = size.map_or(shown.columns, |(_, columns)| columns.into());
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    shown.columns = width.clamp(COLUMNS_MIN, shown.columns);
+    shown.has_colours = !is_set("NO_COLOR") && std::env::var_os("TERM") != Some("dumb".into());
+    emit(&report.to_text_for(shown))
 }
 
 /// The version of the objects that [`emit_found`] prints: it grows when a field changes its meaning
@@ -44,7 +63,7 @@ pub(crate) fn emit_found(
     report: impl FnOnce() -> Report,
 ) -> Result<(), Failure> {
     if !json {
-        return emit(&report().to_text());
+        return emit_report(&report());
     }
     let versioned = Versioned {
         schema_version: SCHEMA_VERSION,

@@ -185,18 +185,7 @@ impl Relation {
         for detail in &self.details {
             section = section.fact("declared", &**detail);
         }
-        let columns = [
-            "side",
-            "records",
-            "elements",
-            "p99",
-            "largest",
-            "of",
-            "sharded",
-            "largest record",
-        ];
-        let mut table = Table::new("Sides, by set and bin", &columns).words(&["of"]);
-        for side in &self.sides {
+        let name = |side: &Side| {
             let bin = side
                 .bin
                 .as_ref()
@@ -205,17 +194,24 @@ impl Relation {
                 .to
                 .as_ref()
                 .map_or_else(String::new, |to| format!(" to {to}"));
-            table.row([
-                Cell::text(format!("{}: {}{bin}{to}", side.role, side.set)),
-                Cell::count(side.records),
-                Cell::count(side.elements),
-                Cell::count(side.elements_p99),
-                Cell::count(side.largest_elements),
-                Cell::text(side.largest_key.as_deref().unwrap_or("-")),
-                Cell::count(side.sharded),
-                Cell::bytes(side.record_bytes_max),
-            ]);
-        }
+            format!("{}: {}{bin}{to}", side.role, side.set)
+        };
+        let table = Table::of(
+            "Sides, by set and bin",
+            &self.sides,
+            &[
+                ("side", &|side| Cell::text(name(side))),
+                ("records", &|side| Cell::count(side.records)),
+                ("elements", &|side| Cell::count(side.elements)),
+                ("p99", &|side| Cell::count(side.elements_p99)),
+                ("largest", &|side| Cell::count(side.largest_elements)),
+                ("of", &|side| {
+                    Cell::text(side.largest_key.as_deref().unwrap_or("-"))
+                }),
+                ("sharded", &|side| Cell::count(side.sharded)),
+                ("largest record", &|side| Cell::bytes(side.record_bytes_max)),
+            ],
+        );
         for advice in &self.advice {
             section = section.fact("advice", advice);
         }

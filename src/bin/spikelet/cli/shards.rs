@@ -147,18 +147,22 @@ impl Collection {
             let leftovers = count(self.leftovers);
             section = section.fact("leftovers", format!("{leftovers}, which no read uses"));
         }
-        let columns = ["companion", "elements", "size", "epoch", "state"];
-        let mut table = Table::new("Companions", &columns).words(&["state"]);
-        for companion in &self.companions {
-            let frozen = if companion.frozen { ", frozen" } else { "" };
-            table.row([
-                Cell::text(&companion.key),
-                Cell::count(companion.elements),
-                Cell::bytes(companion.bytes),
-                Cell::text(companion.epoch.to_string()),
-                Cell::text(format!("{}{frozen}", companion.status)),
-            ]);
-        }
+        let frozen = |companion: &Companion| if companion.frozen { ", frozen" } else { "" };
+        let table = Table::of(
+            "Companions",
+            &self.companions,
+            &[
+                ("companion", &|companion| Cell::text(&companion.key)),
+                ("elements", &|companion| Cell::count(companion.elements)),
+                ("size", &|companion| Cell::bytes(companion.bytes)),
+                ("epoch", &|companion| {
+                    Cell::text(companion.epoch.to_string())
+                }),
+                ("state", &|companion| {
+                    Cell::text(format!("{}{}", companion.status, frozen(companion)))
+                }),
+            ],
+        );
         section.table(table)
     }
 }
@@ -307,24 +311,26 @@ fn list(collections: &[Collection]) -> Section {
     if collections.is_empty() {
         return section;
     }
-    let columns = ["collection", "bin", "elements", "largest record", "state"];
-    let mut table = Table::new("By namespace, set and key", &columns).words(&["state"]);
-    for collection in collections {
-        let missing = collection.missing.len();
-        let state = match (missing, collection.leftovers) {
-            (0, 0) => collection.scheme.clone(),
-            (0, leftovers) => format!("{}, {leftovers} leftovers", collection.scheme),
-            _ => format!("{}, {missing} MISSING", collection.scheme),
-        };
-        let (namespace, set) = (&collection.namespace, &collection.set);
-        table.row([
-            Cell::text(format!("{namespace}/{set}/{}", collection.key)),
-            Cell::text(collection.bin.as_deref().unwrap_or("?")),
-            Cell::count(collection.elements),
-            Cell::bytes(collection.largest_bytes),
-            Cell::text(state),
-        ]);
-    }
+    let state = |found: &Collection| match (found.missing.len(), found.leftovers) {
+        (0, 0) => found.scheme.clone(),
+        (0, leftovers) => format!("{}, {leftovers} leftovers", found.scheme),
+        (missing, _) => format!("{}, {missing} MISSING", found.scheme),
+    };
+    let table = Table::of(
+        "By namespace, set and key",
+        collections,
+        &[
+            ("collection", &|found| {
+                Cell::text(format!("{}/{}/{}", found.namespace, found.set, found.key))
+            }),
+            ("bin", &|found| {
+                Cell::text(found.bin.as_deref().unwrap_or("?"))
+            }),
+            ("elements", &|found| Cell::count(found.elements)),
+            ("largest record", &|found| Cell::bytes(found.largest_bytes)),
+            ("state", &|found| Cell::text(state(found))),
+        ],
+    );
     section.table(table)
 }
 

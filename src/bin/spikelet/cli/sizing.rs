@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{check_place, write_page};
-use super::print::{Unit, emit, progress};
+use super::print::{Unit, emit, emit_report, progress};
 use super::{Failure, Outcome};
 use crate::report::to_json;
 use crate::sizing::{
@@ -21,9 +21,15 @@ use crate::sizing::{Reading, size_cluster};
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
 
+const EXAMPLES: &str = "\
+Examples:
+  spikelet sizing DIR --writes-per-s 400 --html report.html
+  zcat part-*.jsonl.gz | spikelet sizing -
+  spikelet sizing plan --entries 300000 --entry-bytes 15 --writes-per-s 400";
+
 /// What `sizing` takes.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub(crate) struct SizingArguments {
     #[command(subcommand)]
     plan: Option<SizingCommand>,
@@ -42,9 +48,10 @@ pub(crate) struct SizingArguments {
     /// List this many of the largest records.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
     top: u16,
-    /// The largest record that is allowed, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(64..))]
-    max_record_bytes: u64,
+    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that holds
+    /// larger ones].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
+    max_record_bytes: Option<u64>,
     /// Measure a sample of this many records of each set [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sample: Option<u32>,
@@ -153,7 +160,7 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
     if numbers.json {
         emit(&json("sizing-plan", &plan)?)?;
     } else {
-        emit(&plan.to_report().to_text())?;
+        emit_report(&plan.to_report())?;
     }
     Ok(Outcome::Sound)
 }
@@ -226,7 +233,7 @@ fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> R
     } else if arguments.csv {
         emit(&sizing.to_csv())
     } else {
-        emit(&report.to_text())
+        emit_report(&report)
     }
 }
 

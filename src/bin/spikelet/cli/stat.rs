@@ -144,36 +144,34 @@ impl NamespaceStat {
     }
 
     fn sets_table(&self) -> Table {
-        let mut table = Table::new("Sets", &["set", "records", "size"]);
-        for set in &self.sets {
-            let name = if set.name.is_empty() {
-                "(no set)"
-            } else {
-                &set.name
-            };
-            table.row([
-                Cell::text(name),
-                Cell::count(set.records),
-                Cell::bytes(set.stored_bytes),
-            ]);
-        }
-        table
+        let name = |set: &SetStat| match set.name.as_str() {
+            "" => "(no set)".to_owned(),
+            name => name.to_owned(),
+        };
+        Table::of(
+            "Sets",
+            &self.sets,
+            &[
+                ("set", &|set| Cell::text(name(set))),
+                ("records", &|set| Cell::count(set.records)),
+                ("size", &|set| Cell::bytes(set.stored_bytes)),
+            ],
+        )
     }
 
     fn hot_table(&self) -> Table {
-        let mut table = Table::new(
+        let digest = |hot: &HotKeyStat| format!("digest {}", hot.digest);
+        Table::of(
             "Records that writers fought over",
-            &["key", "waits", "KEY_BUSY"],
-        );
-        for hot in &self.hot_keys {
-            let digest = || format!("digest {}", hot.digest);
-            table.row([
-                Cell::text(hot.key.clone().unwrap_or_else(digest)),
-                Cell::count(hot.waits),
-                Cell::count(hot.key_busy),
-            ]);
-        }
-        table
+            &self.hot_keys,
+            &[
+                ("key", &|hot| {
+                    Cell::text(hot.key.clone().unwrap_or_else(|| digest(hot)))
+                }),
+                ("waits", &|hot| Cell::count(hot.waits)),
+                ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
+            ],
+        )
     }
 }
 

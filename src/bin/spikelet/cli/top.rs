@@ -13,7 +13,7 @@ use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
-use super::print::{emit, note};
+use super::print::{emit, emit_report, note};
 use super::{Failure, Outcome};
 use crate::report::{Cell, Report, Section, Table, bytes, count, decimal};
 
@@ -161,7 +161,7 @@ fn show(
     }
     let report = Report::new(format!("Hot records {source}"));
     let sections = snapshot.namespaces.iter().map(section);
-    emit(&sections.fold(report, Report::section).to_text())
+    emit_report(&sections.fold(report, Report::section))
 }
 
 fn section(namespace: &NamespaceSnapshot) -> Section {
@@ -206,35 +206,27 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 }
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> Table {
-    let columns = [
-        "key",
-        "set",
-        "writes/s",
-        "waits/s",
-        "KEY_BUSY/s",
-        "waits",
-        "KEY_BUSY",
-        "size",
-        "shards",
-    ];
-    let mut table = Table::new("Records that writers fight over", &columns);
-    let rate =
-        |rate: Option<f64>| rate.map_or_else(|| Cell::text("-"), |rate| Cell::decimal(rate, 1));
-    for hot in hot {
-        let digest = || format!("digest {}", hot.digest);
-        table.row([
-            Cell::text(printable(&hot.key.clone().unwrap_or_else(digest))),
-            Cell::text(hot.set.as_deref().map_or("(gone)".to_owned(), set_name)),
-            rate(hot.writes_per_s),
-            rate(hot.waits_per_s),
-            rate(hot.key_busy_per_s),
-            Cell::count(hot.waits),
-            Cell::count(hot.key_busy),
-            hot.bytes.map_or_else(|| Cell::text("-"), Cell::bytes),
-            Cell::text(shards(hot)),
-        ]);
-    }
-    table
+    let rate = |rate: Option<f64>| Cell::optional(rate, |rate| Cell::decimal(rate, 1));
+    let digest = |hot: &HotRecordSnapshot| format!("digest {}", hot.digest);
+    Table::of(
+        "Records that writers fight over",
+        hot,
+        &[
+            ("key", &|hot| {
+                Cell::text(printable(&hot.key.clone().unwrap_or_else(|| digest(hot))))
+            }),
+            ("set", &|hot| {
+                Cell::text(hot.set.as_deref().map_or("(gone)".to_owned(), set_name))
+            }),
+            ("writes/s", &|hot| rate(hot.writes_per_s)),
+            ("waits/s", &|hot| rate(hot.waits_per_s)),
+            ("KEY_BUSY/s", &|hot| rate(hot.key_busy_per_s)),
+            ("waits", &|hot| Cell::count(hot.waits)),
+            ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
+            ("size", &|hot| Cell::optional(hot.bytes, Cell::bytes)),
+            ("shards", &|hot| Cell::text(shards(hot))),
+        ],
+    )
 }
 
 fn shards(hot: &HotRecordSnapshot) -> String {
@@ -247,39 +239,45 @@ fn shards(hot: &HotRecordSnapshot) -> String {
 }
 
 fn collection_table(namespace: &NamespaceSnapshot) -> Table {
-    let mut table = Table::new(
+    Table::of(
         "Sharded collections: hot, or changed of late",
-        &["root", "set", "bin", "state"],
-    );
-    for one in &namespace.collections {
-        table.row([
-            Cell::text(printable(&one.key)),
-            Cell::text(set_name(&one.set)),
-            Cell::text(printable(&one.bin)),
-            Cell::text(printable(&one.scheme)),
-        ]);
-    }
-    table
+        &namespace.collections,
+        &[
+            ("root", &|one| Cell::text(printable(&one.key))),
+            ("set", &|one| Cell::text(set_name(&one.set))),
+            ("bin", &|one| Cell::text(printable(&one.bin))),
+            ("state", &|one| Cell::text(printable(&one.scheme))),
+        ],
+    )
 }
 
 fn transition_table(namespace: &NamespaceSnapshot) -> Table {
-    let columns = ["root", "set", "bin", "transition", "companions", "state"];
-    let mut table = Table::new("Latest transitions", &columns);
-    for one in &namespace.transitions {
-        let from = match one.shards {
-            0 => "one record".to_owned(),
-            shards => count(shards),
-        };
-        table.row([
-            Cell::text(printable(&one.key)),
-            Cell::text(set_name(&one.set)),
-            Cell::text(printable(&one.bin)),
-            Cell::text(format!("{} from {from}", printable(&one.transition))),
-            Cell::text(format!("{} of {}", count(one.done), count(one.total))),
-            Cell::text(if one.ended { "ended" } else { "under way" }),
-        ]);
-    }
-    table
+    let from = |shards: u64| match shards {
+        0 => "one record".to_owned(),
+        shards => count(shards),
+    };
+    Table::of(
+        "Latest transitions",
+        &namespace.transitions,
+        &[
+            ("root", &|one| Cell::text(printable(&one.key))),
+            ("set", &|one| Cell::text(set_name(&one.set))),
+            ("bin", &|one| Cell::text(printable(&one.bin))),
+            ("transition", &|one| {
+                Cell::text(format!(
+                    "{} from {}",
+                    printable(&one.transition),
+                    from(one.shards)
+                ))
+            }),
+            ("companions", &|one| {
+                Cell::text(format!("{} of {}", count(one.done), count(one.total)))
+            }),
+            ("state", &|one| {
+                Cell::text(if one.ended { "ended" } else { "under way" })
+            }),
+        ],
+    )
 }
 
 fn set_name(set: &str) -> String {

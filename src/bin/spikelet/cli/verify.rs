@@ -194,16 +194,16 @@ impl NamespaceCheck {
         if self.places.is_empty() {
             return section;
         }
-        let columns = ["device", "offset", "bytes", "what"];
-        let mut table = Table::new("Places", &columns).words(&["what"]);
-        for place in &self.places {
-            table.row([
-                Cell::count(place.device as u64),
-                Cell::text(place.offset.to_string()),
-                Cell::count(place.bytes),
-                Cell::text(&place.what),
-            ]);
-        }
+        let table = Table::of(
+            "Places",
+            &self.places,
+            &[
+                ("device", &|place| Cell::count(place.device as u64)),
+                ("offset", &|place| Cell::text(place.offset.to_string())),
+                ("bytes", &|place| Cell::count(place.bytes)),
+                ("what", &|place| Cell::text(&place.what)),
+            ],
+        );
         section.table(table)
     }
 }

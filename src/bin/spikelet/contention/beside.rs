@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::baseline::Baseline;
 use super::format::{load, millis, share};
-use super::row::Row;
+use super::row::{Measurement, Row};
 use super::run::{Run, SettingsJson};
 use crate::report::{Cell, Section, Table};
 
@@ -27,29 +27,35 @@ impl<'a> BesideJson<'a> {
 }
 
 /// Shows the rows that both runs have.
-pub(super) fn section(run: &Run, other: &Baseline) -> Section {
+pub(super) fn section<'r>(run: &'r Run, other: &'r Baseline) -> Section {
     let there = other.settings().place();
     let here = SettingsJson::of(&run.settings).place();
-    let columns = [
-        "load",
-        "shards",
-        "of",
-        "goodput/s",
-        "KEY_BUSY",
-        "p50",
-        "p99",
-        "p99.9",
-    ];
     let caption = format!("{here} beside {there}; times in ms from the intended time on");
-    let mut table = Table::new(caption, &columns).words(&["shards", "of"]);
-    for measured in &run.measured {
-        let Some(row) = other.row_of(&measured.case) else {
-            continue;
-        };
-        for (place, row) in [(here, &measured.row), (there, row)] {
-            table.row(cells(place, row));
-        }
-    }
+    let both = |measured: &'r Measurement| {
+        Some([
+            (here, &measured.row),
+            (there, other.row_of(&measured.case)?),
+        ])
+    };
+    let rows = run.measured.iter().filter_map(both).flatten();
+    let time = |row: &Row, micros: f64| match row.acked {
+        0 => Cell::missing(),
+        _ => millis(micros),
+    };
+    let table = Table::of(
+        caption,
+        rows,
+        &[
+            ("load", &|(_, row)| Cell::text(load(row))),
+            ("shards", &|(_, row)| Cell::text(row.shards.to_string())),
+            ("of", &|(place, _)| Cell::text(*place)),
+            ("goodput/s", &|(_, row)| Cell::decimal(row.goodput_per_s, 1)),
+            ("KEY_BUSY", &|(_, row)| share(row.key_busy_share)),
+            ("p50", &|(_, row)| time(row, row.p50_us)),
+            ("p99", &|(_, row)| time(row, row.p99_us)),
+            ("p99.9", &|(_, row)| time(row, row.p999_us)),
+        ],
+    );
     let unlike = other.settings().unlike(&SettingsJson::of(&run.settings));
     let section = Section::new("Beside another run").table(table);
     if unlike.is_empty() {
@@ -59,21 +65,4 @@ pub(super) fn section(run: &Run, other: &Baseline) -> Section {
         "The settings of the other run are not all the same: {}.",
         unlike.join(", ")
     ))
-}
-
-fn cells(place: &str, row: &Row) -> [Cell; 8] {
-    let time = |micros: f64| match row.acked {
-        0 => Cell::missing(),
-        _ => millis(micros),
-    };
-    [
-        Cell::text(load(row)),
-        Cell::text(row.shards.to_string()),
-        Cell::text(place),
-        Cell::decimal(row.goodput_per_s, 1),
-        share(row.key_busy_share),
-        time(row.p50_us),
-        time(row.p99_us),
-        time(row.p999_us),
-    ]
 }

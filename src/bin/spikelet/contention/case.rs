@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::distributions::Zipf;
 use super::layout::Layout;
+use crate::report::duration;
 
 /// The most closed-loop writers: each is a thread.
 pub(crate) const WRITERS_MAX: usize = 1_024;
@@ -16,6 +18,9 @@ pub(crate) const HOT_KEYS_MAX: u32 = 100_000;
 pub(crate) const RATE_MAX: f64 = 1_000_000.0;
 /// The most arrivals of one open-loop case.
 pub(crate) const ARRIVALS_MAX: f64 = 20_000_000.0;
+
+/// A rest doubles so often at most: from 100 us to 102.4 ms.
+const DOUBLINGS_MAX: u32 = 10;
 
 /// When writes come.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +118,8 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     /// How long its writer rests before it goes on.
     pub(crate) pause: Duration,
+    /// Whether it rests twice as long after each further refusal in a row.
+    pub(crate) backs_off: bool,
     /// When the shards are activated, from the beginning of the row; `None`: the record begins
     /// sharded.
     pub(crate) activate_at: Option<Duration>,
@@ -155,6 +162,38 @@ impl Settings {
             0 => None,
             limit => Some(limit.saturating_add(1)),
         }
+    }
+
+    /// Returns how long a writer rests after a refusal, the `refused`th in a row counted from 0.
+    pub(super) fn rest(&self, refused: u32) -> Duration {
+        let doublings = if self.backs_off {
+            refused.min(DOUBLINGS_MAX)
+        } else {
+            0
+        };
+        self.pause * (1 << doublings)
+    }
+
+    /// Says how long a refused writer rests.
+    pub(crate) fn rest_words(&self) -> String {
+        let longest = self.rest(u32::MAX);
+        let growing = if self.backs_off {
+            format!(
+                ", twice as long after each further refusal in a row, up to {}",
+                duration(longest)
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "A refused writer rests for {}{growing}.",
+            duration(self.pause)
+        )
+    }
+
+    /// Returns the share of the writes that the hottest key takes.
+    pub(crate) fn hottest_share(&self) -> f64 {
+        Zipf::new(self.hot_keys, self.zipf).first_share()
     }
 
     /// Estimates what the records of a row come to at most, in bytes.

@@ -32,6 +32,11 @@ impl Zipf {
         Self { up_to }
     }
 
+    /// Returns the share of the first key, which is drawn most.
+    pub(super) fn first_share(&self) -> f64 {
+        self.up_to.first().copied().unwrap_or(1.0)
+    }
+
     /// Draws a key, counted from 0.
     pub(super) fn draw(&self, random: &mut Random) -> u32 {
         if self.up_to.len() < 2 {

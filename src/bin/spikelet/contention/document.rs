@@ -5,7 +5,6 @@ use super::beside;
 use super::case::Settings;
 use super::charts;
 use super::format::{load, millis, percent, share};
-use super::headline::Headline;
 use super::judge::BUSY_KNEE;
 use super::layout::Layout;
 use super::ledger::Correctness;
@@ -13,6 +12,8 @@ use super::row::Row;
 use super::run::{Interruption, Run, durability};
 use super::threshold::{ConditionResult, Demand};
 use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
+use crate::verdict;
+use crate::verdict::contention::{Headline, rules};
 
 /// The names of result codes that a run may meet.
 const CODES: [(u8, &str); 7] = [
@@ -121,7 +122,8 @@ impl Run {
 
     fn report(&self, pictures: bool) -> Report {
         let said = Headline::of(self);
-        let mut report = Report::new(self.title()).lead(said.level(), said.word, &said.sentence);
+        let mut report =
+            Report::new(self.title()).lead(said.word.level(), said.word.text(), &said.sentence);
         for (name, value) in self.facts() {
             report = report.fact(name, value);
         }
@@ -159,6 +161,9 @@ impl Run {
         }
         if let Some(other) = &self.beside {
             report = report.section(beside::section(self, other));
+        }
+        if pictures {
+            report = report.section(Section::new("Rules").table(verdict::table(&rules())));
         }
         report
     }
@@ -264,11 +269,7 @@ impl Run {
         );
         fact(
             "after KEY_BUSY",
-            format!(
-                "{} retries, {} us of rest",
-                settings.retries,
-                settings.pause.as_secs_f64() * 1e6
-            ),
+            format!("{} retries. {}", settings.retries, settings.rest_words()),
         );
         facts
     }
@@ -296,7 +297,8 @@ impl Run {
             section = section.fact(
                 "shards",
                 format!(
-                    "{shards}, each with {} % of the writes and bytes",
+                    "{shards} ({}), each with {} % of the writes and bytes",
+                    said.shards_are.unwrap_or_default(),
                     decimal(part, 1)
                 ),
             );
@@ -384,8 +386,7 @@ impl Run {
                 "p99.9",
                 "max",
             ],
-        )
-        .words(&["shards"]);
+        );
         let any = |read: fn(&Row) -> bool| self.rows().any(read);
         for measured in &self.measured {
             let row = &measured.row;
@@ -440,68 +441,44 @@ impl Run {
     }
 
     fn errors_table(&self) -> Table {
-        let mut table = Table::new(
-            "Refusals, retries, and final result codes, of whole rows",
-            &["load", "shards", "refusals", "retries", "failed with"],
-        )
-        .words(&["shards", "failed with"]);
-        for row in self
+        let name = |code: u8| CODES.iter().find(|(known, _)| *known == code);
+        let failed = |(code, times): (&u8, &u64)| {
+            let name = name(*code).map_or("other", |(_, name)| *name);
+            format!("{} x {code} {name}", count(*times))
+        };
+        let rows = self
             .rows()
-            .filter(|row| row.refusals > 0 || !row.errors.is_empty())
-        {
-            let name = |code: &u8| {
-                CODES
-                    .iter()
-                    .find_map(|(known, name)| (known == code).then_some(*name))
-            };
-            let codes: Vec<String> = row
-                .errors
-                .iter()
-                .map(|(code, times)| {
-                    format!(
-                        "{} x {code} {}",
-                        count(*times),
-                        name(code).unwrap_or("other")
-                    )
-                })
-                .collect();
-            table.row([
-                Cell::text(load(row)),
-                Cell::text(shards_over_time(row)),
-                Cell::count(row.refusals),
-                Cell::count(row.retries),
-                Cell::text(codes.join(", ")),
-            ]);
-        }
-        table
+            .filter(|row| row.refusals > 0 || !row.errors.is_empty());
+        Table::of(
+            "Refusals, retries, and final result codes, of whole rows",
+            rows,
+            &[
+                ("load", &|row| Cell::text(load(row))),
+                ("shards", &|row| Cell::text(shards_over_time(row))),
+                ("refusals", &|row| Cell::count(row.refusals)),
+                ("retries", &|row| Cell::count(row.retries)),
+                ("failed with", &|row| {
+                    Cell::text(row.errors.iter().map(failed).collect::<Vec<_>>().join(", "))
+                }),
+            ],
+        )
     }
 
     fn service_table(&self) -> Table {
-        let mut table = Table::new(
-            "From the time a write was really sent, of whole rows; holds as they were measured; times in ms",
+        let caption = "From the time a write was really sent, of whole rows; holds as they were measured; times in ms";
+        Table::of(
+            caption,
+            self.rows(),
             &[
-                "load",
-                "shards",
-                "service p50",
-                "service p99",
-                "hold",
-                "sent late",
-                "threads",
+                ("load", &|row| Cell::text(load(row))),
+                ("shards", &|row| Cell::text(shards_over_time(row))),
+                ("service p50", &|row| millis(row.service_p50_us)),
+                ("service p99", &|row| millis(row.service_p99_us)),
+                ("hold", &|row| Cell::optional(row.hold_us, millis)),
+                ("sent late", &|row| Cell::count(row.sent_late)),
+                ("threads", &|row| Cell::optional(row.writers, Cell::count)),
             ],
         )
-        .words(&["shards"]);
-        for row in self.rows() {
-            table.row([
-                Cell::text(load(row)),
-                Cell::text(shards_over_time(row)),
-                millis(row.service_p50_us),
-                millis(row.service_p99_us),
-                row.hold_us.map_or_else(Cell::missing, millis),
-                Cell::count(row.sent_late),
-                row.writers.map_or_else(Cell::missing, Cell::count),
-            ]);
-        }
-        table
     }
 
     /// Judges the layouts by time: time shards put all writers of a moment into one record, and the

@@ -24,22 +24,22 @@ impl Run {
             );
         }
         let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
-        let mut table = Table::new(
+        let table = Table::of(
             "Measured beside the queueing model; times in ms",
-            &["load", "shards", "KEY_BUSY", "model", "mean", "model mean"],
-        )
-        .words(&["shards"]);
-        for row in expected {
-            table.row([
-                Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
-                share(row.key_busy_share),
-                row.expected_key_busy_share
-                    .map_or_else(Cell::missing, share),
-                millis(row.mean_us),
-                row.expected_mean_us.map_or_else(Cell::missing, millis),
-            ]);
-        }
+            expected,
+            &[
+                ("load", &|row| Cell::text(load(row))),
+                ("shards", &|row| Cell::text(row.shards.to_string())),
+                ("KEY_BUSY", &|row| share(row.key_busy_share)),
+                ("model", &|row| {
+                    Cell::optional(row.expected_key_busy_share, share)
+                }),
+                ("mean", &|row| millis(row.mean_us)),
+                ("model mean", &|row| {
+                    Cell::optional(row.expected_mean_us, millis)
+                }),
+            ],
+        );
         Some(if table.rows.is_empty() {
             section
         } else {
@@ -49,55 +49,48 @@ impl Run {
 
     pub(super) fn changes_section(&self, changes: &[Change]) -> Section {
         let section = Section::new("Against the baseline");
-        let mut table = Table::new(
-            format!(
-                "Changes; less than {} % is noise",
-                decimal(self.noise * 100.0, 1)
-            ),
+        let decimals = |change: &Change| match change.metric {
+            "key_busy_share" => 5,
+            _ => 1,
+        };
+        let figure = |change: &Change, value| {
+            Cell::optional(value, |value| Cell::decimal(value, decimals(change)))
+        };
+        let noise = decimal(self.noise * 100.0, 1);
+        let table = Table::of(
+            format!("Changes; less than {noise} % is noise"),
+            changes,
             &[
-                "load",
-                "shards",
-                "figure",
-                "before",
-                "now",
-                "change",
-                "95 % interval",
-                "verdict",
-            ],
-        )
-        .words(&["shards", "figure", "verdict"]);
-        for change in changes {
-            let word = match change.verdict {
-                ChangeVerdict::Unchanged => "no change",
-                ChangeVerdict::Better => "better",
-                ChangeVerdict::Worse => "WORSE",
-                ChangeVerdict::TooFew => "too few writes",
-                ChangeVerdict::TooFewRepeats => "too few repeats",
-            };
-            let is_share = change.metric == "key_busy_share";
-            let decimals = if is_share { 5 } else { 1 };
-            let figure = |value: Option<f64>| {
-                value.map_or_else(Cell::missing, |value| Cell::decimal(value, decimals))
-            };
-            let interval = change.interval.map(|(from, to)| {
-                format!("{} to {}", decimal(from, decimals), decimal(to, decimals))
-            });
-            table.row([
-                Cell::text(match (change.rate, change.writers) {
-                    (Some(rate), _) => rate_words(rate),
-                    (None, writers) => writers_words(writers),
+                ("load", &|change| {
+                    Cell::text(match (change.rate, change.writers) {
+                        (Some(rate), _) => rate_words(rate),
+                        (None, writers) => writers_words(writers),
+                    })
                 }),
-                Cell::text(change.shards.to_string()),
-                Cell::text(change.metric),
-                figure(change.before),
-                figure(change.now),
-                change
-                    .change
-                    .map_or_else(Cell::missing, |part| Cell::share(part, 1)),
-                interval.map_or_else(Cell::missing, Cell::text),
-                Cell::text(word),
-            ]);
-        }
+                ("shards", &|change| Cell::text(change.shards.to_string())),
+                ("figure", &|change| Cell::text(change.metric)),
+                ("before", &|change| figure(change, change.before)),
+                ("now", &|change| figure(change, change.now)),
+                ("change", &|change| {
+                    Cell::optional(change.change, |part| Cell::share(part, 1))
+                }),
+                ("95 % interval", &|change| {
+                    let shown = |value| decimal(value, decimals(change));
+                    Cell::optional(change.interval, |(from, to)| {
+                        Cell::text(format!("{} to {}", shown(from), shown(to)))
+                    })
+                }),
+                ("verdict", &|change| {
+                    Cell::text(match change.verdict {
+                        ChangeVerdict::Unchanged => "no change",
+                        ChangeVerdict::Better => "better",
+                        ChangeVerdict::Worse => "WORSE",
+                        ChangeVerdict::TooFew => "too few writes",
+                        ChangeVerdict::TooFewRepeats => "too few repeats",
+                    })
+                }),
+            ],
+        );
         let worse = changes
             .iter()
             .filter(|change| change.verdict == ChangeVerdict::Worse)
@@ -158,37 +151,34 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
 }
 
 fn knees_table(knees: &[Knees]) -> Table {
-    let mut table = Table::new(
+    let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
+        _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
+        Some(rate) => Cell::decimal(rate, decimals(rate)),
+        None => Cell::shown(
+            format!("above {}", rate_number(knee.highest_rate)),
+            String::new(),
+        ),
+    };
+    Table::of(
         "Knees, in writes a second",
+        knees,
         &[
-            "shards",
-            "latency knee",
-            "busy knee",
-            "busy knee, model",
-            "capacity",
+            ("shards", &|knee| Cell::text(knee.shards.to_string())),
+            ("latency knee", &|knee| {
+                rate(knee, knee.is_latency_tested(), knee.latency_rate)
+            }),
+            ("busy knee", &|knee| {
+                rate(knee, knee.is_tested(), knee.busy_rate)
+            }),
+            ("busy knee, model", &|knee| {
+                let modelled = knee.is_modelled.then_some(knee);
+                Cell::optional(modelled, |knee| {
+                    rate(knee, knee.is_tested(), knee.expected_busy_rate)
+                })
+            }),
+            ("capacity", &|knee| {
+                Cell::optional(knee.capacity_per_s, |rate| Cell::decimal(rate, 0))
+            }),
         ],
-    );
-    for knee in knees {
-        let rate = |is_tested: bool, rate: Option<f64>| match rate {
-            _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
-            Some(rate) => Cell::decimal(rate, decimals(rate)),
-            None => Cell::shown(
-                format!("above {}", rate_number(knee.highest_rate)),
-                String::new(),
-            ),
-        };
-        table.row([
-            Cell::text(knee.shards.to_string()),
-            rate(knee.is_latency_tested(), knee.latency_rate),
-            rate(knee.is_tested(), knee.busy_rate),
-            if knee.is_modelled {
-                rate(knee.is_tested(), knee.expected_busy_rate)
-            } else {
-                Cell::missing()
-            },
-            knee.capacity_per_s
-                .map_or_else(Cell::missing, |rate| Cell::decimal(rate, 0)),
-        ]);
-    }
-    table
+    )
 }

@@ -29,7 +29,7 @@ pub(super) fn micros_as_shown(micros: f64) -> f64 {
 }
 
 /// Writes a share in percent with this many decimals. Only 0 is shown as 0.
-pub(super) fn percent(share: f64, decimals: usize) -> String {
+pub(crate) fn percent(share: f64, decimals: usize) -> String {
     let least = 10_f64.powi(-(decimals as i32));
     match share * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn decimals(number: f64) -> usize {
     usize::from(number.fract() != 0.0)
 }
 
-pub(super) fn rate_number(rate: f64) -> String {
+pub(crate) fn rate_number(rate: f64) -> String {
     decimal(rate, decimals(rate))
 }
 
@@ -63,13 +63,13 @@ pub(super) fn writers_words(writers: Option<u64>) -> String {
 }
 
 /// Writes the load of a row: `50/s`, `16 writers`.
-pub(super) fn load(row: &Row) -> String {
+pub(crate) fn load(row: &Row) -> String {
     row.rate
         .map_or_else(|| writers_words(row.writers), rate_words)
 }
 
 /// Writes a layout: `1 shard`, `8 shards`, `hourly`.
-pub(super) fn shards(shards: &Shards) -> String {
+pub(crate) fn shards(shards: &Shards) -> String {
     match shards {
         Shards::Hashed(1) => "1 shard".to_owned(),
         Shards::Hashed(shards) => format!("{shards} shards"),

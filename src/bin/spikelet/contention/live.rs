@@ -104,12 +104,13 @@ impl Row<'_> {
         self.stop.load(Ordering::Relaxed).then(|| self.now_ns())
     }
 
-    /// Does a write with its retries, and reads one in `read_back` back. Returns when it was done
-    /// or refused for good.
+    /// Does a write with its retries, and reads one in `read_back` back. `refused` counts the writer's
+    /// refusals in a row. Returns when the write was done or refused for good.
     fn write(
         &self,
         wanted: PlannedWrite,
         read_back: u64,
+        refused: &mut u32,
         ledger: &mut Ledger,
         note: &mut dyn FnMut(Fate),
     ) -> Result<u64> {
@@ -122,6 +123,7 @@ impl Row<'_> {
             let done_ns = self.now_ns();
             match done {
                 Ok(()) => {
+                    *refused = 0;
                     note(Fate::Acknowledged { sent_ns, done_ns });
                     if wanted.id.is_multiple_of(read_back) {
                         self.target.read_back(&route, wanted.id, ledger)?;
@@ -135,8 +137,10 @@ impl Row<'_> {
                         at_ns: done_ns,
                         again,
                     });
-                    if !settings.pause.is_zero() {
-                        std::thread::sleep(settings.pause);
+                    let rest = settings.rest(*refused);
+                    *refused = refused.saturating_add(1);
+                    if !rest.is_zero() {
+                        std::thread::sleep(rest);
                     }
                     if !again {
                         return Ok(self.now_ns());
@@ -202,7 +206,7 @@ fn open_loop(
             if !row.sleep_until(wanted.at_ns) {
                 return Ok(ledger);
             }
-            row.write(wanted, READ_BACK_OPEN, &mut ledger, &mut |fate| {
+            row.write(wanted, READ_BACK_OPEN, &mut 0, &mut ledger, &mut |fate| {
                 record(&mut recorder.lock(), wanted.at_ns, &fate);
             })?;
         }
@@ -257,6 +261,7 @@ fn closed_loop(
         };
         let mut now_ns = row.now_ns();
         let mut id = writer as u64;
+        let mut refused = 0;
         let ends = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
         while now_ns < window.to_ns && !ends() && row.wait_for_turn(&next_ns) {
             now_ns = row.now_ns();
@@ -266,9 +271,15 @@ fn closed_loop(
                 at_ns: now_ns,
             };
             id += writers as u64;
-            let done = row.write(wanted, READ_BACK_CLOSED, &mut ledger, &mut |fate| {
-                record(&mut recorder, wanted.at_ns, &fate);
-            });
+            let done = row.write(
+                wanted,
+                READ_BACK_CLOSED,
+                &mut refused,
+                &mut ledger,
+                &mut |fate| {
+                    record(&mut recorder, wanted.at_ns, &fate);
+                },
+            );
             now_ns = done.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         }
         if let Some(now_ns) = row.stopped_ns() {

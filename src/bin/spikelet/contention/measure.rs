@@ -67,6 +67,8 @@ pub(super) struct Tally {
     pub(super) latency_ns_sum: f64,
     /// Writes that were sent late, because the harness was busy: by more than a millisecond.
     pub(super) sent_late: u64,
+    /// How late writes were sent, in nanoseconds.
+    pub(super) lateness: Histogram<u64>,
     /// The row, piece by piece.
     pub(super) slices: Vec<Slice>,
     /// Each write on its own, of a row with a timeline.
@@ -115,6 +117,7 @@ impl Recorder {
                 latency_ns_max: 0,
                 latency_ns_sum: 0.0,
                 sent_late: 0,
+                lateness: histogram(),
                 slices: vec![Slice::default(); slices],
                 writes: Vec::new(),
             },
@@ -194,8 +197,11 @@ impl Recorder {
 
     /// Records that a write was sent.
     pub(super) fn sent(&mut self, wanted_ns: u64, sent_ns: u64) {
-        let late = self.window.contains(wanted_ns) && sent_ns > wanted_ns + LATE_NS;
-        self.tally.sent_late += u64::from(late);
+        if self.window.contains(wanted_ns) {
+            let late_ns = sent_ns.saturating_sub(wanted_ns);
+            self.tally.sent_late += u64::from(late_ns > LATE_NS);
+            self.tally.lateness.saturating_record(late_ns);
+        }
     }
 
     /// Adds what another has counted in the same window.
@@ -219,6 +225,7 @@ impl Tally {
         // All histograms have the same range.
         let _ = tally.latency.add(&other.latency);
         let _ = tally.service.add(&other.service);
+        let _ = tally.lateness.add(&other.lateness);
         tally.latency_ns_max = tally.latency_ns_max.max(other.latency_ns_max);
         tally.latency_ns_sum += other.latency_ns_sum;
         tally.sent_late += other.sent_late;

@@ -14,10 +14,11 @@
 //!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
 //! * `ledger`: acknowledged writes compared with those found; `journal`: the ledger as a file;
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
-//! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects.
+//! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects;
+//!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
 //!   earlier run; `beside`: another run, row by row. `repeats`, `student`: whether two rows differ by more than their repeats do.
-//! * `run`, `headline`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
+//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
 //!   HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
@@ -35,9 +36,8 @@ mod document;
 mod element_id;
 mod error;
 mod findings;
-mod format;
+pub(crate) mod format;
 mod hdr;
-mod headline;
 mod hold;
 mod journal;
 mod judge;
@@ -46,6 +46,7 @@ mod ledger;
 mod live;
 mod measure;
 mod place;
+mod processors;
 mod put_history;
 mod queue;
 mod repeats;
@@ -59,7 +60,7 @@ mod simulate;
 mod student;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod theory;
@@ -72,6 +73,7 @@ pub(crate) use case::{Case, Hold, Load, Settings, Spread, Write};
 pub(crate) use check_stored::check_stored;
 pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
+pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::Layout;
 pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
@@ -82,10 +84,11 @@ pub(crate) use threshold::Condition;
 
 use std::sync::atomic::AtomicBool;
 
-use self::activation::Activation;
 use self::ledger::Ledger;
 use self::measure::{Recorder, Window};
+use self::processors::ProcessorTimes;
 use self::target::Target;
+pub(crate) use activation::Activation;
 
 /// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a
 /// virtual clock.
@@ -115,6 +118,7 @@ pub(crate) fn measure_until(
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
     let target = Target::new(case, place)?;
+    let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
     let RunResult {
         recorder,
         ledger,
@@ -125,6 +129,9 @@ pub(crate) fn measure_until(
     } else {
         live::run(case, &target, window, stop)?
     };
+    let processors_busy = began
+        .zip(ProcessorTimes::now())
+        .and_then(|(began, now)| now.busy_since(began));
     let correctness = target.check(&ledger)?;
     let hold_us = if settings.is_virtual {
         Some(settings.hold.mean.as_secs_f64() * 1e6)
@@ -142,6 +149,7 @@ pub(crate) fn measure_until(
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
     let (tally, seconds) = (recorder.tally, window.seconds());
     let mut row = Row::new(case, seconds, &tally, &correctness, threads, hold_us);
+    row.processors_busy = processors_busy;
     if let Some(activation) = &activation {
         row.phases = activation.phases(&tally.writes, window);
     }

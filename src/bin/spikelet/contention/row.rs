@@ -72,6 +72,11 @@ pub(crate) struct Row {
     pub(crate) errors: BTreeMap<u8, u64>,
     /// Writes that the harness sent more than a millisecond late.
     pub(crate) sent_late: u64,
+    /// By how much the latest 1 % of the writes were sent late at least.
+    pub(crate) late_p99_us: f64,
+    /// The part of the time that the processors of this machine worked, for whatever program; `None`
+    /// of a virtual run, and where the system does not say.
+    pub(crate) processors_busy: Option<f64>,
     /// Acknowledged writes that are not there.
     pub(crate) lost: u64,
     /// Writes that are there twice, or without having been acknowledged.
@@ -166,6 +171,7 @@ impl Measurement {
         let mut all = repeats.next()?;
         let mut rows = all.row.repeats.clone();
         let mut holds: Vec<f64> = all.row.hold_us.into_iter().collect();
+        let mut busy: Vec<f64> = all.row.processors_busy.into_iter().collect();
         for other in repeats {
             all.tally.add(&other.tally);
             all.correctness.add(&other.correctness);
@@ -173,8 +179,12 @@ impl Measurement {
             all.is_partial |= other.is_partial;
             rows.extend(other.row.repeats);
             holds.extend(other.row.hold_us);
+            busy.extend(other.row.processors_busy);
         }
-        let hold_us = (!holds.is_empty()).then(|| holds.iter().sum::<f64>() / holds.len() as f64);
+        let mean = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let hold_us = mean(holds);
         let phases = std::mem::take(&mut all.row.phases);
         all.row = Row::new(
             &all.case,
@@ -185,6 +195,7 @@ impl Measurement {
             hold_us,
         );
         (all.row.repeats, all.row.phases) = (rows, phases);
+        all.row.processors_busy = mean(busy);
         Some(all)
     }
 }
@@ -289,6 +300,8 @@ impl Row {
             retries: tally.retries,
             errors: tally.errors.clone(),
             sent_late: tally.sent_late,
+            late_p99_us: micros(tally.lateness.value_at_quantile(0.99)),
+            processors_busy: None,
             lost: correctness.lost,
             duplicates: correctness.duplicates,
             invisible: correctness.invisible,

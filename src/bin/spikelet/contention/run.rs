@@ -6,15 +6,15 @@ use super::activation::Activation;
 use super::baseline::{self, Baseline, Change};
 use super::beside::BesideJson;
 use super::case::Settings;
-use super::headline::Headline;
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
 use super::row::{Measurement, Moment, Row, Shards};
 use super::threshold::{self, Condition, ConditionResult, Demand};
 use crate::report;
+use crate::verdict::contention::Headline;
 
 /// The version of the JSON.
-pub(crate) const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 3;
 
 /// Settings that may differ: they make figures more or less exact, and no others.
 const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
@@ -146,9 +146,7 @@ impl Run {
     /// met.
     #[must_use]
     pub(crate) fn passes(&self) -> bool {
-        self.correctness.acknowledged > 0
-            && self.correctness.holds()
-            && self.conditions.iter().all(|judged| judged.passes)
+        !Headline::of(self).word.fails()
     }
 
     /// Returns the rows.
@@ -213,6 +211,7 @@ pub(super) struct SettingsJson {
     seed: u64,
     retries: u32,
     pause_us: f64,
+    backs_off: bool,
     activate_at_s: Option<f64>,
 }
 
@@ -241,6 +240,7 @@ impl SettingsJson {
             seed: settings.seed,
             retries: settings.retries,
             pause_us: settings.pause.as_secs_f64() * 1e6,
+            backs_off: settings.backs_off,
             activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
         }
     }

@@ -75,6 +75,8 @@ struct Simulation<'a> {
     holds: Holds,
     /// For each writer of a closed loop.
     keys: Vec<Keys>,
+    /// For each writer of a closed loop.
+    refused_in_row: Vec<u32>,
     next_id: u64,
     recorder: Recorder,
     ledger: Ledger,
@@ -104,6 +106,7 @@ pub(super) fn simulate(
         keys: (0..writers)
             .map(|writer| Keys::new(case, writer as u64))
             .collect(),
+        refused_in_row: vec![0; writers],
         next_id: 0,
         recorder: Recorder::new(window, false),
         ledger: Ledger::default(),
@@ -189,6 +192,9 @@ impl Simulation<'_> {
             self.hold(route, now_ns);
         }
         let Some(sent) = left else { return };
+        if let Some(count) = self.refused_in_row.get_mut(sent.writer) {
+            *count = 0;
+        }
         self.target.advance_to_ms(now_ns / 1_000_000);
         let wanted = sent.wanted;
         match self.target.write(route, wanted.id, &mut self.ledger) {
@@ -204,7 +210,11 @@ impl Simulation<'_> {
         let settings = &self.case.settings;
         let again = sent.refused < settings.retries;
         let (wanted_ns, now_ns) = (sent.wanted.at_ns, sent.sent_ns);
-        let later_ns = now_ns + settings.pause.as_nanos() as u64;
+        let in_row = match self.refused_in_row.get_mut(sent.writer) {
+            Some(count) => std::mem::replace(count, count.saturating_add(1)),
+            None => sent.refused,
+        };
+        let later_ns = now_ns + settings.rest(in_row).as_nanos() as u64;
         self.recorder.refused(wanted_ns, now_ns, again);
         if again {
             let again = PendingWrite {

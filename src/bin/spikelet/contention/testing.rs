@@ -6,7 +6,7 @@ use super::case::{Case, Hold, Load, Settings, Spread, Write};
 use super::layout::Layout;
 
 /// Returns the settings of a virtual run: limit 20, hold 8 ms.
-pub(super) fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         is_virtual: true,
         write: Write::Increment,
@@ -24,6 +24,7 @@ pub(super) fn settings() -> Settings {
         seed: 1,
         retries: 0,
         pause: Duration::from_micros(100),
+        backs_off: false,
         activate_at: None,
         dir: None,
         cluster: None,
@@ -31,7 +32,7 @@ pub(super) fn settings() -> Settings {
 }
 
 /// Returns a case of an open loop.
-pub(super) fn open(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
+pub(crate) fn open(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
     let mut settings = settings();
     change(&mut settings);
     settings
@@ -40,7 +41,7 @@ pub(super) fn open(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -
 }
 
 /// Returns a case of a closed loop.
-pub(super) fn closed(writers: usize, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
+pub(crate) fn closed(writers: usize, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
     let mut settings = settings();
     change(&mut settings);
     settings

@@ -20,20 +20,21 @@ pub(crate) struct Condition {
     limit: f64,
 }
 
+/// A figure of rows, by the name that it has in their JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Metric {
-    BusyShare,
-    Busy,
-    P50,
-    P99,
-    P999,
-    Max,
-    Mean,
-    Goodput,
-    Lost,
-    Duplicates,
-    Invisible,
-    Errors,
+struct Metric {
+    field: &'static str,
+    kind: MetricKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MetricKind {
+    /// In microseconds; one of each phase of a row.
+    Time,
+    /// A number or a rate; one of each phase of a row.
+    Number,
+    /// A number of the whole row.
+    OfRow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,29 +57,20 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Comparison::Greater),
 ];
 
-const METRICS: [(&str, Metric); 12] = [
-    ("key_busy", Metric::Busy),
-    ("p50", Metric::P50),
-    ("p99", Metric::P99),
-    ("p999", Metric::P999),
-    ("p99.9", Metric::P999),
-    ("max", Metric::Max),
-    ("mean", Metric::Mean),
-    ("goodput", Metric::Goodput),
-    ("lost", Metric::Lost),
-    ("duplicates", Metric::Duplicates),
-    ("invisible", Metric::Invisible),
-    ("errors", Metric::Errors),
+const METRICS: [(&str, &str, MetricKind); 12] = [
+    ("key_busy", "key_busy", MetricKind::Number),
+    ("p50", "p50_us", MetricKind::Time),
+    ("p99", "p99_us", MetricKind::Time),
+    ("p999", "p999_us", MetricKind::Time),
+    ("p99.9", "p999_us", MetricKind::Time),
+    ("max", "max_us", MetricKind::Time),
+    ("mean", "mean_us", MetricKind::Time),
+    ("goodput", "goodput_per_s", MetricKind::Number),
+    ("lost", "lost", MetricKind::OfRow),
+    ("duplicates", "duplicates", MetricKind::OfRow),
+    ("invisible", "invisible", MetricKind::OfRow),
+    ("errors", "errors", MetricKind::OfRow),
 ];
-
-impl Metric {
-    const fn is_time(self) -> bool {
-        matches!(
-            self,
-            Self::P50 | Self::P99 | Self::P999 | Self::Max | Self::Mean
-        )
-    }
-}
 
 impl FromStr for Condition {
     type Err = String;
@@ -99,9 +91,10 @@ impl FromStr for Condition {
         let name = name.trim();
         let metric = METRICS
             .into_iter()
-            .find_map(|(known, metric)| (known == name).then_some(metric))
+            .find(|(known, ..)| *known == name)
+            .map(|(_, field, kind)| Metric { field, kind })
             .ok_or_else(|| {
-                let names = METRICS.map(|(name, _)| name).join(", ");
+                let names = METRICS.map(|(name, ..)| name).join(", ");
                 wrong(&format!("{name:?} is no metric; there are {names}"))
             })?;
         let limit = rest.get(sign.len()..).unwrap_or_default().trim();
@@ -112,14 +105,20 @@ impl FromStr for Condition {
         let number: f64 = number
             .parse()
             .map_err(|_| wrong(&format!("{limit:?} is no limit")))?;
-        let (metric, limit) = match (unit.trim(), metric) {
-            ("%", Metric::Busy) => (Metric::BusyShare, number / 100.0),
-            ("us", time) if time.is_time() => (time, number),
-            ("ms", time) if time.is_time() => (time, number * 1e3),
-            ("s", time) if time.is_time() => (time, number * 1e6),
-            (_, time) if time.is_time() => return Err(wrong("a time is in us, ms or s")),
-            ("", plain) | ("/s", plain @ Metric::Goodput) => (plain, number),
-            (unit, _) => return Err(wrong(&format!("{unit:?} is no unit of {name}"))),
+        let is_time = metric.kind == MetricKind::Time;
+        let share = Metric {
+            field: "key_busy_share",
+            ..metric
+        };
+        let (metric, limit) = match unit.trim() {
+            "us" if is_time => (metric, number),
+            "ms" if is_time => (metric, number * 1e3),
+            "s" if is_time => (metric, number * 1e6),
+            _ if is_time => return Err(wrong("a time is in us, ms or s")),
+            "" => (metric, number),
+            "/s" if name == "goodput" => (metric, number),
+            "%" if name == "key_busy" => (share, number / 100.0),
+            unit => return Err(wrong(&format!("{unit:?} is no unit of {name}"))),
         };
         Ok(Self {
             text: text.to_owned(),
@@ -138,44 +137,25 @@ impl fmt::Display for Condition {
 
 impl Condition {
     /// Returns what is known of the metric for a row or phase. Times are compared as the table shows
-    /// them: a histogram answers with the upper edge of a bucket.
+    /// them: a histogram answers with the upper edge of a bucket. A phase may be too short for a
+    /// percentile, and no longer run makes it longer: its longest write bounds what is not known.
     fn figure(&self, judged: Judged<'_>) -> Figure {
-        let Judged { row, phase } = judged;
-        match self.metric {
-            Metric::BusyShare => {
-                Known(phase.map_or(row.key_busy_share, |phase| phase.key_busy_share))
+        let of = |field: &str| match judged.json().get(field) {
+            Some(serde_json::Value::Object(parts)) => {
+                Some(parts.values().filter_map(serde_json::Value::as_f64).sum())
             }
-            Metric::Busy => Known(phase.map_or(row.key_busy, |phase| phase.key_busy) as f64),
-            Metric::Goodput => Known(phase.map_or(row.goodput_per_s, |phase| phase.goodput_per_s)),
-            Metric::P50 | Metric::P99 | Metric::P999 | Metric::Max | Metric::Mean => {
-                self.time(judged)
-            }
-            Metric::Lost => Known(row.lost as f64),
-            Metric::Duplicates => Known(row.duplicates as f64),
-            Metric::Invisible => Known(row.invisible as f64),
-            Metric::Errors => Known(row.errors.values().sum::<u64>() as f64),
-        }
-    }
-
-    /// Returns what is known of a latency. A phase may be too short for a percentile, and no longer
-    /// run makes it longer: its longest write bounds what is not known.
-    fn time(&self, Judged { row, phase }: Judged<'_>) -> Figure {
-        let of_row = |micros: f64| (row.acked > 0 && micros.is_finite()).then_some(micros);
-        let known = match (self.metric, phase) {
-            (Metric::P50, None) => of_row(row.p50_us),
-            (Metric::P99, None) => of_row(row.p99_us),
-            (Metric::P999, None) => of_row(row.p999_us),
-            (Metric::Mean, None) => of_row(row.mean_us),
-            (_, None) => of_row(row.max_us),
-            (Metric::P50, Some(phase)) => phase.p50_us,
-            (Metric::P99, Some(phase)) => phase.p99_us,
-            (Metric::P999, Some(phase)) => phase.p999_us,
-            (Metric::Mean, Some(phase)) => phase.mean_us,
-            (_, Some(phase)) => phase.max_us,
+            Some(value) => value.as_f64(),
+            None => None,
         };
-        match (known, phase.and_then(|phase| phase.max_us)) {
+        let known = of(self.metric.field);
+        if self.metric.kind != MetricKind::Time {
+            return known.map_or(Figure::Unknown, Known);
+        }
+        let most = judged.phase.and_then(|_| of("max_us"));
+        match (known, most) {
+            _ if judged.acked() == 0 => Figure::Unknown,
             (Some(micros), _) => Known(micros_as_shown(micros)),
-            (None, Some(max)) => NotAbove(micros_as_shown(max)),
+            (None, Some(most)) => NotAbove(micros_as_shown(most)),
             (None, None) => Figure::Unknown,
         }
     }
@@ -220,10 +200,7 @@ impl<'r> Judged<'r> {
     /// Returns what is judged of a row: the row; or its phases in which writes were wanted, since
     /// figures of all of them together belong to none.
     fn of(row: &'r Row, metric: Metric) -> Vec<Self> {
-        let is_of_row = matches!(
-            metric,
-            Metric::Lost | Metric::Duplicates | Metric::Invisible | Metric::Errors
-        );
+        let is_of_row = metric.kind == MetricKind::OfRow;
         let phases = row.phases.iter().filter(|phase| phase.offered > 0);
         let phases: Vec<Self> = phases
             .map(|phase| Self {
@@ -235,6 +212,14 @@ impl<'r> Judged<'r> {
             return vec![Self { row, phase: None }];
         }
         phases
+    }
+
+    fn json(self) -> serde_json::Value {
+        let json = match self.phase {
+            Some(phase) => serde_json::to_value(phase),
+            None => serde_json::to_value(self.row),
+        };
+        json.unwrap_or_default()
     }
 
     fn acked(self) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::chart::Chart;
 use super::table::Table;
+use super::text::Terminal;
 use super::{html, text};
 
 /// How something was judged.
@@ -170,10 +171,16 @@ impl Report {
         self
     }
 
-    /// Writes the report for a terminal. Ends with a line feed.
+    /// Writes the report as text without colour. Ends with a line feed.
     #[must_use]
     pub(crate) fn to_text(&self) -> String {
-        text::write(self)
+        self.to_text_for(Terminal::default())
+    }
+
+    /// Writes the report as text for a terminal. Ends with a line feed.
+    #[must_use]
+    pub(crate) fn to_text_for(&self, terminal: Terminal) -> String {
+        text::write(self, terminal)
     }
 
     /// Writes the report as one HTML page that loads nothing. Ends with a line feed.

@@ -6,8 +6,9 @@
 //! what it is made of; `text`, `html` and `json` its forms; `number` writes numbers and keys for
 //! people.
 //!
-//! * **Text** is ASCII but for what users have named, at most [`text::TEXT_COLUMNS`] wide also
-//!   where letters take two columns, and has no colour, so `NO_COLOR` holds.
+//! * **Text** is ASCII but for what users have named, at most [`text::TEXT_COLUMNS`] wide, or as
+//!   wide as a narrower [`Terminal`], also where letters take two columns. Only on a terminal the
+//!   words of verdicts have colours, unless `NO_COLOR` is set.
 //! * **HTML** is one file without a script and without anything to load: it can be mailed, and
 //!   opened years later. It is light or dark as the reader's system is, works from 360 pixels of
 //!   width on, and by keyboard and screen reader: colour never says anything alone, and every chart
@@ -35,3 +36,4 @@ pub(crate) use document::{Level, Report, Section, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{bytes, count, decimal, duration, key};
 pub(crate) use table::{Cell, Table};
+pub(crate) use text::Terminal;

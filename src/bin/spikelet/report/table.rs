@@ -79,6 +79,18 @@ impl Cell {
         Self::shown("-".to_owned(), String::new())
     }
 
+    /// Shows a value that may not be known.
+    #[must_use]
+    pub(crate) fn optional<T>(value: Option<T>, cell: impl FnOnce(T) -> Self) -> Self {
+        value.map_or_else(Self::missing, cell)
+    }
+
+    /// Returns whether the cell shows words rather than a number.
+    fn is_words(&self) -> bool {
+        let begins = self.text.chars().next();
+        self.value.is_none() && begins.is_some_and(|letter| letter.is_alphabetic() || letter == '(')
+    }
+
     /// Shows a text with its plain value.
     #[must_use]
     pub(crate) fn shown(text: String, value: String) -> Self {
@@ -103,6 +115,9 @@ impl Cell {
     }
 }
 
+/// A column of a table of `R`s: its heading, and the cell of a row.
+pub(crate) type CellOf<'c, R> = (&'c str, &'c dyn Fn(&R) -> Cell);
+
 /// A table. The first cell of a row names the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -115,7 +130,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns an empty table: its first column holds words, all others numbers.
+    /// Returns an empty table: its first column holds words, all others numbers unless words are added.
     #[must_use]
     pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
         let column = |(place, name): (usize, &&str)| Column {
@@ -133,14 +148,32 @@ impl Table {
         }
     }
 
-    /// Makes the columns of these names hold words.
+    /// Returns a table with a row for each of these, and what each column shows of it.
     #[must_use]
-    pub(crate) fn words(mut self, names: &[&str]) -> Self {
-        for column in &mut self.columns {
-            if names.contains(&column.name.as_str()) {
-                column.align = Align::Left;
-            }
+    pub(crate) fn of<R>(
+        caption: impl Into<String>,
+        rows: impl IntoIterator<Item = R>,
+        columns: &[CellOf<'_, R>],
+    ) -> Self {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let mut table = Self::new(caption, &names);
+        for row in rows {
+            table.row(columns.iter().map(|(_, cell)| cell(&row)));
         }
+        table
+    }
+
+    /// Returns the table, unless it has no rows.
+    #[must_use]
+    pub(crate) fn if_any(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
+    }
+
+    /// Aligns all columns to the left, whatever is in them.
+    #[must_use]
+    pub(super) fn left(mut self) -> Self {
+        let align = |column: &mut Column| column.align = Align::Left;
+        self.columns.iter_mut().for_each(align);
         self
     }
 
@@ -152,9 +185,15 @@ impl Table {
         });
     }
 
-    /// Adds a row.
+    /// Adds a row. A column with words is aligned to the left.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        for (column, cell) in self.columns.iter_mut().zip(&cells) {
+            if cell.is_words() {
+                column.align = Align::Left;
+            }
+        }
+        self.rows.push(cells);
     }
 
     /// Writes comma-separated values, a heading first: plain values, quoted where they need it (RFC

@@ -1,9 +1,9 @@
-//! A report for a terminal: no colour, at most 100 columns.
+//! A report as text: at most 100 columns, or those of the terminal, and colour only there.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::chart::Chart;
-use super::document::{Block, Report, Verdict};
+use super::document::{Block, Level, Report, Verdict};
 use super::table::{Align, Cell, Table};
 
 /// The width that no line exceeds, in columns: letters of some scripts take two.
@@ -18,13 +18,38 @@ const GAP: usize = 2;
 /// A column of words is not made narrower than that.
 const WORDS_MIN: usize = 16;
 
+/// Where a report is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terminal {
+    /// The width that no line exceeds, in columns.
+    pub(crate) columns: usize,
+    /// Whether the words of verdicts have the colours of their levels.
+    pub(crate) has_colours: bool,
+}
+
+impl Default for Terminal {
+    /// A file, or a reader that is no terminal.
+    fn default() -> Self {
+        Self {
+            columns: TEXT_COLUMNS,
+            has_colours: false,
+        }
+    }
+}
+
 /// Writes the report.
-pub(super) fn write(report: &Report) -> String {
-    let mut text = Text::default();
+pub(super) fn write(report: &Report, terminal: Terminal) -> String {
+    let mut text = Text {
+        terminal,
+        out: String::new(),
+        below_title: false,
+    };
     text.wrapped("", &report.title);
     if let Some(lead) = &report.lead {
         text.gap();
+        let from = text.out.len();
         text.wrapped(INDENT, &format!("{}: {}", lead.word, lead.sentence));
+        text.paint(from, &lead.word, lead.level);
         text.gap();
     } else {
         text.facts(&report.facts);
@@ -32,7 +57,7 @@ pub(super) fn write(report: &Report) -> String {
     for (number, section) in report.sections.iter().enumerate() {
         text.gap();
         text.wrapped("", &section.title);
-        let underline = section.title.width().min(TEXT_COLUMNS);
+        let underline = section.title.width().min(terminal.columns);
         text.line("", &"-".repeat(underline));
         text.below_title = true;
         for block in &section.blocks {
@@ -47,8 +72,8 @@ pub(super) fn write(report: &Report) -> String {
     text.out
 }
 
-#[derive(Default)]
 struct Text {
+    terminal: Terminal,
     out: String,
     below_title: bool,
 }
@@ -62,6 +87,21 @@ impl Text {
         self.below_title = false;
     }
 
+    /// Gives a word the colour of its level, where it stands first behind this place.
+    fn paint(&mut self, from: usize, word: &str, level: Level) {
+        let colour = match level {
+            Level::Good => 32,
+            Level::Watch => 33,
+            Level::Bad => 31,
+        };
+        let at = self.out.get(from..).and_then(|written| written.find(word));
+        if let Some(at) = at.filter(|_| self.terminal.has_colours) {
+            let painted = format!("\u{1b}[1;{colour}m{word}\u{1b}[0m");
+            self.out
+                .replace_range(from + at..from + at + word.len(), &painted);
+        }
+    }
+
     /// Adds an empty line, unless there is one, or a title above.
     fn gap(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") && !self.below_title {
@@ -70,7 +110,7 @@ impl Text {
     }
 
     fn wrapped(&mut self, indent: &str, words: &str) {
-        for line in wrap(words, TEXT_COLUMNS - indent.len()) {
+        for line in wrap(words, self.terminal.columns - indent.len()) {
             self.line(indent, &line);
         }
     }
@@ -91,26 +131,28 @@ impl Text {
             word,
             subject,
             sentence,
-            ..
+            level,
         } = verdict;
+        let from = self.out.len();
         let beside = format!("{INDENT}{:width$} ", "", width = word.width().max(6));
-        for (number, line) in wrap(subject, TEXT_COLUMNS - beside.len())
+        for (number, line) in wrap(subject, self.terminal.columns - beside.len())
             .iter()
             .enumerate()
         {
             let before = if number == 0 { word } else { "" };
             self.line(INDENT, &format!("{before:<6} {line}"));
         }
+        self.paint(from, word, *level);
         self.wrapped(&beside, sentence);
     }
 
     /// Writes names, with their values beside them.
     fn facts(&mut self, facts: &[(String, String)]) {
-        let mut table = Table::new("", &["", ""]).words(&[""]);
+        let mut table = Table::new("", &["", ""]).left();
         for (name, value) in facts {
             table.row([name, value].map(Cell::text));
         }
-        for part in parts(&table, TEXT_COLUMNS - INDENT.len()) {
+        for part in parts(&table, self.terminal.columns - INDENT.len()) {
             self.rows(INDENT, &table, &table.rows, &part);
         }
     }
@@ -120,7 +162,7 @@ impl Text {
         self.wrapped(INDENT, &table.caption);
         let names = table.columns.iter().map(|one| Cell::text(&one.name));
         let heading = [names.collect()];
-        for part in parts(table, TEXT_COLUMNS - ROW_INDENT.len()) {
+        for part in parts(table, self.terminal.columns - ROW_INDENT.len()) {
             self.rows(ROW_INDENT, table, &heading, &part);
             self.rows(ROW_INDENT, table, &table.rows, &part);
         }
@@ -276,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_report_reads_like_this() {
-        let mut table = Table::new("Sizes", &["set", "records", "why"]).words(&["why"]);
+        let mut table = Table::new("Sizes", &["set", "records", "why"]);
         table.row([Cell::text("users"), Cell::count(1234), Cell::text("small")]);
         table.row([Cell::text("(no set)"), Cell::count(5), Cell::missing()]);
         let verdict = Verdict {
@@ -317,6 +359,27 @@ More
   longer  2
 ";
         assert_eq!(report.to_text(), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_is_not_exceeded_and_only_words_of_verdicts_have_colours() {
+        let report =
+            Report::new("A title that is longer than sixty columns, so that it is broken into two")
+                .lead(
+                    Level::Bad,
+                    "LOST",
+                    "Of all the acknowledged writes one is lost, and nobody knows where it went.",
+                )
+                .section(Section::new("s").paragraph("LOST is no verdict here."));
+        let terminal = Terminal {
+            columns: 60,
+            has_colours: true,
+        };
+        let text = report.to_text_for(terminal);
+        assert_eq!(text.matches("\u{1b}[1;31mLOST\u{1b}[0m").count(), 1);
+        let plain = text.replace("\u{1b}[1;31m", "").replace("\u{1b}[0m", "");
+        assert!(plain.lines().all(|line| line.width() <= 60), "{plain}");
+        assert!(!report.to_text().contains('\u{1b}'));
     }
 
     #[test]

@@ -21,15 +21,15 @@ const HOUR_S: u64 = 3_600;
 
 /// What is known of a collection that grows with time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
+pub(crate) struct Growth {
     /// Elements that come a second.
-    pub(super) per_s: f64,
+    pub(crate) per_s: f64,
     /// What each takes.
-    pub(super) element_bytes: f64,
+    pub(crate) element_bytes: f64,
     /// How long each is kept, in seconds; `None`: for ever.
-    pub(super) retention_s: Option<u64>,
+    pub(crate) retention_s: Option<u64>,
     /// How many there are; `None`: not known.
-    pub(super) elements: Option<u64>,
+    pub(crate) elements: Option<u64>,
 }
 
 impl Growth {
@@ -42,7 +42,7 @@ impl Growth {
     /// into the shards that the rate asks for anyway; or else the widest below an hour that fits. A
     /// bucket is never wider than the retention. Only where not even a minute fits is it hashed
     /// further for its size.
-    pub(super) fn recommend(&self) -> TimeRecommendation {
+    pub(crate) fn recommend(&self) -> TimeRecommendation {
         let by_rate = power_of_two(shards_by_rate(self.per_s, WRITES_PER_SECOND));
         let room = (by_rate * SWEET_SPOT_BYTES) as f64;
         let worth = (by_rate * SWEET_SPOT_FROM_BYTES) as f64;
@@ -86,7 +86,7 @@ impl Growth {
 }
 
 /// Says what buckets of time come to.
-pub(super) fn sentence(time: &TimeRecommendation) -> String {
+pub(crate) fn sentence(time: &TimeRecommendation) -> String {
     let each = match time.width.split_once(' ') {
         Some(_) => format!("every {}", time.width),
         None => format!("each {}", time.width),

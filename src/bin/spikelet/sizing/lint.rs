@@ -3,7 +3,6 @@
 use spikelet::record::{BinName, MAX_BINS};
 use spikelet::shard::arithmetic::SWEET_SPOT_FROM_BYTES;
 
-use super::Options;
 use super::model::{Lint, NamespaceSizing};
 use super::set_stats::SetStats;
 use crate::report::{bytes, count};
@@ -27,7 +26,7 @@ pub(super) fn damage(namespace: &NamespaceSizing) -> Option<Lint> {
 
 /// Returns the findings about a set.
 pub(super) fn lints(
-    options: &Options,
+    cap: u64,
     (namespace, set): (&str, &str),
     stats: &SetStats,
     knows_indexes: bool,
@@ -46,7 +45,6 @@ pub(super) fn lints(
             });
         }
     };
-    let cap = options.max_record_bytes;
     let beyond: u64 = stats
         .counted
         .iter()

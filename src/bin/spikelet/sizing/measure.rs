@@ -6,7 +6,7 @@ use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
-use super::remedy::{Obstacle, Remedy};
+use super::remedy::{Obstacle, Remedy, value_bytes};
 
 use crate::report;
 
@@ -18,75 +18,81 @@ const PADDING_BYTES: u64 = 16;
 const COMPANION_BIN: &str = "shard_of";
 /// The bin that keeps a companion from being written during a transition.
 const FROZEN_BIN: &str = "frozen";
+/// So many bins are named where several make a record large.
+const BINS_NAMED: usize = 3;
+/// A list that is a smaller part of its record, one in so many, is not taken for the contended bin.
+const CONTENDED_PART: u64 = 20;
 /// The name under which a bin is measured whose own is counted apart.
 const STAND_IN: &str = "b";
 
 /// A record, measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct RecordMeasure {
+pub(crate) struct RecordMeasure {
     /// Its key, as people write it; empty if it is not stored.
-    pub(super) key: String,
-    pub(super) digest: Option<String>,
+    pub(crate) key: String,
+    pub(crate) digest: Option<String>,
     /// Header, key and bins: what counts against the limit of a record's size.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// What it takes on the device; of a given record the least that it may take: the log rounds up
     /// by a 32nd at most.
-    pub(super) stored_bytes: u64,
+    pub(crate) stored_bytes: u64,
     /// 0: not known.
-    pub(super) generation: u16,
+    pub(crate) generation: u16,
     /// In milliseconds since 2010-01-01; 0: not known.
-    pub(super) last_update_ms: u64,
-    pub(super) expires: bool,
+    pub(crate) last_update_ms: u64,
+    pub(crate) expires: bool,
     /// Seconds from the last write to expiry; `None`: never expires, or not known when it was
     /// written.
-    pub(super) time_to_live_s: Option<u64>,
-    pub(super) colon_in_key: bool,
+    pub(crate) time_to_live_s: Option<u64>,
+    pub(crate) colon_in_key: bool,
     /// Which sharded collection the record holds a shard of.
-    pub(super) companion: Option<Companion>,
-    pub(super) bins: Vec<BinMeasure>,
+    pub(crate) companion: Option<Companion>,
+    pub(crate) bins: Vec<BinMeasure>,
 }
 
 /// What a companion says of the collection that it holds a shard of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Companion {
+pub(crate) struct Companion {
     /// The key of the root, as people write it.
-    pub(super) root: String,
+    pub(crate) root: String,
     /// The bin of the collection; `None`: only the root names it.
-    pub(super) bin: Option<String>,
+    pub(crate) bin: Option<String>,
     /// Over how many records it is sharded; of time shards, in each bucket.
-    pub(super) shards: u64,
+    pub(crate) shards: u64,
     /// Whether it is one of several buckets of time.
-    pub(super) in_bucket: bool,
+    pub(crate) in_bucket: bool,
 }
 
 /// A bin, measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct BinMeasure {
-    pub(super) name: String,
-    pub(super) kind: BinKind,
+pub(crate) struct BinMeasure {
+    pub(crate) name: String,
+    pub(crate) kind: BinKind,
     /// With its name and head.
-    pub(super) bytes: u64,
-    pub(super) collection: Option<CollectionMeasure>,
+    pub(crate) bytes: u64,
+    pub(crate) collection: Option<CollectionMeasure>,
 }
 
 /// A list or map, measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct CollectionMeasure {
+pub(crate) struct CollectionMeasure {
     /// Elements of a list, entries of a map.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// What they take, without the collection's head and index.
-    pub(super) bytes: u64,
-    pub(super) indexed: bool,
+    pub(crate) bytes: u64,
+    pub(crate) indexed: bool,
+    /// The mean element, each weighed by its size: how far shards differ goes with it. 0: not known.
+    pub(crate) weighed_element_bytes: f64,
     /// Keys of a map that are no integer, text or bytes.
-    pub(super) odd_keys: u64,
+    pub(crate) odd_keys: u64,
     /// Why shards would not make it small enough.
-    pub(super) obstacle: Option<Obstacle>,
+    pub(crate) obstacle: Option<Obstacle>,
 }
 
 /// The type of a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub(super) struct BinKind(pub(super) &'static str);
+pub(crate) struct BinKind(pub(crate) &'static str);
 
 /// The names of the types of bins.
 const KIND_NAMES: [&str; 17] = [
@@ -120,7 +126,7 @@ impl<'de> Deserialize<'de> for BinKind {
 
 impl RecordMeasure {
     /// Measures a record that a scan has met.
-    pub(super) fn scanned(record: &ScannedRecord<'_>) -> Self {
+    pub(crate) fn scanned(record: &ScannedRecord<'_>) -> Self {
         let mut measured = Self::viewed(record.digest, record.key().as_ref(), record.view)
             .with_metadata(&record.metadata);
         measured.stored_bytes = record.stored_bytes;
@@ -128,7 +134,7 @@ impl RecordMeasure {
     }
 
     /// Measures a record whose bins are in their stored form, as spikelet would store it.
-    pub(super) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
+    pub(crate) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
         let bins = BinMeasure::of_view(view).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
         measured.digest = Some(digest.to_string());
@@ -141,7 +147,7 @@ impl RecordMeasure {
     ///
     /// # Errors
     /// A value that cannot be stored.
-    pub(super) fn given(
+    pub(crate) fn given(
         key: Option<&Key<'_>>,
         bins: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self> {
@@ -176,7 +182,7 @@ impl RecordMeasure {
     /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and maps the number of elements
     /// and what some of these take.
     #[cfg(feature = "cluster")]
-    pub(super) fn told(record: &spikelet::cluster::MeasuredRecord) -> Self {
+    pub(crate) fn told(record: &spikelet::cluster::MeasuredRecord) -> Self {
         let bins = record.collections.iter().map(BinMeasure::told).collect();
         let mut measured = Self::new(record.key.as_ref(), 0, bins).with_metadata(&record.metadata);
         measured.digest = Some(record.digest.to_string());
@@ -207,7 +213,7 @@ impl RecordMeasure {
     }
 
     /// Adds generation and times.
-    pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Self {
+    pub(crate) fn with_metadata(mut self, metadata: &Metadata) -> Self {
         self.generation = metadata.generation;
         self.last_update_ms = metadata.last_update_ms;
         self.expires = metadata.void_time != 0;
@@ -218,12 +224,28 @@ impl RecordMeasure {
     }
 
     /// Returns the bin that takes most.
-    pub(super) fn largest_bin(&self) -> Option<&BinMeasure> {
+    pub(crate) fn largest_bin(&self) -> Option<&BinMeasure> {
         self.bins.iter().max_by_key(|bin| bin.bytes)
     }
 
+    /// Returns a bin by its name.
+    pub(crate) fn bin(&self, name: &str) -> Option<&BinMeasure> {
+        self.bins.iter().find(|bin| bin.name == name)
+    }
+
+    /// Returns the largest bins with their part of the record: `tags 52 %`.
+    pub(crate) fn bin_shares(&self) -> Vec<String> {
+        let mut bins: Vec<&BinMeasure> = self.bins.iter().collect();
+        bins.sort_by_key(|bin| std::cmp::Reverse(bin.bytes));
+        let share = |bin: &&BinMeasure| 100.0 * bin.bytes as f64 / self.bytes.max(1) as f64;
+        bins.iter()
+            .take(BINS_NAMED)
+            .map(|bin| format!("{} {} %", bin.name, report::decimal(share(bin), 0)))
+            .collect()
+    }
+
     /// Returns what would make the record smaller: what most of its bytes ask for.
-    pub(super) fn remedy(&self) -> Option<Remedy> {
+    pub(crate) fn remedy(&self) -> Option<Remedy> {
         let largest = self.largest_bin()?;
         let Some(collection) = &largest.collection else {
             return Some(Remedy::StoreElsewhere);
@@ -233,23 +255,24 @@ impl RecordMeasure {
         }
         // Shards of one collection leave what is beside it.
         let rest = self.bytes - largest.bytes;
-        Some(
-            if largest.bytes > SWEET_SPOT_BYTES || rest <= SWEET_SPOT_BYTES / 2 {
-                Remedy::Shard
-            } else if self.bins.len() > 2 && largest.bytes * 2 < self.bytes {
-                Remedy::SeveralRecords
-            } else if rest <= SWEET_SPOT_BYTES {
-                Remedy::Shard
-            } else {
-                Remedy::SeveralRecords
-            },
-        )
+        Some(if rest > SWEET_SPOT_BYTES {
+            Remedy::SeveralRecords
+        } else if largest.bytes > SWEET_SPOT_BYTES || rest <= SWEET_SPOT_BYTES / 2 {
+            Remedy::Shard
+        } else if self.bins.len() > 2 && largest.bytes * 2 < self.bytes {
+            Remedy::SeveralRecords
+        } else {
+            Remedy::Shard
+        })
     }
 
     /// Returns the bin that writers most likely meet in: the largest list, map or counter.
-    pub(super) fn contended_bin(&self) -> Option<&str> {
-        let is_spread =
-            |bin: &&BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
+    pub(crate) fn contended_bin(&self) -> Option<&str> {
+        // A list that is hardly a part of the record is no likely place to meet in.
+        let is_spread = |bin: &&BinMeasure| {
+            let is_large = bin.bytes * CONTENDED_PART >= self.bytes;
+            (bin.collection.is_some() && is_large) || bin.kind == BinKind::INTEGER
+        };
         let bins = self.bins.iter().filter(is_spread);
         bins.max_by_key(|bin| bin.bytes)
             .map(|bin| bin.name.as_str())
@@ -257,8 +280,12 @@ impl RecordMeasure {
 
     /// Returns what would take writes from the record: shards, of its collection or counter; or a
     /// record for each bin.
-    pub(super) fn remedy_for_rate(&self) -> Remedy {
+    pub(crate) fn remedy_for_rate(&self) -> Remedy {
         let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
+        let collection = self.largest_bin().and_then(|bin| bin.collection.as_ref());
+        if let Some(obstacle) = collection.and_then(|found| found.obstacle.as_ref()) {
+            return obstacle.remedy();
+        }
         if self.companion.is_some() || self.bins.iter().any(is_spread) {
             Remedy::Shard
         } else {
@@ -295,7 +322,7 @@ impl Companion {
 
 impl BinKind {
     /// An integer, which may be a counter.
-    pub(super) const INTEGER: Self = Self("integer");
+    pub(crate) const INTEGER: Self = Self("integer");
 }
 
 impl BinMeasure {
@@ -328,6 +355,7 @@ impl BinMeasure {
                 count: collection.count,
                 bytes,
                 indexed: false,
+                weighed_element_bytes: 0.0,
                 odd_keys: 0,
                 obstacle: None,
             }),
@@ -335,12 +363,12 @@ impl BinMeasure {
     }
 
     /// Returns whether the bin says what a companion is, and holds no part of the collection.
-    pub(super) fn is_description(&self) -> bool {
+    pub(crate) fn is_description(&self) -> bool {
         [COMPANION_BIN, FROZEN_BIN].contains(&self.name.as_str())
     }
 
     /// Returns whether the name is longer than Aerospike and spikelet allow.
-    pub(super) fn has_long_name(&self) -> bool {
+    pub(crate) fn has_long_name(&self) -> bool {
         self.name.len() > BinName::MAX_BYTES
     }
 }
@@ -354,6 +382,10 @@ impl CollectionMeasure {
                 count: list.len() as u64,
                 bytes: list.content_bytes() as u64,
                 indexed: list.is_indexed(),
+                weighed_element_bytes: weighed(
+                    list.content_bytes(),
+                    list.iter().flatten().map(|element| value_bytes(&element)),
+                ),
                 odd_keys: 0,
                 obstacle: Obstacle::in_list(list),
             }),
@@ -361,6 +393,12 @@ impl CollectionMeasure {
                 count: map.len() as u64,
                 bytes: map.content_bytes() as u64,
                 indexed: map.is_indexed(),
+                weighed_element_bytes: weighed(
+                    map.content_bytes(),
+                    map.iter()
+                        .flatten()
+                        .map(|(key, value)| value_bytes(&key) + value_bytes(&value)),
+                ),
                 odd_keys: map
                     .iter()
                     .flatten()
@@ -371,6 +409,19 @@ impl CollectionMeasure {
             _ => None,
         }
     }
+}
+
+/// Returns the mean of the sizes, each weighed by itself; 0 of a collection that needs no shards,
+/// which is not looked into.
+fn weighed(content_bytes: usize, sizes: impl Iterator<Item = u64>) -> f64 {
+    if content_bytes as u64 <= SWEET_SPOT_BYTES {
+        return 0.0;
+    }
+    let (sum, squares) = sizes.fold((0.0, 0.0), |(sum, squares), size| {
+        let size = size as f64;
+        (sum + size, squares + size * size)
+    });
+    squares / f64::max(sum, 1.0)
 }
 
 /// Returns whether a key of a map is of a type that clients of Aerospike should not use.

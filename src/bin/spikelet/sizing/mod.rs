@@ -3,9 +3,9 @@
 //! [`size`] looks at a store, a backup or JSON lines; [`plan()`] answers from numbers alone.
 //! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
-//! each set gets a verdict (`verdict`), what helps (`remedy`), a number of shards
+//! each set gets a verdict ([`crate::verdict`]), what helps (`remedy`), a number of shards
 //! (`recommendation`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
-//! `summarize`), which opens with what a person would say (`headline`). `secondary_index` says what
+//! `summarize`). `secondary_index` says what
 //! the indexes of a store take. `present` shows it as a
 //! report or CSV.
 //!
@@ -13,28 +13,26 @@
 //! bins and different sizes, not with records; for JSON lines also with keys, since repeated ones
 //! are counted.
 
-mod bucket;
-mod headline;
+pub(crate) mod bucket;
 mod lint;
-mod measure;
-mod model;
+pub(crate) mod measure;
+pub(crate) mod model;
 mod plan;
 mod present;
 mod recommendation;
-mod remedy;
+pub(crate) mod remedy;
 mod sample;
 mod secondary_index;
-mod set_stats;
+pub(crate) mod set_stats;
 mod size_histogram;
 mod source;
 mod summarize;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
-pub(crate) use model::Sizing;
 #[cfg(test)]
-pub(crate) use model::{Band, SetSizing};
+pub(crate) use model::SetSizing;
+pub(crate) use model::Sizing;
 pub(crate) use plan::{PlanNumbers, plan};
 #[cfg(test)]
 pub(crate) use remedy::Remedy;
@@ -44,7 +42,7 @@ pub(crate) use source::{Reading, size_cluster};
 pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
-pub(crate) const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 3;
 
 /// How a sizing is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +54,9 @@ pub(crate) struct Options {
     pub(crate) writes_per_s_of: Vec<(String, f64)>,
     /// How many of the largest and of the most written records are listed. Default: 10.
     pub(crate) top: usize,
-    /// The largest record that is allowed, in bytes. Default: 1 MiB.
-    pub(crate) max_record_bytes: u64,
+    /// The largest record that is allowed, in bytes. Default: 1 MiB, or 8 MiB of a store that holds
+    /// larger records.
+    pub(crate) max_record_bytes: Option<u64>,
     /// Only a sample is measured. Default: everything.
     pub(crate) sample: Option<Sample>,
     /// Only the set of this name is looked at; the empty name is "no set". Default: all.
@@ -79,7 +78,7 @@ impl Default for Options {
             writes_per_s: None,
             writes_per_s_of: Vec::new(),
             top: 10,
-            max_record_bytes: 1 << 20,
+            max_record_bytes: None,
             sample: None,
             set: None,
         }

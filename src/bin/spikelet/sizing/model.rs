@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::headline::Headline;
 use super::remedy::Remedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
 use super::size_histogram::{Bucket, Distribution, Share};
+use crate::verdict::Word;
+use crate::verdict::sizing::Headline;
 
 /// The sizing of everything that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,6 +66,8 @@ pub(crate) struct Thresholds {
     /// A record: at its 99th percentile beyond it SHARD, beyond half of it WATCH; at its maximum
     /// beyond it WATCH.
     pub(crate) record_bytes: u64,
+    /// The largest record, or the largest shard, beyond it: WATCH.
+    pub(crate) near_bytes: u64,
     /// Sustained writes a second to one record: beyond it SHARD, beyond half of it WATCH.
     pub(crate) writes_per_s: f64,
     /// The part of the limit of a record's size beyond which the largest record is for SHARD, and
@@ -117,6 +120,8 @@ pub(crate) struct SetSizing {
     pub(crate) bytes: Distribution,
     /// What records take on the device.
     pub(crate) stored_bytes: Distribution,
+    /// What all records take together, those that were not measured among them.
+    pub(crate) total_bytes: Total,
     /// How far the figures of a sample can be trusted.
     pub(crate) intervals: Option<Intervals>,
     /// Records by size.
@@ -138,11 +143,20 @@ pub(crate) struct SetSizing {
     pub(crate) rewrites: Vec<Rewrite>,
 }
 
+/// What all records of a set take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Total {
+    /// The sum, or the mean of the measured records times the number of all.
+    pub(crate) estimate: u64,
+    /// From where to where it lies, with a confidence of 95 in 100; `None`: it is the sum.
+    pub(crate) interval: Option<(u64, u64)>,
+}
+
 /// A judgement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SetVerdict {
     /// `OK`, `WATCH`, `REMODEL` or `SHARD`.
-    pub(crate) level: Band,
+    pub(crate) level: Word,
     /// Which rule has decided.
     pub(crate) decided_by: &'static str,
     /// The number that has decided.
@@ -157,33 +171,6 @@ pub(crate) struct SetVerdict {
     pub(crate) sentence: String,
     /// What to do.
     pub(crate) helps: String,
-}
-
-/// How something is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub(crate) enum Band {
-    /// Leave it as it is.
-    Ok,
-    /// Look again when it has grown.
-    Watch,
-    /// Keep it in another form: sharding does not help.
-    Remodel,
-    /// Shard it.
-    Shard,
-}
-
-impl Band {
-    /// Returns its word.
-    #[must_use]
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Watch => "WATCH",
-            Self::Remodel => "REMODEL",
-            Self::Shard => "SHARD",
-        }
-    }
 }
 
 /// A bin.
@@ -247,7 +234,7 @@ pub(crate) struct ShardedSizing {
     /// What the largest of them takes.
     pub(crate) largest_bytes: u64,
     /// How it is judged, by its largest companion.
-    pub(crate) level: Band,
+    pub(crate) level: Word,
 }
 
 /// How many shards the largest record of a set asks for, or its largest list or map where most of
@@ -265,6 +252,8 @@ pub(crate) struct Recommendation {
     pub(crate) shards: u64,
     /// The next power of two, which is what is made.
     pub(crate) shards_pow2: u64,
+    /// What the largest of these shards is expected to take, by the spread of the hash.
+    pub(crate) largest_shard_bytes: u64,
     /// What asked for that many: `size`, `rate`, or `nothing` for one.
     pub(crate) bound_by: &'static str,
     /// Shards for one at the 99th percentile.
@@ -302,8 +291,10 @@ pub(crate) struct TimeRecommendation {
 pub(crate) struct ShardScenario {
     /// The number of shards.
     pub(crate) shards: u64,
-    /// What each takes.
+    /// What each takes in the mean, with its header.
     pub(crate) bytes_per_shard: u64,
+    /// What the largest is expected to take: in 99 of 100 cases it is no larger.
+    pub(crate) largest_bytes: u64,
     /// Writes a second to each.
     pub(crate) writes_per_s: Option<f64>,
     /// Writes that fall into one window of 8 ms on average.
@@ -311,7 +302,7 @@ pub(crate) struct ShardScenario {
     /// The chance that two or more do.
     pub(crate) p2: Option<f64>,
     /// How a shard would be judged.
-    pub(crate) band: Band,
+    pub(crate) band: Word,
     /// Aerospike's index for the shards, with two copies.
     pub(crate) aerospike_index_bytes: u64,
     /// The index for them as measured here.

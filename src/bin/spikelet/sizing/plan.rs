@@ -154,6 +154,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, PlanError> {
         total_bytes,
         bytes_p99: total_bytes,
         element_bytes: Some(entry_bytes as f64),
+        weighed_element_bytes: entry_bytes as f64,
         writes_per_s,
         retention_s,
         elements: Some(entries),
@@ -273,33 +274,27 @@ impl Plan {
     /// Builds the report of the plan.
     #[must_use]
     pub(crate) fn to_report(&self) -> Report {
-        let rate = self
-            .writes_per_s
-            .map_or_else(Cell::missing, |rate| Cell::decimal(rate, 1));
+        let rate = Cell::optional(self.writes_per_s, |rate| Cell::decimal(rate, 1));
+        let rows = [
+            ("entries", Cell::count(self.entries)),
+            ("bytes an entry", Cell::count(self.entry_bytes)),
+            ("writes a second", rate),
+            ("total bytes", Cell::count(self.total_bytes)),
+            (
+                "entries in a shard of 128 KiB",
+                Cell::count(self.entries_per_shard),
+            ),
+            ("hash shards by size", Cell::count(self.shards_by_size)),
+            ("shards by rate", Cell::count(self.shards_by_rate)),
+            ("shards", Cell::count(self.shards)),
+            ("shards, as a power of two", Cell::count(self.shards_pow2)),
+        ];
+        let kept = self
+            .retention_s
+            .map(|kept| ("retention in seconds", Cell::count(kept)));
         let mut answer = Table::new("The answer", &["what", "number"]);
-        answer.row([Cell::text("entries"), Cell::count(self.entries)]);
-        answer.row([Cell::text("bytes an entry"), Cell::count(self.entry_bytes)]);
-        answer.row([Cell::text("writes a second"), rate]);
-        answer.row([Cell::text("total bytes"), Cell::count(self.total_bytes)]);
-        answer.row([
-            Cell::text("entries in a shard of 128 KiB"),
-            Cell::count(self.entries_per_shard),
-        ]);
-        answer.row([
-            Cell::text("hash shards by size"),
-            Cell::count(self.shards_by_size),
-        ]);
-        answer.row([
-            Cell::text("shards by rate"),
-            Cell::count(self.shards_by_rate),
-        ]);
-        answer.row([Cell::text("shards"), Cell::count(self.shards)]);
-        answer.row([
-            Cell::text("shards, as a power of two"),
-            Cell::count(self.shards_pow2),
-        ]);
-        if let Some(kept) = self.retention_s {
-            answer.row([Cell::text("retention in seconds"), Cell::count(kept)]);
+        for (what, number) in rows.into_iter().chain(kept) {
+            answer.row([Cell::text(what), number]);
         }
         let mut section = Section::new("Plan")
             .paragraph(&self.verdict)
@@ -326,7 +321,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sizing::Band;
+    use crate::verdict::Word;
 
     fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, PlanError> {
         super::plan(&PlanNumbers {
@@ -417,7 +412,7 @@ mod tests {
         let time = found.time.unwrap();
         assert_eq!((time.width, time.hash_shards), ("5 minutes", 1));
         assert_eq!(time.buckets, Some(10_000));
-        assert_eq!((found.shards, found.what_if[0].band), (1, Band::Ok));
+        assert_eq!((found.shards, found.what_if[0].band), (1, Word::Ok));
         assert!(
             found
                 .verdict
@@ -427,7 +422,7 @@ mod tests {
         let time = fast.time.as_ref().unwrap();
         assert_eq!((time.width, time.hash_shards), ("minute", 8));
         let own = fast.what_if.iter().find(|row| row.shards == 8).unwrap();
-        assert_eq!(own.band, Band::Ok);
+        assert_eq!(own.band, Word::Ok);
     }
 
     #[test]
@@ -464,7 +459,7 @@ mod tests {
                     .iter()
                     .find(|row| row.shards == found.shards_pow2);
                 let own = own.unwrap_or_else(|| panic!("{entries} {rate:?}: {found:?}"));
-                assert_eq!(own.band, Band::Ok, "{entries} {rate:?}");
+                assert_eq!(own.band, Word::Ok, "{entries} {rate:?}");
             }
         }
     }

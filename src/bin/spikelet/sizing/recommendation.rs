@@ -6,10 +6,11 @@ use spikelet::shard::arithmetic::{
 };
 
 use super::bucket::Growth;
-use super::model::{Band, Recommendation, ShardScenario, TimeRecommendation};
+use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::remedy::Remedy;
-use super::verdict::band;
 use crate::report::{bytes, count, decimal};
+use crate::verdict::Word;
+use crate::verdict::sizing::{THRESHOLDS, shard_word};
 
 /// How long a write holds its record in the tables, in milliseconds: a replicated write's usual
 /// time.
@@ -17,6 +18,11 @@ pub(crate) const HOLD_MS: f64 = 8.0;
 
 /// Copies of a record in a cluster, for figures of Aerospike's.
 pub(crate) const COPIES: u64 = 2;
+
+/// What a shard takes beside its elements: header, key, and what it says of itself.
+const COMPANION_BYTES: u64 = 160;
+/// What a record more takes in an index that has few: the first of a partition costs a table.
+const INDEX_BYTES_MAX: f64 = 64.0;
 
 /// The tables go on to at least this many shards, for comparison.
 const WHAT_IF_MIN: u64 = 32;
@@ -40,6 +46,8 @@ pub(super) struct Need {
     pub(super) bytes_p99: u64,
     /// The mean element; `None`: there is none.
     pub(super) element_bytes: Option<f64>,
+    /// The mean element, weighed by size; 0: not known.
+    pub(super) weighed_element_bytes: f64,
     pub(super) writes_per_s: Option<f64>,
     /// How long elements are kept, in seconds.
     pub(super) retention_s: Option<u64>,
@@ -58,9 +66,40 @@ impl Need {
         matches!(self.remedy, Remedy::Nothing | Remedy::Shard)
     }
 
-    /// Returns whether shards take writes from it.
+    /// Returns whether shards take writes from it: not if one of its elements is larger than a shard.
     const fn is_spread_by_rate(&self) -> bool {
-        matches!(self.remedy_for_rate, Remedy::Nothing | Remedy::Shard)
+        let is_blocked = matches!(self.remedy, Remedy::RecordPerEntry | Remedy::NestedToOwnBin);
+        !is_blocked && matches!(self.remedy_for_rate, Remedy::Nothing | Remedy::Shard)
+    }
+
+    /// Returns what the largest of these shards takes, in 99 of 100 cases: each element falls into
+    /// one of them at random.
+    fn largest_shard(&self, total_bytes: u64, shards: u64) -> u64 {
+        if shards <= 1 {
+            return total_bytes;
+        }
+        let mean = total_bytes as f64 / shards as f64;
+        let element = f64::max(
+            self.weighed_element_bytes,
+            self.element_bytes.unwrap_or(0.0),
+        );
+        let deviation = (mean * element * (1.0 - 1.0 / shards as f64)).sqrt();
+        let largest = mean + farthest(shards) * deviation;
+        (largest.ceil() as u64).min(total_bytes) + COMPANION_BYTES
+    }
+
+    /// Returns the number of shards to make: enough for `least`, of which the largest is not near
+    /// the bound of a record.
+    fn made(&self, total_bytes: u64, least: u64) -> u64 {
+        let mut made = power_of_two(least);
+        while self.is_spread_by_size()
+            && made > 1
+            && made < SHARDS_MAX
+            && self.largest_shard(total_bytes, made) > THRESHOLDS.near_bytes
+        {
+            made *= 2;
+        }
+        made
     }
 
     /// Returns the rate of which shards take a part each.
@@ -80,6 +119,7 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
     let by_rate = shards_by_rate(need.rate(), WRITES_PER_SECOND);
     let (shards_by_size, p99_by_size) = (by_size(need.total_bytes), by_size(need.bytes_p99));
     let shards = shards_by_size.max(by_rate);
+    let made = need.made(need.total_bytes, shards);
     let bound_by = match (shards_by_size, by_rate) {
         (1, 1) => "nothing",
         _ if by_rate > shards_by_size => "rate",
@@ -90,9 +130,10 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
         shards_by_size,
         shards_by_rate: by_rate,
         shards,
-        shards_pow2: power_of_two(shards),
+        shards_pow2: made,
+        largest_shard_bytes: need.largest_shard(need.total_bytes, made),
         bound_by,
-        shards_p99: power_of_two(p99_by_size.max(by_rate)),
+        shards_p99: need.made(need.bytes_p99, p99_by_size.max(by_rate)),
         elements_per_shard: need
             .element_bytes
             .map(|bytes| elements_per_shard(bytes.ceil() as u64)),
@@ -191,28 +232,40 @@ pub(super) fn what_if(
             .map(|_| need.rate() / shards as f64)
             .filter(|_| need.is_spread_by_rate());
         let lambda = writes_per_s.map(|rate| writes_per_hold(rate, HOLD_MS));
-        let bytes_per_shard = need.total_bytes.div_ceil(shards);
+        let own = if shards > 1 { COMPANION_BYTES } else { 0 };
+        let bytes_per_shard = need.total_bytes.div_ceil(shards) + own;
+        let largest_bytes = need.largest_shard(need.total_bytes, shards);
         let band = match enough {
-            Some(enough) if shards >= enough => Band::Ok,
-            _ => band(bytes_per_shard, writes_per_s),
+            Some(enough) if shards >= enough => Word::Ok,
+            _ => shard_word(largest_bytes, writes_per_s),
         };
         rows.push(ShardScenario {
             shards,
             bytes_per_shard,
+            largest_bytes,
             writes_per_s,
             lambda,
             p2: lambda.map(collision_chance),
             band,
             aerospike_index_bytes: aerospike_index_bytes(shards, COPIES),
-            index_bytes: index_bytes_per_record.map(|each| (each * shards as f64).round() as u64),
+            index_bytes: index_bytes_per_record
+                .map(|each| (each.min(INDEX_BYTES_MAX) * shards as f64).round() as u64),
             reads: shards,
         });
-        if band == Band::Ok && shards >= WHAT_IF_MIN {
+        if band == Word::Ok && shards >= WHAT_IF_MIN {
             break;
         }
         shards *= 2;
     }
     rows
+}
+
+/// Returns how many standard deviations the farthest of so many normal values is above the mean, in
+/// 99 of 100 cases.
+fn farthest(values: u64) -> f64 {
+    // The chance beyond z is about exp(-z^2 / 2) / (z sqrt(2 pi)); solved by iteration.
+    let odds = values as f64 / 0.01 / std::f64::consts::TAU.sqrt();
+    (0..8).fold(3.0, |z: f64, _| (2.0 * (odds / z).ln()).sqrt())
 }
 
 #[cfg(test)]
@@ -225,6 +278,7 @@ mod tests {
             total_bytes,
             bytes_p99: total_bytes,
             element_bytes: Some(15.0),
+            weighed_element_bytes: 15.0,
             writes_per_s,
             retention_s: None,
             elements: None,
@@ -242,6 +296,8 @@ mod tests {
             (1_000, Some(400.0), 8, 8, "rate"),
             (131_072, Some(50.0), 1, 1, "nothing"),
             (131_073, Some(100.0), 2, 2, "size"),
+            // 64 shards of 131,072 bytes would leave no room for those that get more.
+            (64 * 131_072, None, 64, 128, "size"),
         ];
         for (total, rate, shards, made, bound_by) in table {
             let found = recommend(&need(total, rate));
@@ -263,7 +319,7 @@ mod tests {
     fn a_table_goes_on_until_shards_are_fine() {
         let rows = what_if(&need(4_500_000, Some(400.0)), None, Some(20.0));
         let last = rows.last().unwrap();
-        assert_eq!((rows.len(), last.shards, last.band), (8, 128, Band::Ok));
+        assert_eq!((rows.len(), last.shards, last.band), (7, 64, Word::Ok));
         assert_eq!(rows[3].writes_per_s, Some(50.0));
         assert!((rows[3].p2.unwrap() - 0.0616).abs() < 5e-5);
         assert_eq!(
@@ -280,8 +336,8 @@ mod tests {
         let made = recommend(&need).shards_pow2;
         let rows = what_if(&need, Some(made), None);
         let judged: Vec<_> = rows.iter().map(|row| (row.shards, row.band)).collect();
-        assert!(judged.contains(&(made / 2, Band::Shard)), "{judged:?}");
-        assert!(judged.contains(&(made, Band::Ok)), "{judged:?}");
+        assert!(judged.contains(&(made / 2, Word::Shard)), "{judged:?}");
+        assert!(judged.contains(&(made, Word::Ok)), "{judged:?}");
     }
 
     #[test]
@@ -291,7 +347,7 @@ mod tests {
             ..need(700_000, Some(400.0))
         };
         let found = recommend(&blocked);
-        assert_eq!((found.shards_by_size, found.shards_by_rate), (1, 8));
+        assert_eq!((found.shards_by_size, found.shards_by_rate), (1, 1));
         assert_eq!((found.remedy, found.time), (Remedy::RecordPerEntry, None));
         assert!(
             found.sentence.starts_with("Shards do not help."),

@@ -32,7 +32,7 @@ pub(crate) enum Remedy {
 
 /// Why shards do not make a collection small enough: one of its elements is larger than a shard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) enum Obstacle {
+pub(crate) enum Obstacle {
     /// The element is no list or map, or one of too large elements.
     Element {
         /// What it takes.
@@ -53,7 +53,7 @@ pub(super) enum Obstacle {
 
 impl Remedy {
     /// Returns its name in tables.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing needed",
             Self::Shard => "shards",
@@ -65,7 +65,7 @@ impl Remedy {
     }
 
     /// Says what to do, as an instruction about a bin.
-    pub(super) fn instruction(self, bin: Option<&str>) -> String {
+    pub(crate) fn instruction(self, bin: Option<&str>) -> String {
         let bin = bin.map_or_else(|| "its largest bin".to_owned(), |bin| format!("bin {bin}"));
         match self {
             Self::Nothing => "Leave it as it is.".to_owned(),
@@ -92,7 +92,7 @@ impl Remedy {
 }
 
 impl Obstacle {
-    pub(super) const fn remedy(&self) -> Remedy {
+    pub(crate) const fn remedy(&self) -> Remedy {
         match self {
             Self::Element { .. } => Remedy::RecordPerEntry,
             Self::Nested { .. } => Remedy::NestedToOwnBin,
@@ -100,7 +100,7 @@ impl Obstacle {
     }
 
     /// Says what it is, as a part of a sentence.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         use crate::report::{bytes, count};
         match self {
             Self::Element { bytes: size } => format!("one element takes {}", bytes(*size)),
@@ -119,7 +119,7 @@ impl Obstacle {
     }
 
     /// Returns what is in the way of sharding a list. O(1) for one that fits a shard.
-    pub(super) fn in_list(list: ListRef<'_>) -> Option<Self> {
+    pub(crate) fn in_list(list: ListRef<'_>) -> Option<Self> {
         if list.content_bytes() as u64 <= SWEET_SPOT_BYTES {
             return None;
         }
@@ -129,7 +129,7 @@ impl Obstacle {
     }
 
     /// Returns what is in the way of sharding a map. O(1) for one that fits a shard.
-    pub(super) fn in_map(map: MapRef<'_>) -> Option<Self> {
+    pub(crate) fn in_map(map: MapRef<'_>) -> Option<Self> {
         if map.content_bytes() as u64 <= SWEET_SPOT_BYTES {
             return None;
         }
@@ -166,7 +166,7 @@ fn largest<P, V>(elements: impl Iterator<Item = (u64, P, V)>) -> Option<(u64, P,
 }
 
 /// Returns what a value takes as an element, to a few bytes.
-fn value_bytes(value: &ValueRef<'_>) -> u64 {
+pub(crate) fn value_bytes(value: &ValueRef<'_>) -> u64 {
     let content = match value {
         ValueRef::String(text) | ValueRef::GeoJson(text) => text.len(),
         ValueRef::Blob(bytes) | ValueRef::Hll(bytes) => bytes.len(),

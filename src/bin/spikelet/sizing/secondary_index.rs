@@ -64,28 +64,25 @@ pub(crate) fn secondary_indexes_table(
     caption: &str,
     indexes: &[SecondaryIndexSizing],
 ) -> Option<Table> {
-    let columns = &[
-        "index",
-        "set",
-        "entries",
-        "memory",
-        "entries a key",
-        "selectivity",
-    ];
-    let mut table = Table::new(caption, columns);
-    for index in indexes {
-        table.row([
-            Cell::text(&index.name),
-            Cell::text(index.set.as_deref().unwrap_or("(all sets)")),
-            Cell::count(index.entries),
-            optional(index.memory_bytes, Cell::bytes),
-            optional(index.entries_per_key, |entries| Cell::decimal(entries, 1)),
-            optional(index.selectivity, |part| Cell::share(part, 2)),
-        ]);
-    }
-    (!indexes.is_empty()).then_some(table)
-}
-
-fn optional<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
-    value.map_or_else(Cell::missing, cell)
+    Table::of(
+        caption,
+        indexes,
+        &[
+            ("index", &|index| Cell::text(&index.name)),
+            ("set", &|index| {
+                Cell::text(index.set.as_deref().unwrap_or("(all sets)"))
+            }),
+            ("entries", &|index| Cell::count(index.entries)),
+            ("memory", &|index| {
+                Cell::optional(index.memory_bytes, Cell::bytes)
+            }),
+            ("entries a key", &|index| {
+                Cell::optional(index.entries_per_key, |found| Cell::decimal(found, 1))
+            }),
+            ("selectivity", &|index| {
+                Cell::optional(index.selectivity, |part| Cell::share(part, 2))
+            }),
+        ],
+    )
+    .if_any()
 }

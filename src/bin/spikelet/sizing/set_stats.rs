@@ -21,7 +21,7 @@ const FURTHER_BINS: &str = "(further bins)";
 
 /// All sets.
 #[derive(Debug)]
-pub(super) struct StatsBySet<'o> {
+pub(crate) struct StatsBySet<'o> {
     options: &'o Options,
     /// Where each set is, by namespace and name.
     places: BTreeMap<(String, String), usize>,
@@ -29,7 +29,7 @@ pub(super) struct StatsBySet<'o> {
 }
 
 impl<'o> StatsBySet<'o> {
-    pub(super) const fn new(options: &'o Options) -> Self {
+    pub(crate) const fn new(options: &'o Options) -> Self {
         Self {
             options,
             places: BTreeMap::new(),
@@ -38,7 +38,7 @@ impl<'o> StatsBySet<'o> {
     }
 
     /// Returns the number of a set, for [`StatsBySet::at`]; `None` if the set is not asked for.
-    pub(super) fn place(&mut self, namespace: &str, set: &str) -> Option<usize> {
+    pub(crate) fn place(&mut self, namespace: &str, set: &str) -> Option<usize> {
         let wanted = self.options.set.as_ref();
         if wanted.is_some_and(|wanted| wanted != set) {
             return None;
@@ -51,25 +51,25 @@ impl<'o> StatsBySet<'o> {
     }
 
     /// Returns the statistics of a set by its number.
-    pub(super) fn at(&mut self, place: usize) -> Option<&mut SetStats> {
+    pub(crate) fn at(&mut self, place: usize) -> Option<&mut SetStats> {
         self.sets.get_mut(place)
     }
 
     /// Returns the statistics of a set; `None` if it is not asked for.
-    pub(super) fn set(&mut self, namespace: &str, set: &str) -> Option<&mut SetStats> {
+    pub(crate) fn set(&mut self, namespace: &str, set: &str) -> Option<&mut SetStats> {
         let place = self.place(namespace, set)?;
         self.at(place)
     }
 
     /// Returns the statistics of a set that has been met.
     #[cfg(feature = "cluster")]
-    pub(super) fn find(&self, namespace: &str, set: &str) -> Option<&SetStats> {
+    pub(crate) fn find(&self, namespace: &str, set: &str) -> Option<&SetStats> {
         let names = (namespace.to_owned(), set.to_owned());
         self.sets.get(*self.places.get(&names)?)
     }
 
     /// Returns all sets that have records, by namespace and name, and counts the samples.
-    pub(super) fn finish(self) -> BTreeMap<(String, String), SetStats> {
+    pub(crate) fn finish(self) -> BTreeMap<(String, String), SetStats> {
         let mut sets: Vec<Option<SetStats>> = self.sets.into_iter().map(Some).collect();
         let places = self.places.into_iter();
         places
@@ -88,72 +88,74 @@ impl<'o> StatsBySet<'o> {
 
 /// A set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct SetStats {
+pub(crate) struct SetStats {
     /// Records that went by.
-    pub(super) records: u64,
+    pub(crate) records: u64,
     /// What counts against the limit of a record's size, record by record.
-    pub(super) counted: SizeHistogram,
+    pub(crate) counted: SizeHistogram,
     /// That of the records that are judged: companions are judged with their collection.
-    pub(super) judged: SizeHistogram,
+    pub(crate) judged: SizeHistogram,
     /// What records take on the device.
-    pub(super) stored: SizeHistogram,
-    pub(super) expiring: u64,
-    pub(super) times_to_live_s: SizeHistogram,
-    pub(super) bins: BTreeMap<String, BinStats>,
-    pub(super) without_key: u64,
+    pub(crate) stored: SizeHistogram,
+    pub(crate) expiring: u64,
+    pub(crate) times_to_live_s: SizeHistogram,
+    pub(crate) bins: BTreeMap<String, BinStats>,
+    pub(crate) without_key: u64,
     /// Records with the key of an earlier one.
-    pub(super) repeated_keys: u64,
-    pub(super) colon_in_key: u64,
-    pub(super) companions: u64,
-    pub(super) too_many_bins: u64,
-    pub(super) long_names: u64,
+    pub(crate) repeated_keys: u64,
+    pub(crate) colon_in_key: u64,
+    pub(crate) companions: u64,
+    pub(crate) too_many_bins: u64,
+    pub(crate) long_names: u64,
     /// What helps the records beyond 128 KiB, and how many it helps.
-    pub(super) remedies: BTreeMap<Remedy, u64>,
+    pub(crate) remedies: BTreeMap<Remedy, u64>,
     /// The largest record that is judged, whatever its size.
-    pub(super) heaviest: Option<RecordMeasure>,
+    pub(crate) heaviest: Option<RecordMeasure>,
     /// The sharded collections, by root and bin.
-    pub(super) sharded: BTreeMap<(String, Option<String>), ShardedStats>,
-    pub(super) largest: Top,
-    pub(super) most_written: Top,
+    pub(crate) sharded: BTreeMap<(String, Option<String>), ShardedStats>,
+    pub(crate) largest: Top,
+    pub(crate) most_written: Top,
     sample: Option<Reservoir<RecordMeasure>>,
 }
 
 /// A bin of a set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct BinStats {
+pub(crate) struct BinStats {
     /// How many records have it with which type.
-    pub(super) kinds: BTreeMap<BinKind, u64>,
-    pub(super) sizes: SizeHistogram,
-    pub(super) collections: CollectionStats,
+    pub(crate) kinds: BTreeMap<BinKind, u64>,
+    pub(crate) sizes: SizeHistogram,
+    pub(crate) collections: CollectionStats,
 }
 
 /// The lists and maps of a bin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct CollectionStats {
-    pub(super) counts: SizeHistogram,
+pub(crate) struct CollectionStats {
+    pub(crate) counts: SizeHistogram,
     /// What the elements of each take.
-    pub(super) sizes: SizeHistogram,
-    pub(super) indexed: u64,
+    pub(crate) sizes: SizeHistogram,
+    pub(crate) indexed: u64,
+    /// The largest collection, and its mean element weighed by size.
+    pub(crate) largest: (u64, f64),
     /// Collections with keys that are no integer, text or bytes.
-    pub(super) with_odd_keys: u64,
+    pub(crate) with_odd_keys: u64,
     /// Collections that shards would not make small enough.
-    pub(super) blocked: u64,
+    pub(crate) blocked: u64,
     /// What is in the way in the largest of these, and what that takes.
-    pub(super) obstacle: Option<(u64, Obstacle)>,
+    pub(crate) obstacle: Option<(u64, Obstacle)>,
 }
 
 /// A sharded collection: its companions together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct ShardedStats {
+pub(crate) struct ShardedStats {
     /// Over how many records it is sharded; of time shards, in each bucket.
-    pub(super) shards: u64,
+    pub(crate) shards: u64,
     /// Whether its shards are buckets of time.
-    pub(super) by_time: bool,
-    pub(super) companions: u64,
-    pub(super) elements: u64,
-    pub(super) bytes: u64,
+    pub(crate) by_time: bool,
+    pub(crate) companions: u64,
+    pub(crate) elements: u64,
+    pub(crate) bytes: u64,
     /// What its largest companion takes.
-    pub(super) largest_bytes: u64,
+    pub(crate) largest_bytes: u64,
 }
 
 impl SetStats {
@@ -184,11 +186,16 @@ impl SetStats {
         }
     }
 
+    /// Returns the most shards that a collection of the set has.
+    pub(crate) fn shards_max(&self) -> Option<u64> {
+        self.sharded.values().map(|found| found.shards).max()
+    }
+
     /// Counts a record, and measures it only if it is needed.
     ///
     /// # Errors
     /// What measuring it returns.
-    pub(super) fn meet<E>(
+    pub(crate) fn meet<E>(
         &mut self,
         measure: impl FnOnce() -> Result<RecordMeasure, E>,
     ) -> Result<(), E> {
@@ -286,19 +293,22 @@ impl CollectionStats {
                 self.obstacle = Some((collection.bytes, obstacle.clone()));
             }
         }
+        if collection.bytes > self.largest.0 {
+            self.largest = (collection.bytes, collection.weighed_element_bytes);
+        }
         self.indexed += u64::from(collection.indexed);
         self.with_odd_keys += u64::from(collection.odd_keys > 0);
     }
 
     /// Returns the mean size of an element; 0 if there is none.
-    pub(super) fn element_bytes(&self) -> f64 {
+    pub(crate) fn element_bytes(&self) -> f64 {
         self.sizes.total() as f64 / self.counts.total().max(1) as f64
     }
 }
 
 /// The records of greatest weight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Top {
+pub(crate) struct Top {
     most: usize,
     /// The heaviest first.
     records: Vec<(u64, RecordMeasure)>,
@@ -330,7 +340,7 @@ impl Top {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &RecordMeasure> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecordMeasure> {
         self.records.iter().map(|(_, record)| record)
     }
 }

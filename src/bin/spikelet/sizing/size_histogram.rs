@@ -135,7 +135,7 @@ impl SizeHistogram {
     }
 
     /// Returns the values and how often each came, from the least.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.counts.iter().map(|(value, count)| (*value, *count))
     }
 
@@ -167,7 +167,7 @@ impl SizeHistogram {
 }
 
 /// Returns a histogram of both, from the first bucket that holds something to the last.
-pub(super) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<Bucket> {
+pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<Bucket> {
     let mut buckets: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for (value, count) in stored.iter() {
         buckets.entry(power(value)).or_default().0 += count;
@@ -210,7 +210,7 @@ const fn power(value: u64) -> u32 {
 }
 
 /// Writes a power of two as `asinfo` does: `512`, `1K`, `128K`, `1M`.
-pub(super) fn edge(value: u64) -> String {
+pub(crate) fn edge(value: u64) -> String {
     const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
     let steps = power(value) / 10;
     let unit = UNITS.get(steps as usize).copied().unwrap_or("E");

@@ -7,19 +7,20 @@ use spikelet::shard::arithmetic::{
 };
 
 use super::Options;
-use super::headline::{Headline, helps};
 use super::lint::{damage, lints};
 use super::measure::RecordMeasure;
 use super::model::{
-    Band, BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing,
-    RecordSizing, Rewrite, SampleNote, SetSizing, ShardedSizing, Sizing,
+    BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing, RecordSizing,
+    Rewrite, SampleNote, SetSizing, ShardedSizing, Sizing, Total,
 };
 use super::recommendation::{COPIES, Need, Subject, recommend, what_if};
 use super::remedy::Remedy;
-use super::sample::intervals;
+use super::sample::{Intervals, intervals};
 use super::set_stats::{BinStats, SetStats, StatsBySet};
 use super::size_histogram::{Distribution, histogram};
-use super::verdict::{THRESHOLDS, VerdictInput, heaviest_collection, judge, remedy_for_rate};
+use crate::verdict::sizing::{
+    Headline, SetFacts, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
+};
 
 /// What changes in a record without lists and maps: an integer.
 const INTEGER_BYTES: f64 = 8.0;
@@ -38,10 +39,11 @@ pub(super) struct Origin {
 /// Builds the sizing from what was counted.
 pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>) -> Sizing {
     let surveys = stats.finish();
+    let max_record_bytes = max_record_bytes(options, &origin, &surveys);
     let mut found: Vec<Lint> = origin.namespaces.iter().filter_map(damage).collect();
     for ((namespace, set), stats) in &surveys {
         found.extend(lints(
-            options,
+            max_record_bytes,
             (namespace, set),
             stats,
             origin.knows_indexes,
@@ -63,10 +65,13 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
     let mut sets: Vec<(SetSizing, SetStats)> = Vec::new();
     for (names, stats) in surveys {
         let rate = rate_of(options, &names, hottest.as_ref());
-        sets.push((set_sizing(options, &origin, &names, &stats, rate), stats));
+        sets.push((
+            set_sizing(options, &origin, &names, &stats, rate, max_record_bytes),
+            stats,
+        ));
     }
     sets.sort_by_key(|(set, _)| {
-        let urgency = std::cmp::Reverse((set.verdict.level, set.bytes.total));
+        let urgency = std::cmp::Reverse((set.verdict.level, set.total_bytes.estimate));
         (urgency, set.namespace.clone(), set.set.clone())
     });
     let verdict = Headline::new(&sets, &origin.contended);
@@ -83,7 +88,7 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
             records_per_set: sample.records,
             seed: sample.seed,
         }),
-        max_record_bytes: options.max_record_bytes,
+        max_record_bytes,
         writes_per_s: options.writes_per_s,
         writes_per_s_unassigned: options.writes_per_s.is_some() && hottest.is_none(),
         thresholds: THRESHOLDS,
@@ -93,6 +98,38 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
         most_written,
         contended,
         lints: found,
+    }
+}
+
+/// Returns the largest record that is allowed: as given, or the default. A store that holds larger
+/// ones was opened with another limit, which it does not keep: then the largest that is possible.
+fn max_record_bytes(
+    options: &Options,
+    origin: &Origin,
+    surveys: &BTreeMap<SetName, SetStats>,
+) -> u64 {
+    const DEFAULT: u64 = 1 << 20;
+    const MOST: u64 = 8 << 20;
+    let largest = surveys.values().map(|stats| stats.counted.max()).max();
+    let is_of_store = ["store", "cluster"].contains(&origin.kind);
+    let is_raised = is_of_store && largest.is_some_and(|largest| largest > DEFAULT);
+    options
+        .max_record_bytes
+        .unwrap_or(if is_raised { MOST } else { DEFAULT })
+}
+
+/// Returns what all records of a set take, by the mean of those that were measured.
+fn total(stats: &SetStats, bytes: &Distribution, intervals: Option<&Intervals>) -> Total {
+    let of_all = |mean: f64| (mean * stats.records as f64).round() as u64;
+    if stats.counted.count() >= stats.records {
+        return Total {
+            estimate: bytes.total,
+            interval: None,
+        };
+    }
+    Total {
+        estimate: of_all(bytes.mean),
+        interval: intervals.map(|found| (of_all(found.mean.0), of_all(found.mean.1))),
     }
 }
 
@@ -135,6 +172,7 @@ fn set_sizing(
     (namespace, set): &SetName,
     stats: &SetStats,
     writes_per_s: Option<f64>,
+    max_record_bytes: u64,
 ) -> SetSizing {
     let bytes = stats.counted.distribution();
     let index = origin
@@ -142,17 +180,26 @@ fn set_sizing(
         .iter()
         .find(|one| one.namespace == *namespace);
     let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
+    // What was counted before a collection was sharded says nothing of its shards.
+    let is_past = |hot: &ContendedRecord| {
+        let mut roots = stats.sharded.keys();
+        hot.shards.is_none() && roots.any(|(root, _)| Some(root) == hot.key.as_ref())
+    };
     let mut contended = origin.contended.iter();
-    let case = VerdictInput {
-        options,
+    let case = SetFacts {
         stats,
+        max_record_bytes,
         writes_per_s,
-        contended: contended
-            .find(|hot| hot.namespace == *namespace && hot.set.as_ref() == Some(set)),
+        contended: contended.find(|hot| {
+            hot.namespace == *namespace && hot.set.as_ref() == Some(set) && !is_past(hot)
+        }),
     };
     let bins = bins(stats);
     let verdict = judge(&case);
     let need = need(&case);
+    let intervals = options
+        .sample
+        .map(|sample| intervals(&stats.counted, sample.seed));
     let records_bytes = |each: f64| (each * stats.records as f64).round() as u64;
     let mut sizing = SetSizing {
         namespace: namespace.clone(),
@@ -162,9 +209,8 @@ fn set_sizing(
         verdict,
         writes_per_s,
         stored_bytes: stats.stored.distribution(),
-        intervals: options
-            .sample
-            .map(|sample| intervals(&stats.counted, sample.seed)),
+        total_bytes: total(stats, &bytes, intervals.as_ref()),
+        intervals,
         shares: stats.counted.shares(),
         histogram: histogram(&stats.stored, &stats.counted),
         sharded: sharded(options, stats),
@@ -184,7 +230,7 @@ fn set_sizing(
 
 /// Returns what shards are counted for: the largest record, or the largest list or map where most of
 /// that record is none. Shards relieve a record of its collection only.
-fn need(case: &VerdictInput<'_>) -> Need {
+fn need(case: &SetFacts<'_>) -> Need {
     let stats = case.stats;
     let heaviest = stats.heaviest.as_ref();
     let remedy = heaviest
@@ -222,18 +268,19 @@ fn need(case: &VerdictInput<'_>) -> Need {
         total_bytes,
         bytes_p99,
         element_bytes: collection.map(|found| found.element_bytes()),
+        weighed_element_bytes: collection.map_or(0.0, |found| found.largest.1),
         writes_per_s: case.writes_per_s,
         retention_s: None,
         elements: None,
         time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
         remedy: if is_small { Remedy::Nothing } else { remedy },
-        remedy_for_rate: remedy_for_rate(case),
+        remedy_for_rate: case.remedy_for_rate(),
     }
 }
 
 /// Returns the largest sharded collections.
 fn sharded(options: &Options, stats: &SetStats) -> Vec<ShardedSizing> {
-    if options.sample.is_some() {
+    if stats.counted.count() < stats.records {
         return Vec::new();
     }
     let sizing =
@@ -247,10 +294,7 @@ fn sharded(options: &Options, stats: &SetStats) -> Vec<ShardedSizing> {
                 elements: found.elements,
                 bytes: found.bytes,
                 largest_bytes: found.largest_bytes,
-                level: match found.largest_bytes {
-                    size if size > SWEET_SPOT_BYTES => Band::Shard,
-                    _ => Band::Ok,
-                },
+                level: shard_word(found.largest_bytes, None),
             }
         };
     let mut sharded: Vec<ShardedSizing> = stats.sharded.iter().map(sizing).collect();

@@ -14,7 +14,6 @@ use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
 use self::explore::{Op, Scenario, explore, sample};
 use self::store::{Hole, Store, bucket_of};
 use super::rules::{Rule, without};
-use super::span::Span;
 use super::steps::Direction::{NewestFirst, OldestFirst};
 use crate::shard::model_check;
 
@@ -34,19 +33,6 @@ fn of(before: &[Op], processes: &[&[Op]], strangers: usize) -> Scenario {
         elements: 3,
         processes: processes.iter().map(|ops| ops.to_vec()).collect(),
         hole: None,
-    }
-}
-
-/// Processes that meet element 0 in a root of the old form, whose span has two buckets.
-fn old_form(processes: &[&[Op]]) -> Scenario {
-    let span = Span {
-        first: bucket_of(0),
-        last: bucket_of(2),
-    };
-    Scenario {
-        store: Store::old_form(&[0], span),
-        there: 1,
-        ..of(&[], processes, processes.len())
     }
 }
 
@@ -102,16 +88,6 @@ fn other_collections_of_the_record_change_nothing() {
             of(&[Add(0)], &[&[Delete, Neighbor, Add(0)], &[Remove(0)]], 0),
             1_000,
         ),
-    ]);
-}
-
-#[test]
-fn a_root_of_the_old_form_is_converted_without_a_loss() {
-    holds(&[
-        (old_form(&[&[Add(2)], &[FORTH]]), 100),
-        (old_form(&[&[Add(2)], &[Add(1)]]), 20_000),
-        (old_form(&[&[Add(2)], &[Delete]]), 10_000),
-        (old_form(&[&[Add(2)], &[Remove(0)], &[Neighbor]]), 500),
     ]);
 }
 

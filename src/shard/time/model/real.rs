@@ -7,17 +7,15 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::store::{Act, Hole, LAYOUT, Reply, Request, Store, bucket_of};
-use crate::operations::{self, lists};
+use crate::operations::lists;
 use crate::record::BinName;
 use crate::shard::address::Address;
 use crate::shard::companion_key::KeyForm;
 use crate::shard::content::Collection;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
-use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Page, Part, Route};
 use crate::shard::time::record_steps::RecordSteps;
-use crate::shard::time::span::Span;
 use crate::shard::time::steps::{Direction, EntryRange, RootState, StepOutcome, Steps, Token};
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
@@ -31,7 +29,6 @@ enum Ask {
     Begin(usize, u64),
     MarkDeleting(usize),
     Clear(usize),
-    RemoveSpan(usize),
     Neighbor,
     Look(KeyForm, Part),
     Place(Route, Part),
@@ -78,7 +75,6 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         2 => (recent(), 0..4_u64).prop_map(|(root, after)| Ask::Begin(root, after)),
         1 => recent().prop_map(Ask::MarkDeleting),
         1 => recent().prop_map(Ask::Clear),
-        1 => recent().prop_map(Ask::RemoveSpan),
         1 => Just(Ask::Neighbor),
         3 => (keys(), part()).prop_map(|(keys, part)| Ask::Look(keys, part)),
         6 => (route(), part()).prop_map(|(route, part)| Ask::Place(route, part)),
@@ -105,7 +101,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(span: Option<Span>, hole: Option<Hole>) -> Self {
+    fn new(hole: Option<Hole>) -> Self {
         // At this time no epoch is later than its predecessor by more than one.
         let clock = Arc::new(ManualClock::at(0));
         let store = crate::Store::builder().clock(clock).open().unwrap();
@@ -126,12 +122,6 @@ impl Both {
             tokens: vec![(Token(-1), Token(-1))],
             hole,
         };
-        if let Some(span) = span {
-            both.model = Store::old_form(&[], span);
-            both.describe(&both.model.root().description);
-            let span = operations::put("subkeys_span", span.value());
-            both.force(&[span]);
-        }
         both.ask(&Ask::Root).unwrap();
         both
     }
@@ -189,14 +179,6 @@ impl Both {
                 }
                 let real = self.steps.clear(&root).unwrap();
                 (Request::Clear(root), Reply::Outcome(real))
-            }
-            Ask::RemoveSpan(root) => {
-                let root = self.root_of(*root);
-                let Some(span) = root.collection.and_then(|it| it.span) else {
-                    return Ok(());
-                };
-                let real = self.steps.remove_span(&root, span).unwrap();
-                (Request::RemoveSpan(root, span), Reply::Outcome(real))
             }
             Ask::Look(keys, part) => {
                 let real = self.steps.look(*keys, *part).unwrap();
@@ -307,7 +289,7 @@ fn answer(real: StepOutcome<crate::OperateResult>) -> StepOutcome<bool> {
 
 #[test]
 fn the_neighbor_of_the_model_is_a_sharded_list() {
-    let mut both = Both::new(None, None);
+    let mut both = Both::new(None);
     both.ask(&Ask::Begin(0, 0)).unwrap();
     both.ask(&Ask::Neighbor).unwrap();
     let list = BinName::new("list").unwrap();
@@ -334,7 +316,7 @@ fn an_abstract_store_without_a_guard_is_found_out() {
     ] {
         let differs = (0..2_000).any(|_| {
             let asks = asks().new_tree(&mut runner).unwrap().current();
-            let mut both = Both::new(None, Some(hole));
+            let mut both = Both::new(Some(hole));
             asks.iter().any(|ask| both.ask(ask).is_err())
         });
         assert!(differs, "{hole:?}");
@@ -345,9 +327,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_abstract_store_answers_as_a_real_one(asks in asks(), is_old in any::<bool>()) {
-        let span = Span { first: Bucket(0), last: Bucket(7_200) };
-        let mut both = Both::new(is_old.then_some(span), None);
+    fn the_abstract_store_answers_as_a_real_one(asks in asks()) {
+        let mut both = Both::new(None);
         for ask in asks.iter().chain([&Ask::Root]) {
             if let Err(difference) = both.ask(ask) {
                 panic!("{difference}");

@@ -8,7 +8,6 @@ use crate::shard::companion_key::KeyForm;
 use crate::shard::scheme::Epoch;
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Layout, Page, Part, Route};
-use crate::shard::time::span::Span;
 use crate::shard::time::steps::{EntryRange, PartState, RootState, StepOutcome, Steps, Token};
 
 /// The most steps that a process alone takes.
@@ -107,10 +106,6 @@ impl Steps for Replay<'_> {
 
     fn clear(&self, root: &RootState) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Clear(root.clone()))
-    }
-
-    fn remove_span(&self, root: &RootState, span: Span) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::RemoveSpan(root.clone(), span))
     }
 
     fn look(&self, keys: KeyForm, part: Part) -> crate::Result<PartState> {

@@ -9,7 +9,6 @@ use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{Bucket, TimeWidth};
 use crate::shard::time::layout::{Layout, Page, Part, Phase, Route};
 use crate::shard::time::record_steps::in_range;
-use crate::shard::time::span::Span;
 use crate::shard::time::steps::{
     CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Token,
 };
@@ -42,7 +41,6 @@ pub(super) enum Request {
     Begin(RootState, Epoch),
     MarkDeleting(RootState),
     Clear(RootState),
-    RemoveSpan(RootState, Span),
     Look(KeyForm, Part),
     Place(Route, Part, Token),
     Open(Route, Part, Token),
@@ -116,7 +114,6 @@ impl PartRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     description: Description,
-    span: Option<Span>,
     pub(super) parts: BTreeMap<(KeyForm, Part), PartRecord>,
     pub(super) horizon: Option<Bucket>,
 }
@@ -137,30 +134,6 @@ fn marked(root: &RootState, phase: Phase, after: Epoch) -> Description {
 }
 
 impl Store {
-    /// What the programs of before have left: these elements, in the old form.
-    pub(super) fn old_form(elements: &[u8], span: Span) -> Self {
-        let epoch = Epoch(1);
-        let mut store = Self {
-            description: Description::default().marked(bin(), form(Phase::Active), epoch),
-            span: Some(span),
-            ..Self::default()
-        };
-        for element in elements {
-            let part = Part::Shard(bucket_of(*element), 0);
-            let record = store
-                .parts
-                .entry((KeyForm::Plain, part))
-                .or_insert(PartRecord {
-                    epoch,
-                    token: None,
-                    entries: BTreeSet::new(),
-                    elements: 0,
-                });
-            record.elements |= 1 << element;
-        }
-        store
-    }
-
     pub(super) fn latest(&self) -> Epoch {
         self.description.latest()
     }
@@ -173,7 +146,6 @@ impl Store {
                 epoch: entry.epoch,
                 keys,
             },
-            span: self.span.filter(|_| keys == KeyForm::Plain),
         });
         RootState {
             description: self.description.clone().into(),
@@ -218,10 +190,9 @@ impl Store {
         match request {
             Request::Horizon => Reply::Horizon(self.horizon),
             Request::Root => Reply::Root(self.root()),
-            Request::Begin(..)
-            | Request::MarkDeleting(_)
-            | Request::Clear(_)
-            | Request::RemoveSpan(..) => Reply::Outcome(self.on_root(request, hole)),
+            Request::Begin(..) | Request::MarkDeleting(_) | Request::Clear(_) => {
+                Reply::Outcome(self.on_root(request, hole))
+            }
             Request::Look(keys, part) => Reply::State(self.state(*keys, *part)),
             Request::Entries(keys, page, range) => self.entries(*keys, *page, *range),
             Request::Content(keys, part) => {
@@ -280,13 +251,6 @@ impl Store {
                     return StepOutcome::FilteredOut;
                 }
                 self.description = root.description.settled(bin(), None);
-                self.span = self.span.filter(|_| root.keys != KeyForm::Plain);
-            }
-            Request::RemoveSpan(root, span) => {
-                if !self.bears(root) || self.span != Some(*span) {
-                    return StepOutcome::FilteredOut;
-                }
-                self.span = None;
             }
             request => panic!("no step on the root: {request:?}"),
         }

@@ -9,7 +9,6 @@ const SECOND: u64 = 12_288;
 
 fn header() -> Header {
     Header {
-        version: FORMAT_VERSION,
         device_id: 0x0807_0605_0403_0201,
         member: Member {
             namespace: "users".into(),
@@ -54,21 +53,6 @@ fn the_static_header_is_laid_out_byte_for_byte() {
 
 const VECTOR_CHECKSUM: u64 = 0x3e0b_2b91_1606_fced;
 
-#[test]
-fn the_static_header_of_format_1_is_the_same_but_for_its_version() {
-    let old = Header {
-        version: 1,
-        ..header()
-    };
-    let mut expected = header().encode();
-    expected[VERSION_AT] = 1;
-    expected[CHECKSUM_AT..].copy_from_slice(&VECTOR_OLD_CHECKSUM.to_le_bytes());
-    assert_eq!(old.encode(), expected);
-    assert_eq!(decode(&expected).unwrap(), old);
-}
-
-const VECTOR_OLD_CHECKSUM: u64 = 0x0aa5_a442_2cad_a76a;
-
 fn state(sequence: u64, extents: u32) -> State {
     let extent = |index| DurableExtent {
         block: index * 3,
@@ -84,6 +68,7 @@ fn state(sequence: u64, extents: u32) -> State {
         next_block: 12,
         used_blocks: 4,
         boot: 99,
+        sync_failed: false,
         open: (0..extents).map(extent).collect(),
     }
 }
@@ -103,6 +88,7 @@ fn the_state_is_laid_out_byte_for_byte() {
         next_block: 5,
         used_blocks: 0x0605,
         boot: 0x0102_0304_0506_0708,
+        sync_failed: true,
         open: vec![
             DurableExtent {
                 block: 3,
@@ -122,7 +108,7 @@ fn the_state_is_laid_out_byte_for_byte() {
     expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
     expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
     expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
-    expected.extend([5, 6, 0, 0, 2, 0, 0, 0]);
+    expected.extend([5, 6, 0, 0, 2, 0, 1, 0]);
     expected.extend([3, 0, 0, 0, 0, 0, 8, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
     expected.extend([1, 2, 0, 0, 0, 0, 0, 0]);
     expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
@@ -131,71 +117,7 @@ fn the_state_is_laid_out_byte_for_byte() {
     assert_eq!(State::decode_exactly(&page(&expected)), Some(state));
 }
 
-const VECTOR_STATE_CHECKSUM: u64 = 0x1fc5_ba9a_0b80_916a;
-
-/// The bytes of a state as format 1 has them.
-fn old_state() -> Vec<u8> {
-    let mut bytes = vec![2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
-    bytes.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
-    bytes.extend(VECTOR_OLD_STATE_CHECKSUM.to_le_bytes());
-    bytes
-}
-
-const VECTOR_OLD_STATE_CHECKSUM: u64 = 0xdec0_00a9_c42a_1f6d;
-
-#[test]
-fn a_state_of_format_1_is_read() {
-    let expected = State {
-        sequence: 2,
-        durable_lsn: 0x0102,
-        clean_close: 7,
-        len_bytes: 0x0304_0000,
-        next_block: 0,
-        used_blocks: u32::MAX,
-        boot: 0,
-        open: Vec::new(),
-    };
-    assert_eq!(
-        State::decode_exactly(&page(&old_state())),
-        Some(expected.clone())
-    );
-    for bit in 0..OLD_STATE_BYTES * 8 {
-        let mut bytes = page(&old_state());
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(State::decode_exactly(&bytes), None, "bit {bit}");
-        assert_eq!(
-            State::decode_flipped(&bytes),
-            Some(expected.clone()),
-            "bit {bit}"
-        );
-    }
-}
-
-#[test]
-fn a_device_of_format_1_is_read_and_becomes_one_of_format_2() {
-    let device = SimulatedDevice::new(&header()).unwrap();
-    let old = Header {
-        version: 1,
-        ..header()
-    };
-    device.overwrite(0, &old.encode());
-    device.zero(SECOND..SECOND + STATIC_BYTES as u64);
-    for at in STATE_AT {
-        device.zero(at..at + STATE_BYTES_MAX as u64);
-    }
-    device.overwrite(STATE_AT[0], &old_state());
-    assert_eq!(read_header(&device).unwrap(), old);
-    assert_eq!(damaged_parts(&device), []);
-    upgrade(&device, &old).unwrap();
-    let device = device.crash(1).unwrap();
-    assert_eq!(read_header(&device).unwrap(), header());
-    assert_eq!(read_state(&device).unwrap().clean_close, 7, "the old state");
-    write_state(&device, &state(3, 2)).unwrap();
-    assert_eq!(read_state(&device), Some(state(3, 2)));
-    let writes = device.writes();
-    upgrade(&device, &header()).unwrap();
-    assert_eq!(device.writes(), writes, "nothing left to do");
-}
+const VECTOR_STATE_CHECKSUM: u64 = 0x524d_1d17_55b9_c211;
 
 #[test]
 fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
@@ -325,27 +247,27 @@ fn a_device_shorter_than_its_header_is_cut_off() {
 }
 
 #[test]
-fn a_newer_format_version_is_named() {
-    let error = decode(&with(VERSION_AT, &[3])).unwrap_err();
-    assert!(
-        matches!(error, DeviceError::UnsupportedVersion { found: 3, .. }),
-        "{error}"
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("version 3, this program reads versions 1 to 2"),
-        "{error}"
-    );
+fn another_format_version_is_refused_and_named() {
+    for version in [0, 1, 3] {
+        let error = decode(&with(VERSION_AT, &[version])).unwrap_err();
+        let found = u32::from(version);
+        assert!(
+            matches!(error, DeviceError::UnsupportedVersion { found: named, .. } if named == found),
+            "{error}"
+        );
+        let text = format!("version {version}, this program reads version 2");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
 }
 
 #[test]
 fn values_that_cannot_be_are_damage_even_with_a_matching_checksum() {
-    let cases: [(usize, &[u8]); 6] = [
+    let cases: [(usize, &[u8]); 7] = [
         (12, &[1]),       // block size
         (24, &[0; 8]),    // maximum size
         (24, &[0xff; 8]), // maximum size
         (41, &[2]),       // index = count
+        (42, &[16]),      // count
         (43, &[32]),      // length of the name
         (NAMESPACE_AT, b"\xff"),
     ];
@@ -361,8 +283,7 @@ fn values_that_cannot_be_are_damage_even_with_a_matching_checksum() {
 #[test]
 fn a_device_cannot_be_created_with_values_out_of_range() {
     type Change = fn(&mut Header);
-    let cases: [(&str, Change); 7] = [
-        ("format version", |header| header.version = 1),
+    let cases: [(&str, Change); 6] = [
         ("namespace", |header| header.member.namespace.clear()),
         ("namespace", |header| {
             header.member.namespace = "n".repeat(32)
@@ -459,7 +380,7 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
     ];
     assert_eq!(damaged_parts(&device), parts);
     assert_eq!(read_header(&device).unwrap(), header());
-    upgrade(&device, &header()).unwrap();
+    repair_copies(&device, &header()).unwrap();
     assert_eq!(damaged_parts(&device), parts[1..]);
     for copy in STATIC_AT {
         device.flip_bit(copy + 20, 1);
@@ -503,27 +424,22 @@ fn either_copy_of_the_static_header_may_be_lost_and_is_written_again() {
             let parts = [(copy, STATIC_BYTES as u64, "device header")];
             assert_eq!(damaged_parts(&device), parts);
             assert_eq!(count_damaged_copies(&device).unwrap(), 1);
-            upgrade(&device, &found).unwrap();
+            repair_copies(&device, &found).unwrap();
             assert_eq!(damaged_parts(&device), []);
         }
     }
 }
 
 #[test]
-fn a_newer_version_and_too_many_devices_are_said_whichever_copy_tells() {
-    let cases = [
-        with(VERSION_AT, &[FORMAT_VERSION as u8 + 1]),
-        with(41, &[0, 16]),
-    ];
-    for bytes in cases {
+fn another_version_is_refused_whichever_copy_names_it() {
+    for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        let bytes = with(VERSION_AT, &version.to_le_bytes());
         for copies in [[bytes, [0; STATIC_BYTES]], [[0; STATIC_BYTES], bytes]] {
             let error = Header::decode(copies.map(Ok), HEADER_BYTES, "here").unwrap_err();
-            let is_it = matches!(
-                error,
-                DeviceError::UnsupportedVersion { .. }
-                    | DeviceError::TooManyDevices { found: 16, .. }
+            assert!(
+                matches!(error, DeviceError::UnsupportedVersion { found, .. } if found == version),
+                "{error}"
             );
-            assert!(is_it, "{error}");
         }
     }
 }

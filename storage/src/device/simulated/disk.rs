@@ -41,8 +41,11 @@ pub(super) struct Disk {
     pub(super) staging_pages: BTreeMap<u64, Arc<Page>>,
     /// The most it has room for.
     pub(super) space_bytes: u64,
-    /// How many syncs from now one fails, and the seed of what it still writes.
-    pub(super) failing_sync: Option<(u64, u64)>,
+    /// Pages that a remount reads as zeros, whatever is written there: the file system never
+    /// learned that they hold data.
+    pub(super) stranded: BTreeSet<u64>,
+    /// The sync that will fail.
+    pub(super) failing_sync: Option<FailingSync>,
     /// How many writes from now one fails.
     pub(super) failing_write: Option<u64>,
     /// What cannot be read.
@@ -51,6 +54,26 @@ pub(super) struct Disk {
     pub(super) chance: Coin,
     pub(super) boot: u64,
     pub(super) counts: Counts,
+}
+
+/// A sync that a test lets fail.
+#[derive(Clone, Copy)]
+pub(super) struct FailingSync {
+    /// How many syncs from now it is, 1 being the next.
+    pub(super) nth: u64,
+    /// Decides what it writes all the same.
+    pub(super) seed: u64,
+    /// What becomes of pages that were never written before, and are not now.
+    pub(super) fresh_pages: FreshPages,
+}
+
+/// What becomes of a page whose first write-back fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FreshPages {
+    /// It can be written later.
+    Writable,
+    /// It is stranded.
+    Stranded,
 }
 
 #[derive(Clone, Default)]
@@ -95,7 +118,28 @@ impl Disk {
         self.allocated.split_off(&pages);
         self.allocated_since_sync.split_off(&pages);
         self.released.split_off(&pages);
+        self.stranded.split_off(&pages);
         self.dirty.split_off(&len_bytes.div_ceil(SECTOR_BYTES));
+    }
+
+    /// Strands the pages that the file system has no written content of.
+    pub(super) fn strand(&mut self, pages: BTreeSet<u64>) {
+        let is_fresh = |page: &u64| !self.pages.contains_key(page) || self.released.contains(page);
+        self.stranded.extend(pages.into_iter().filter(is_fresh));
+    }
+
+    /// Lets the stranded pages be what a remount finds: zero, and ready to be written.
+    pub(super) fn remount(&mut self) {
+        for page in std::mem::take(&mut self.stranded) {
+            // Of its old space, should it have that again, the file system knows.
+            if self.released.contains(&page) {
+                continue;
+            }
+            self.pages.remove(&page);
+            sectors_of(page).for_each(|sector| {
+                self.dirty.remove(&sector);
+            });
+        }
     }
 
     /// Forgets the failures that were asked for, and the counts.
@@ -105,14 +149,15 @@ impl Disk {
         self.counts = Counts::default();
     }
 
-    /// Counts down to the failing sync; its seed if this is the one.
-    pub(super) fn is_sync_failing(&mut self) -> Option<u64> {
-        let (left, seed) = self.failing_sync.take()?;
-        if left > 1 {
-            self.failing_sync = Some((left - 1, seed));
+    /// Counts down to the failing sync, and returns it if this is the one.
+    pub(super) fn take_failing_sync(&mut self) -> Option<FailingSync> {
+        let mut failing = self.failing_sync.take()?;
+        if failing.nth > 1 {
+            failing.nth -= 1;
+            self.failing_sync = Some(failing);
             return None;
         }
-        Some(seed)
+        Some(failing)
     }
 
     /// Counts down to the failing write, and tells whether this is the one.

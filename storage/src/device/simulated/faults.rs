@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use super::disk::{FailingSync, FreshPages};
 use super::mapping::{change_byte, fill_zeros};
 use super::{SECTOR_BYTES, SimulatedDevice};
 use crate::device::Device;
@@ -68,7 +69,24 @@ impl SimulatedDevice {
     /// dirty pages, as the seed has it, and takes all of them for clean, as a kernel does: no later
     /// sync writes them, unless they are written again.
     pub fn fail_sync(&self, nth: u64, seed: u64) {
-        self.disk.lock().failing_sync = Some((nth.max(1), seed));
+        self.set_failing_sync(nth, seed, FreshPages::Writable);
+    }
+
+    /// Lets the `nth` sync from now fail as [`fail_sync`](Self::fail_sync) does, on a file system
+    /// that behaves as ext4: pages that were preallocated or new, and whose first write-back fails,
+    /// stay unwritten. They show their bytes as long as the system runs, writing them again and
+    /// syncing seems to succeed, but [`crash`](Self::crash) finds zeros there. Pages that are
+    /// [released](Device::release) whole, or found zero by a crash, can be written again.
+    pub fn fail_sync_for_good(&self, nth: u64, seed: u64) {
+        self.set_failing_sync(nth, seed, FreshPages::Stranded);
+    }
+
+    fn set_failing_sync(&self, nth: u64, seed: u64, fresh_pages: FreshPages) {
+        self.disk.lock().failing_sync = Some(FailingSync {
+            nth: nth.max(1),
+            seed,
+            fresh_pages,
+        });
     }
 
     /// Lets the `nth` write from now fail with an I/O error, 1 being the next. It stores a

@@ -311,6 +311,44 @@ fn a_rewrite_with_equal_bytes_reaches_the_disk_that_a_failed_sync_kept_them_from
 }
 
 #[test]
+fn a_preallocated_page_whose_first_write_back_failed_is_zero_after_a_crash_whatever_is_written() {
+    let all = |device: &SimulatedDevice, byte| {
+        fill_all(device, byte);
+        device.sync().unwrap();
+    };
+    let device = device();
+    let bytes = end_of(SECTORS) - end_of(0);
+    device.reserve(end_of(0), bytes).unwrap();
+    device.sync().unwrap();
+    fill_all(&device, 1);
+    device.fail_sync_for_good(1, 1);
+    device.sync().unwrap_err();
+    let stranded = count(&device.crash(0).unwrap(), 0);
+    assert!((1..SECTORS).contains(&stranded), "{stranded}");
+    let reopened = device.kill().unwrap();
+    for device in [&device, &reopened] {
+        all(device, 2);
+        assert_eq!(count(device, 2), SECTORS, "as long as the system runs");
+        let crashed = device.crash(0).unwrap();
+        assert_eq!(
+            (count(&crashed, 0), count(&crashed, 2)),
+            (stranded, SECTORS - stranded)
+        );
+        all(&crashed, 3);
+        assert_eq!(count(&crashed.crash(0).unwrap(), 3), SECTORS);
+    }
+    device.release(end_of(0), bytes).unwrap();
+    all(&device, 4);
+    assert_eq!(count(&device.crash(0).unwrap(), 4), SECTORS);
+    // What was written before is only overwritten.
+    fill_all(&device, 5);
+    device.fail_sync_for_good(1, 1);
+    device.sync().unwrap_err();
+    all(&device, 6);
+    assert_eq!(count(&device.crash(0).unwrap(), 6), SECTORS);
+}
+
+#[test]
 fn a_failed_write_stores_a_beginning_of_its_bytes() {
     let mut kept = BTreeSet::new();
     for sectors in 1..=SECTORS {

@@ -1,6 +1,6 @@
 //! Locking a record, and finding what the index holds of it.
 
-use super::RecordLock;
+use super::{RecordLock, WaitLimit};
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::epoch::{self, Guard};
@@ -62,18 +62,17 @@ impl<'n> RecordLock<'n> {
         digest: &Digest,
         timeout: Option<Duration>,
     ) -> Result<Self> {
-        // A deadline beyond the clock's range is none.
-        Self::acquire_waiting(core, digest, |waiter| {
-            waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
-        })
+        let limit = timeout.map_or(WaitLimit::Never, WaitLimit::After);
+        Self::acquire_waiting(core, digest, limit, |waiter, ends| waiter.wait(ends))
     }
 
-    /// Locks a record; `wait` waits in the queue and returns whether the lock was handed over.
+    /// Locks a record; `wait` waits in the queue until the given end and returns whether the lock was handed over.
     #[inline]
     pub(crate) fn acquire_waiting(
         core: &'n Core,
         digest: &Digest,
-        wait: impl FnOnce(&Waiter) -> bool,
+        limit: WaitLimit,
+        wait: impl FnOnce(&Waiter, Option<Instant>) -> bool,
     ) -> Result<Self> {
         let guard = epoch::pin();
         // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
@@ -82,10 +81,16 @@ impl<'n> RecordLock<'n> {
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
         if partition.held().try_acquire(digest) {
-            return Ok(Self::granted(core, digest, guard, partition, likely));
+            let mut lock = Self::granted(core, digest, guard, partition, likely);
+            lock.limit = limit;
+            return Ok(lock);
         }
         drop(likely);
-        Self::acquire_held(core, digest, wait, guard, partition)
+        let ends = limit.ends();
+        let wait = |waiter: &Waiter| wait(waiter, ends);
+        let mut lock = Self::acquire_held(core, digest, wait, guard, partition)?;
+        lock.limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
+        Ok(lock)
     }
 
     /// Waits for a record that somebody else has locked.
@@ -222,6 +227,7 @@ impl<'n> RecordLock<'n> {
             keeps: false,
             expires: false,
             queued_behind: 0,
+            limit: WaitLimit::Never,
             entry: OnceCell::new(),
             had_image: true,
         };

@@ -7,9 +7,10 @@ use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
+use crate::log::block::ENTRY_UNITS_MAX;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::{
-    Appended, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
+    Appended, FLAG_CHANGED_SET, FLAG_KEYED, Header, Kind, Lsn, NewEntry, blank_header,
 };
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
@@ -18,31 +19,33 @@ use std::cell::OnceCell;
 
 /// An edit that is worth a delta.
 pub(super) struct EditedRecord {
-    /// What is appended: in a group, the number of the group comes first.
-    body: Vec<u8>,
+    delta: Vec<u8>,
     header: Header,
     /// Changes of the payload.
     splices: Vec<Splice>,
+}
+
+impl EditedRecord {
+    pub(super) fn entry(&self) -> NewEntry<'_> {
+        NewEntry {
+            header: self.header,
+            key: None,
+            payload: &self.delta,
+        }
+    }
 }
 
 impl RecordLock<'_> {
     /// Puts a version by what it changes in the one before. None: it is to be written whole.
     #[inline(never)]
     pub(super) fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
-        let Some(edit) = self.edited(version, None) else {
+        let Some(edit) = self.edited(version) else {
             return Ok(None);
         };
-        let appended = self.append_delta(&edit)?;
+        let log = &self.core.log;
+        let appended = log.append(Purpose::Write, edit.header, &[&edit.delta])?;
         self.publish_delta(version, &edit, &appended);
         Ok(Some(appended.lsn))
-    }
-
-    /// Appends what an edit changes, without publishing it.
-    pub(super) fn append_delta(&self, edit: &EditedRecord) -> Result<Appended> {
-        let core = self.core;
-        core.any_deltas.store(true, Ordering::Relaxed);
-        core.log
-            .append(Purpose::Write, edit.header, &[&edit.body], None)
     }
 
     /// Makes an appended delta the newest of the record's chain, and unlocks the record.
@@ -57,6 +60,7 @@ impl RecordLock<'_> {
             lsn: appended.lsn,
             ..edit.header
         };
+        core.any_deltas.store(true, Ordering::Relaxed);
         core.evict(&self.guard);
         // The image is edited where it is, if nobody else looks at it: this lock no longer does.
         self.entry = OnceCell::new();
@@ -83,7 +87,7 @@ impl RecordLock<'_> {
         self.release(partition);
         let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
-            core.retire_entry(appended.location, appended.units, &self.guard);
+            core.log.release(appended.location, appended.units);
             return;
         };
         core.sets.count(slot.set_id, 0, i64::from(appended.units));
@@ -123,6 +127,7 @@ impl RecordLock<'_> {
                 edit(&mut content.body, &payload, version.payload);
                 content.raw = image_header(*header, body_bytes);
                 content.push(part);
+                self.core.log.chain_grew(&content.parts);
                 images.count_edit(before, content.memory_bytes());
             })
         });
@@ -133,6 +138,7 @@ impl RecordLock<'_> {
             return appended.location;
         };
         parts.push(part);
+        self.core.log.chain_grew(&parts);
         let mut body = Vec::with_capacity(body_bytes);
         if let Some(key) = version.key {
             body.extend_from_slice(Varint::new(key.len()).bytes());
@@ -144,12 +150,8 @@ impl RecordLock<'_> {
         number.map_or(appended.location, Images::location_of)
     }
 
-    /// What an edit writes, if it is worth a delta. `group`: the number of the group it is a member of.
-    pub(super) fn edited(
-        &self,
-        version: &NewVersion<'_>,
-        group: Option<u64>,
-    ) -> Option<EditedRecord> {
+    /// Returns the delta of an edit, if it is worth one.
+    pub(super) fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
         if version.payload.len() < DELTA_RECORD_BYTES_MIN || !self.core.log.images().are_wanted() {
             return None;
         }
@@ -172,19 +174,18 @@ impl RecordLock<'_> {
         };
         let (count, location) = newest;
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
+        // A chain whose record no entry can hold could never be folded.
+        if Header::span_for(body_bytes) > ENTRY_UNITS_MAX {
+            return None;
+        }
         let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
         let before = (location?, old.lsn());
         let prefix = prefix_bytes(version.key);
         let delta = encode(before, count, prefix, &splices, version.payload);
-        let body = match group {
-            Some(number) => [&number.to_le_bytes(), delta.as_slice()].concat(),
-            None => delta,
-        };
-        let grouped = if group.is_some() { FLAG_GROUPED } else { 0 };
         let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
         let header = Header {
             kind: Kind::Delta,
-            flags: grouped | keyed | (old.flags() & FLAG_CHANGED_SET),
+            flags: keyed | (old.flags() & FLAG_CHANGED_SET),
             generation: version.generation,
             last_update_ms: old.last_update_ms().max(version.last_update_ms),
             void_time: version.void_time,
@@ -193,7 +194,7 @@ impl RecordLock<'_> {
             ..blank_header()
         };
         Some(EditedRecord {
-            body,
+            delta,
             header,
             splices,
         })

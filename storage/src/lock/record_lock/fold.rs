@@ -2,18 +2,18 @@
 
 use super::RecordLock;
 use crate::core::Core;
-use crate::epoch::{self, Guard};
+use crate::epoch;
 use crate::error::Result;
-use crate::image::Part;
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::entry::{FLAG_GROUPED, Header, Kind, Lsn, blank_header};
+use crate::log::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, blank_header};
 use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
 
 impl Core {
     /// Writes the record whole of whose chain the entry at this location is a part, if it is.
-    /// `begun_at`: the last number when the block of that entry began to be emptied.
+    /// `begun_at`: the last number when the block of that entry began to be emptied. A chain that was
+    /// edited since is folded another time.
     pub(crate) fn fold_chain_with(
         &self,
         location: Location,
@@ -37,56 +37,37 @@ impl Core {
         if parts.len() < 2 || parts.iter().all(|part| part.location != location) {
             return Ok(0);
         }
-        // One sync for a block: what was written since is folded another time.
-        if self.has_open_group_below(&parts, &guard) && self.log.sync_to(begun_at).is_err() {
-            return Ok(0);
-        }
         drop(guard);
+        // One sync for a block.
+        self.log.sync_to(begun_at)?;
         // Whoever has it locked writes it anew, or the next look at this block finds it again.
         RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
-    }
-
-    /// The group of an entry, if a power failure may still undo it.
-    fn open_group_of(&self, location: Location, guard: &Guard) -> Option<u64> {
-        let entry = self.log.entry(location, guard)?;
-        entry
-            .view()
-            .group()
-            .filter(|group| !self.is_settled(*group))
-    }
-
-    /// Whether a power failure may still undo a group that an older version of a chain belongs to. A chain is undone with it,
-    /// and a whole record is not: it would show this change without the others of the group.
-    fn has_open_group_below(&self, parts: &[Part], guard: &Guard) -> bool {
-        let older = parts.split_last().map_or([].as_slice(), |(_, older)| older);
-        let is_open = |part: &Part| self.open_group_of(part.location, guard).is_some();
-        self.any_groups.load(Ordering::Relaxed) && older.iter().any(is_open)
     }
 }
 
 impl RecordLock<'_> {
     /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is damaged, or its owner, from whom it was borrowed, goes on, or
-    /// the group of an older version is not on stable storage.
+    /// the span of the entry; 0: it has no chain any more, or is damaged, or is not on stable storage, or its owner, from whom
+    /// it was borrowed, goes on.
     pub(crate) fn fold(mut self) -> Result<u32> {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
             return Ok(0);
         };
         let parts = core.parts_of_slot(&seen, &self.guard).unwrap_or_default();
-        let Some(newest) = parts.last().filter(|_| parts.len() > 1) else {
-            return Ok(0);
-        };
-        if core.has_open_group_below(&parts, &self.guard) {
+        if parts.len() < 2 {
             return Ok(0);
         }
-        let group = core.open_group_of(newest.location, &self.guard);
         let Some(entry) = self.entry().ok().flatten() else {
             return Ok(0);
         };
+        // A power failure must not take the chain and leave its copy.
+        if entry.lsn().0 > core.log.syncer().durable_lsn() {
+            return Ok(0);
+        }
         let header = Header {
             kind: Kind::Record,
-            flags: (entry.flags() & !FLAG_GROUPED) | group.map_or(0, |_| FLAG_GROUPED),
+            flags: (entry.flags() & !FLAGS_OF_PLACE) | FLAG_COPIED,
             lsn: entry.lsn(),
             generation: entry.generation(),
             last_update_ms: entry.last_update_ms(),
@@ -95,10 +76,7 @@ impl RecordLock<'_> {
             digest: self.digest,
             ..blank_header()
         };
-        let number = group.map(u64::to_le_bytes);
-        let number = number.as_ref().map_or([].as_slice(), |number| number);
-        let parts = [number, entry.record_body()];
-        let appended = core.log.append(Purpose::Defrag, header, &parts, None)?;
+        let appended = core.log.append(Purpose::Fold, header, &[entry.body()])?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {
@@ -123,8 +101,6 @@ impl RecordLock<'_> {
             core.log.release(appended.location, appended.units);
             return Ok(0);
         };
-        // The newest delta leaves its group with the chain, and this entry is there for it.
-        group.inspect(|number| core.groups.lock().join(*number));
         let grown = i64::from(appended.units) - i64::from(old.size_units);
         core.sets.count(old.set_id, 0, grown);
         core.retire_uncounted(&old, &self.guard);

@@ -16,9 +16,9 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits while space is short and can be won. Returns false if none can be, or if the namespace's
-    /// patience is over. The records stay locked, but what was seen of them is let go, and they may be
-    /// moved: blocks are not freed while somebody looks.
+    /// Waits while space is short and can be won. Returns false if none can be, or if the patience of the namespace or of
+    /// those who have locked the records is over. The records stay locked, but what was seen of them is let go, and they
+    /// may be moved: blocks are not freed while somebody looks.
     #[cold]
     pub(super) fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
         let patience = core.options.max_space_wait;
@@ -27,7 +27,8 @@ impl Patience {
         }
         let ends = *self.ends.get_or_insert_with(|| {
             Counters::add(&core.counters.space_waits, 1);
-            Instant::now().checked_add(patience)
+            let limits = locks.iter().filter_map(|lock| lock.limit.ends());
+            limits.chain(Instant::now().checked_add(patience)).min()
         });
         if ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;

@@ -27,7 +27,7 @@ fn header(body: &[u8]) -> Header {
 fn a_header_is_laid_out_byte_for_byte() {
     let header = Header {
         kind: Kind::Tombstone,
-        flags: FLAG_GROUPED,
+        flags: FLAG_HAS_NEXT,
         span_units: 0x1_0203,
         lsn: Lsn(0x0605_0403_0201),
         generation: 0x0807,

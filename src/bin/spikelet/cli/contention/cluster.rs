@@ -18,6 +18,7 @@ const PENDING_LIMIT: usize = 20;
 
 /// What `contention --host` takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArguments {
     #[command(flatten)]
     host: HostArguments,

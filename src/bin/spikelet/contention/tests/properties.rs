@@ -49,6 +49,7 @@ prop_compose! {
             seed,
             retries,
             pause: Duration::from_millis(1),
+            backs_off: true,
             activate_at: None,
             dir: None,
             cluster: None,

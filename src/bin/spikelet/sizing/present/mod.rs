@@ -7,27 +7,20 @@ mod tables;
 
 pub(super) use tables::what_if_table;
 
-use spikelet::shard::arithmetic::WRITES_PER_SECOND;
-
 use super::bucket;
-use super::model::{Band, NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommendation};
+use super::model::{NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::Remedy;
 use super::secondary_index::secondary_indexes_table;
 use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, decimal};
+use crate::verdict;
+use crate::verdict::Word;
+use crate::verdict::sizing::rules;
 
 /// The most sets with a verdict, charts and tables of their own. The tables of all sets go on.
 const SETS_SHOWN: usize = 12;
 /// The most rows of the tables over all sets or bins; JSON and CSV have them all.
 const ROWS_SHOWN: usize = 60;
-
-const fn level(band: Band) -> Level {
-    match band {
-        Band::Ok => Level::Good,
-        Band::Watch => Level::Watch,
-        Band::Remodel | Band::Shard => Level::Bad,
-    }
-}
 
 impl Sizing {
     /// Builds the report of the sizing.
@@ -36,8 +29,8 @@ impl Sizing {
         let headline = &self.verdict;
         let mut report = Report::new(format!("Sizing of {}", self.source))
             .lead(
-                level(headline.level),
-                headline.level.word(),
+                headline.level.level(),
+                headline.level.text(),
                 &headline.sentence,
             )
             .fact("Looked at", self.looked_at())
@@ -135,8 +128,8 @@ impl Sizing {
                 sentence, helps, ..
             } = &set.verdict;
             section = section.verdict(Verdict {
-                level: level(set.verdict.level),
-                word: set.verdict.level.word().to_owned(),
+                level: set.verdict.level.level(),
+                word: set.verdict.level.text().to_owned(),
                 subject: self.name(set),
                 sentence: format!("{sentence} {helps}").trim_end().to_owned(),
             });
@@ -145,28 +138,10 @@ impl Sizing {
     }
 
     fn rules(&self) -> Section {
-        let limit = bytes(self.thresholds.record_bytes);
-        let (near, towards) = self.thresholds.of_max_record;
-        let (many, any) = self.thresholds.key_busy;
-        Section::new("Rules")
-            .paragraph(format!(
-                "SHARD: {many} refusals (KEY_BUSY) of one record's writers or more; or in 1 of 100, a list or map, or a \
-                 record, is beyond {limit}; or the largest record is beyond {} % of what a record may have; or its hottest \
-                 record takes more than {WRITES_PER_SECOND} writes a second; or a shard is beyond {limit}.",
-                decimal(near * 100.0, 0),
-            ))
-            .paragraph(
-                "REMODEL: as SHARD, but sharding does not help: one element is larger than a shard, no bin takes most of the \
-                 record, or most of it is no list or map.",
-            )
-            .paragraph(format!(
-                "WATCH: {} refusal or more, or {} waits, of one record's writers; or half of {limit}, {} % of what a record \
-                 may have, or {} writes a second is passed; or any record is beyond {limit}.",
-                count(any),
-                count(self.thresholds.waits),
-                decimal(towards * 100.0, 0),
-                decimal(WRITES_PER_SECOND / 2.0, 0),
-            ))
+        Section::new("Rules").table(verdict::table(&rules())).paragraph(
+            "SHARD is REMODEL where shards do not help: one element is larger than a shard, several bins make the record \
+             large, or most of it is no list or map.",
+        )
     }
 
     fn sizes(&self) -> Section {
@@ -263,7 +238,7 @@ impl Sizing {
              average, P2 the chance that two or more do. Aerospike's index is for {COPIES} copies."
         ));
         let has_rows = |set: &&SetSizing| !set.what_if.is_empty();
-        let interesting = |set: &&SetSizing| set.verdict.level != Band::Ok;
+        let interesting = |set: &&SetSizing| set.verdict.level != Word::Ok;
         let shown = self.shown().iter().filter(has_rows);
         let mut sets: Vec<&SetSizing> = shown.clone().filter(interesting).collect();
         if sets.is_empty() {

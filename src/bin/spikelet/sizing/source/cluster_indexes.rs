@@ -26,7 +26,7 @@ pub(super) fn told_by(cluster: &Cluster) -> Result<Vec<SecondaryIndexSizing>> {
     for (name, set) in names_in(&listed) {
         let asked = format!("sindex-stat:ns={namespace};indexname={name}");
         let answers = cluster.info_of_nodes(&asked)?;
-        // An index that was dropped meanwhile is told of by no node.
+        // An index that was dropped meanwhile is on no node any more.
         let stats: Vec<NodeStats> = answers.iter().filter_map(|text| stats_in(text)).collect();
         if !stats.is_empty() {
             indexes.push(joined(name, set, &stats));

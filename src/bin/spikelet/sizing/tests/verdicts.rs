@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
+use spikelet::operations::lists;
 use spikelet::shard::ShardPolicy;
 use spikelet::value::Map;
-use spikelet::{MapOrder, NamespaceConfig, ShardedList, Store, Value};
+use spikelet::{
+    ListOrder, ListPolicy, ListWriteFlags, MapOrder, NamespaceConfig, ShardedList, Store, Value,
+    WritePolicy,
+};
 use tempfile::TempDir;
 
 use super::known::{filled, list};
 use super::{options, set, sized};
-use crate::sizing::{Band, Remedy};
+use crate::sizing::Remedy;
+use crate::verdict::Word;
 
 #[test]
 fn a_collection_is_judged_by_what_it_takes_and_not_by_the_mean_element_of_others() {
@@ -33,7 +38,14 @@ fn a_collection_is_judged_by_what_it_takes_and_not_by_the_mean_element_of_others
         (25_995, 25_995)
     );
     assert_eq!(collection.bytes.max, 120_000);
-    assert_eq!(found.verdict.level, Band::Ok, "{}", found.verdict.sentence);
+    // The largest one is near the bound.
+    assert_eq!(
+        found.verdict.level,
+        Word::Watch,
+        "{}",
+        found.verdict.sentence
+    );
+    assert_eq!(found.verdict.decided_by, "record_bytes_max");
 }
 
 #[test]
@@ -71,33 +83,33 @@ fn what_cannot_be_spread_is_remodelled_and_not_sharded() {
     });
     let sizing = sized(
         dir.path(),
-        &options(|options| options.max_record_bytes = 8 << 20),
+        &options(|options| options.max_record_bytes = Some(8 << 20)),
     );
     for (name, level, remedy, words) in [
         (
             "element",
-            Band::Remodel,
+            Word::Remodel,
             Remedy::RecordPerEntry,
             "a record of its own",
         ),
         (
             "nested",
-            Band::Remodel,
+            Word::Remodel,
             Remedy::NestedToOwnBin,
             "a bin of its own",
         ),
         (
             "maps",
-            Band::Remodel,
+            Word::Remodel,
             Remedy::SeveralRecords,
             "several records",
         ),
-        ("text", Band::Remodel, Remedy::StoreElsewhere, "elsewhere"),
+        ("text", Word::Remodel, Remedy::StoreElsewhere, "elsewhere"),
         (
             "list",
-            Band::Shard,
+            Word::Shard,
             Remedy::Shard,
-            "Hash-shard its bin l by 4",
+            "Hash-shard its bin l by 8",
         ),
     ] {
         let found = set(&sizing, name);
@@ -108,7 +120,7 @@ fn what_cannot_be_spread_is_remodelled_and_not_sharded() {
             "{name}: {verdict:?}"
         );
         assert!(verdict.helps.contains(words), "{name}: {}", verdict.helps);
-        let is_sharded = level == Band::Shard;
+        let is_sharded = level == Word::Shard;
         assert_eq!(
             found.advice.shards_pow2 > 1,
             is_sharded,
@@ -125,7 +137,7 @@ fn what_cannot_be_spread_is_remodelled_and_not_sharded() {
         "{:?}",
         sizing.verdict
     );
-    assert_eq!(sizing.verdict.shards, Some(4));
+    assert_eq!(sizing.verdict.shards, Some(8));
     let alone = sized(
         dir.path(),
         &options(|options| options.set = Some("nested".into())),
@@ -182,7 +194,7 @@ fn measured_refusals_decide_and_a_rate_is_of_the_hottest_record() {
     );
     let found = set(&sizing, "hot");
     assert_eq!(found.verdict.decided_by, "key_busy");
-    assert_eq!(found.verdict.level, Band::Shard, "{:?}", found.verdict);
+    assert_eq!(found.verdict.level, Word::Shard, "{:?}", found.verdict);
     assert_eq!(
         (found.writes_per_s, found.advice.shards_pow2),
         (Some(400.0), 8)
@@ -201,7 +213,7 @@ fn measured_refusals_decide_and_a_rate_is_of_the_hottest_record() {
     assert!(said.contains("Time shards alone do not help"), "{said}");
     // The rate is not that of every set.
     let calm = set(&sizing, "calm");
-    assert_eq!((calm.verdict.level, calm.writes_per_s), (Band::Ok, None));
+    assert_eq!((calm.verdict.level, calm.writes_per_s), (Word::Ok, None));
     let named = vec![("calm".to_owned(), 400.0)];
     let sizing = sized(
         dir.path(),
@@ -282,7 +294,198 @@ fn a_rate_of_no_known_record_is_in_no_figure_and_this_is_told() {
         &options(|options| options.writes_per_s = Some(400.0)),
     );
     assert!(sizing.writes_per_s_unassigned);
-    assert!(sizing.sets.iter().all(|set| set.verdict.level == Band::Ok));
+    assert!(sizing.sets.iter().all(|set| set.verdict.level == Word::Ok));
     let text = sizing.to_report().to_text();
     assert!(text.contains("--writes-per-s SET=W"), "{text}");
+}
+
+#[test]
+fn a_set_that_is_sharded_as_advised_is_ok_in_the_next_run() {
+    // Elements and their bytes: just beyond a record, just below 4, 8 and 64 shards' worth, far
+    // beyond, few large ones, and some of each.
+    let tables: [(&str, Vec<(i64, usize)>); 6] = [
+        ("beyond", vec![(1_400, 100)]),
+        ("four", vec![(5_200, 100)]),
+        ("eight", vec![(260, 4_000)]),
+        ("most", vec![(70_000, 100)]),
+        ("few", vec![(130, 16_000)]),
+        ("mixed", vec![(6_000, 20), (60, 9_000)]),
+    ];
+    for (name, elements) in tables {
+        let dir = TempDir::new().unwrap();
+        let sharded = |store: &Store, shards: Option<u64>| {
+            let list = ShardedList::new(store, "feeds", "alice", "by")
+                .unwrap()
+                .policy(ShardPolicy::manual());
+            if let Some(shards) = shards {
+                list.shards().activate(shards).unwrap();
+                return;
+            }
+            list.add("0").unwrap();
+            let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+            for (kind, (count, size)) in elements.iter().enumerate() {
+                let value = |n: i64| Value::from(format!("{kind}-{n:08}-{}", "x".repeat(*size)));
+                let values: Vec<Value> = (0..*count).map(value).collect();
+                let append = lists::append_items(&policy, "by", values);
+                let set = store.set("feeds").unwrap();
+                set.operate_with(
+                    &WritePolicy::default().override_shards(true),
+                    "alice",
+                    &[append],
+                )
+                .unwrap();
+            }
+        };
+        filled(dir.path(), |store| sharded(store, None));
+        let before = sized(dir.path(), &options(|_| {}));
+        assert_eq!(
+            before.verdict.level,
+            Word::Shard,
+            "{name}: {:?}",
+            before.verdict
+        );
+        let advised = before.verdict.shards.unwrap();
+        filled(dir.path(), |store| sharded(store, Some(advised)));
+        let after = sized(dir.path(), &options(|_| {}));
+        assert_eq!(
+            after.verdict.level,
+            Word::Ok,
+            "{name} in {advised}: {:?}",
+            set(&after, "feeds").verdict
+        );
+        let expected = set(&before, "feeds").advice.largest_shard_bytes;
+        let found = set(&after, "feeds").sharded[0].largest_bytes;
+        assert!(
+            found <= expected + expected / 20,
+            "{name} in {advised}: {found}, and {expected} was expected"
+        );
+    }
+}
+
+#[test]
+fn a_sample_is_not_called_ok_and_its_total_is_that_of_all() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let set = store.set("s").unwrap();
+        for n in 0..2_000_i64 {
+            set.put(n, [("b", Value::Blob(vec![0; 100]))]).unwrap();
+        }
+        set.put(2_000, [("b", Value::Blob(vec![0; 900_000]))])
+            .unwrap();
+    });
+    let sample = |records| {
+        let sample = crate::sizing::Sample { records, seed: 1 };
+        sized(
+            dir.path(),
+            &options(|options| options.sample = Some(sample)),
+        )
+    };
+    let some = sample(100);
+    let found = set(&some, "s");
+    assert_eq!(
+        (found.verdict.level, found.verdict.decided_by),
+        (Word::Watch, "sample")
+    );
+    let words = "The largest record of the 100 records sampled of 2,001";
+    assert!(some.verdict.sentence.contains(words), "{:?}", some.verdict);
+    assert_eq!(
+        found.total_bytes.estimate,
+        (found.bytes.mean * 2_001.0).round() as u64
+    );
+    assert!(found.total_bytes.interval.is_some());
+    // A sample of everything is no sample.
+    let all = sample(5_000);
+    assert_ne!(set(&all, "s").verdict.decided_by, "sample");
+    assert_eq!(set(&all, "s").total_bytes.interval, None);
+}
+
+#[test]
+fn claims_are_about_the_record_that_is_meant_and_end_where_shards_do() {
+    let texts = |count: usize, bytes: usize| {
+        let each = |n: usize| Value::from(format!("{n}-{}", "x".repeat(bytes)));
+        Value::List((0..count).map(each).collect::<Vec<_>>().into())
+    };
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let put = |set: &str, key: &str, bins: Vec<(&str, Value)>| {
+            store.set(set).unwrap().put(key, bins).unwrap();
+        };
+        // The largest record has no large list: another key is meant.
+        put("meant", "text", vec![("t", "x".repeat(300_000).into())]);
+        put("meant", "list", vec![("l", texts(200, 1_000))]);
+        put("element", "one", vec![("l", texts(1, 400_000))]);
+        put(
+            "two",
+            "one",
+            vec![
+                ("a", texts(150, 1_000)),
+                ("b", texts(140, 1_000)),
+                ("c", texts(2, 100)),
+            ],
+        );
+        put("near", "one", vec![("l", texts(120, 1_000))]);
+        for n in 0..200 {
+            put("outlier", &format!("{n}"), vec![("l", texts(1, 10))]);
+        }
+        put("outlier", "one", vec![("t", "x".repeat(118_000).into())]);
+    });
+    let of = |name: &str, rate: Option<f64>| {
+        let only = options(|options| {
+            options.set = Some(name.to_owned());
+            options.writes_per_s = rate;
+        });
+        sized(dir.path(), &only)
+    };
+    let meant = of("meant", None);
+    assert!(
+        meant
+            .verdict
+            .sentence
+            .starts_with("Key list of set meant takes 19"),
+        "{:?}",
+        meant.verdict
+    );
+    // An element that no shard holds cannot be helped by shards, whatever the rate.
+    for rate in [None, Some(400.0)] {
+        let element = of("element", rate);
+        assert_eq!(
+            (element.verdict.level, element.verdict.shards),
+            (Word::Remodel, None)
+        );
+        assert_eq!(set(&element, "element").advice.shards_pow2, 1);
+    }
+    let two = of("two", None);
+    assert_eq!(set(&two, "two").verdict.remedy, Remedy::SeveralRecords);
+    assert!(
+        two.verdict.sentence.contains("a 52 %, b 48 %, c 0 %"),
+        "{:?}",
+        two.verdict
+    );
+    for name in ["near", "outlier"] {
+        let near = of(name, None);
+        assert_eq!(
+            near.verdict.level,
+            Word::Watch,
+            "{name}: {:?}",
+            near.verdict
+        );
+    }
+    // A rate of which no record is known names no key.
+    let rate = of("near", Some(400.0));
+    assert!(
+        rate.verdict.keys.is_empty() && !rate.verdict.sentence.contains("Key"),
+        "{:?}",
+        rate.verdict
+    );
+    // A store that holds records beyond the default has another limit.
+    let large = TempDir::new().unwrap();
+    filled(large.path(), |store| {
+        store
+            .set("s")
+            .unwrap()
+            .put("k", [("t", "x".repeat(2 << 20))])
+            .unwrap();
+    });
+    let text = sized(large.path(), &options(|_| {})).to_report().to_text();
+    assert!(!text.contains("code 13"), "{text}");
 }

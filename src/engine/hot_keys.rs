@@ -7,12 +7,12 @@
 
 use std::cmp::Reverse;
 
-use crate::digest::Digest;
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use spikelet_storage::Digest;
 
 /// How many keys are counted at once, and the length of the longest list. A key that has more than
 /// 1/64 of all contention is always among those counted; with less, it hardly hurts.
-pub const HOT_KEYS_MAX: usize = 64;
+pub(crate) const HOT_KEYS_MAX: usize = 64;
 
 /// How many tables there are to count in. An event goes to the first that is free, so that nobody
 /// waits for a thread that was interrupted while it counted, and no event is lost: losing those
@@ -29,21 +29,20 @@ const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
 /// high: the key has had between `waits + busy` and `waits + busy + error_bound` events, each
 /// counted half for every 5 minutes that have passed since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HotKey {
+pub(super) struct HotKey {
     /// The digest of the record.
-    pub digest: Digest,
+    pub(super) digest: Digest,
     /// How often an operation had to wait for the record's lock.
-    pub waits: u64,
+    pub(super) waits: u64,
     /// How often an operation was refused with `KeyBusy`, the queue being full.
-    pub busy: u64,
+    pub(super) busy: u64,
     /// How many events of either kind this key may have had beside those counted.
-    pub error_bound: u64,
+    pub(super) error_bound: u64,
 }
 
 impl HotKey {
     /// The most events this key can have had: what the list is ordered by.
-    #[must_use]
-    pub fn events_max(&self) -> u64 {
+    fn events_max(&self) -> u64 {
         self.waits
             .saturating_add(self.busy)
             .saturating_add(self.error_bound)
@@ -60,18 +59,14 @@ impl HotKey {
 
 /// The hottest keys of a namespace, counted from all threads.
 #[derive(Debug, Default)]
-pub(crate) struct HotKeys {
+pub(super) struct HotKeys {
     tables: [Mutex<Table>; TABLES],
 }
 
 impl HotKeys {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Counts one event: a `KeyBusy`, or else a wait, whatever came of it. Costs one pass over at
     /// most 64 counters, and waits only if as many threads as there are tables count at once.
-    pub(crate) fn note(&self, digest: &Digest, busy: bool, now_ms: u64) {
+    pub(super) fn note(&self, digest: &Digest, busy: bool, now_ms: u64) {
         let free = self.tables.iter().find_map(Mutex::try_lock);
         let mut table = free.unwrap_or_else(|| self.tables[TABLES - 1].lock());
         table.fade(now_ms);
@@ -80,14 +75,10 @@ impl HotKeys {
 
     /// The `n` hottest keys (at most [`HOT_KEYS_MAX`]), the hottest first. Counting goes on
     /// meanwhile: the list is of no single moment.
-    pub(crate) fn top(&self, n: usize, now_ms: u64) -> Vec<HotKey> {
+    pub(super) fn top(&self, n: usize, now_ms: u64) -> Vec<HotKey> {
         for table in &self.tables {
             table.lock().fade(now_ms);
         }
-        self.list(n)
-    }
-
-    fn list(&self, n: usize) -> Vec<HotKey> {
         let tables: Vec<Table> = self
             .tables
             .iter()
@@ -106,23 +97,6 @@ impl HotKeys {
         merged.sort_unstable_by_key(|key| (Reverse(key.events_max()), key.digest));
         merged.truncate(n.min(HOT_KEYS_MAX));
         merged
-    }
-
-    /// All there is to keep across a clean close, for [`HotKeys::import`]. It does not fade while the store is closed.
-    pub(crate) fn export(&self) -> Vec<HotKey> {
-        self.list(HOT_KEYS_MAX)
-    }
-
-    /// Starts from a list that was exported, in place of what has been counted so far. Of a longer
-    /// list the first [`HOT_KEYS_MAX`] are taken.
-    pub(crate) fn import(&self, keys: &[HotKey]) {
-        let mut start = Table {
-            keys: keys.iter().take(HOT_KEYS_MAX).copied().collect(),
-            ..Table::default()
-        };
-        for table in &self.tables {
-            *table.lock() = std::mem::take(&mut start);
-        }
     }
 }
 
@@ -214,7 +188,7 @@ impl Table {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
@@ -233,7 +207,7 @@ mod tests {
 
     #[test]
     fn few_keys_are_counted_exactly_and_listed_the_hottest_first() {
-        let keys = HotKeys::new();
+        let keys = HotKeys::default();
         assert_eq!(keys.top(10, 0), []);
         note_times(&keys, 1, 2, 0);
         note_times(&keys, 2, 3, 4);
@@ -251,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_hot_key_stays_in_front_of_a_crowd_of_others() {
-        let keys = HotKeys::new();
+        let keys = HotKeys::default();
         for round in 0..1_000_u64 {
             note_times(&keys, 255, 1, 1);
             note_times(&keys, (round % 250) as u8, 1, 0);
@@ -269,28 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_survives_export_and_import_and_replaces_what_was_counted() {
-        let before = HotKeys::new();
-        (0..=255).for_each(|n| note_times(&before, n, 1 + u64::from(n % 7), 2));
-        let list = before.export();
-        let after = HotKeys::new();
-        note_times(&after, 1, 1_000, 0);
-        after.import(&list);
-        assert_eq!(after.export(), list);
-        // A key that the list has forgotten is still bounded.
-        let is_unlisted = |n: &u8| list.iter().all(|key| key.digest != digest(*n));
-        let n = (0..=255).find(is_unlisted).unwrap();
-        after.note(&digest(n), true, 0);
-        let of_n = |key: &HotKey| key.digest == digest(n);
-        let key = after.top(HOT_KEYS_MAX, 0).into_iter().find(of_n).unwrap();
-        assert_eq!((key.waits, key.busy), (0, 1));
-        let events_before = 1 + u64::from(n % 7) + 2;
-        assert!(key.events_max() > events_before);
-    }
-
-    #[test]
     fn what_has_cooled_down_falls_behind_what_is_hot_and_is_forgotten() {
-        let keys = HotKeys::new();
+        let keys = HotKeys::default();
         let start = 1_000;
         (0..100).for_each(|_| keys.note(&digest(1), false, start));
         keys.note(&digest(1), true, start);
@@ -317,7 +271,7 @@ mod tests {
 
     #[test]
     fn threads_that_collide_lose_nothing() {
-        let keys = HotKeys::new();
+        let keys = HotKeys::default();
         std::thread::scope(|scope| {
             for n in 0..8 {
                 let keys = &keys;
@@ -333,14 +287,14 @@ mod tests {
 
     #[test]
     fn counts_end_at_the_largest_number_and_do_not_wrap() {
-        let keys = HotKeys::new();
+        let keys = HotKeys::default();
         let full = HotKey {
             digest: digest(1),
             waits: u64::MAX,
             busy: u64::MAX,
             error_bound: u64::MAX,
         };
-        keys.import(&[full]);
+        keys.tables[0].lock().keys.push(full);
         note_times(&keys, 1, 1, 1);
         assert_eq!(keys.top(1, 0), [full]);
     }
@@ -351,7 +305,7 @@ mod tests {
         fn no_count_is_outside_its_bounds(
             events in prop::collection::vec((any::<u8>(), any::<u8>(), any::<bool>(), 0..TABLES), 0..3_000)
         ) {
-            let keys = HotKeys::new();
+            let keys = HotKeys::default();
             let mut exact: HashMap<Digest, [u64; 2]> = HashMap::new();
             for (a, b, busy, taken) in &events {
                 // Small numbers are likelier: some keys are hotter than others.

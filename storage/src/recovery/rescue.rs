@@ -1,0 +1,315 @@
+//! Appending entries again that were not durable.
+//!
+//! Their pages may be in the system's memory alone, after a write-back that has failed, and are then
+//! never written again: what an opening has read there must not be called durable. So the entries go to
+//! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
+//! the new ones are durable.
+
+use crate::epoch;
+use crate::error::{Error, Result};
+use crate::image::delta::{Delta, rebase};
+use crate::index::Index;
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::Log;
+use crate::log::block::{BlockId, ENTRIES_AT, EndedBlock};
+use crate::log::directory::{identity_of, unit_of};
+use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::log::lane::{Assembled, LaneState};
+use crate::recovery::Recovered;
+use crate::recovery::block_reader::{EndOfBlock, is_version};
+use crate::recovery::recovered_entries::{Enterer, Found};
+use crate::recovery::young::Young;
+use std::collections::HashSet;
+
+/// How much is written at a time.
+const BATCH_BYTES: u64 = 256 << 10;
+
+/// Entries that are written together.
+struct Batch {
+    headers: Vec<Header>,
+    entries: Assembled,
+    /// Where they are now.
+    from: Vec<Location>,
+    /// Identities of their records: a delta on one of them needs its new location.
+    identities: HashSet<u64>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self {
+            headers: Vec::new(),
+            entries: Assembled::new(),
+            from: Vec::new(),
+            identities: HashSet::new(),
+        }
+    }
+}
+
+/// An opening that appends entries again.
+struct Rescue<'a> {
+    log: &'a Log,
+    index: &'a Index,
+    recovered: &'a mut Recovered,
+    young: Vec<Young>,
+    /// How many of them have been written.
+    written: usize,
+    /// A lane of its own: the staging memory of the others holds entries that are not rescued yet.
+    lane: LaneState,
+    batch: Batch,
+}
+
+impl Recovered {
+    /// Ends the blocks that were not closed, appends the young entries again, enters them into the
+    /// index, and syncs.
+    ///
+    /// Where there is no room the entries stay where they are, unless a sync of theirs has failed.
+    pub(crate) fn rescue(&mut self, log: &Log, index: &Index) -> Result<()> {
+        let young = std::mem::take(&mut self.young);
+        if self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
+            return Ok(());
+        }
+        for end in &self.ends {
+            end.note(log)?;
+        }
+        let last_lsn = self.last_lsn;
+        let may_stay = !self.sync_failed;
+        let mut rescue = Rescue {
+            log,
+            index,
+            recovered: self,
+            young,
+            written: 0,
+            lane: LaneState::unstaged(),
+            batch: Batch::new(),
+        };
+        match rescue.run() {
+            Err(full) if may_stay && is_full(&full) => rescue.keep_in_place()?,
+            done => done?,
+        }
+        log.set_last_lsn(last_lsn);
+        log.sync()?;
+        for end in &self.ends {
+            if let Some(block) = log.block(end.block.id) {
+                // Nothing is left in its staging memory that counts.
+                block.set_all_flushed();
+            }
+        }
+        let empty = self.ends.iter().filter(|end| end.end <= ENTRIES_AT);
+        free(log, &empty.map(|end| end.block.id).collect::<Vec<_>>())
+    }
+}
+
+/// Whether an append was refused for want of space.
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::NoSpace { .. } | Error::StopWrites { .. })
+}
+
+/// Gives blocks back that hold nothing, once the next opening is sure to know that.
+fn free(log: &Log, blocks: &[BlockId]) -> Result<()> {
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    log.sync()?;
+    blocks.iter().try_for_each(|id| log.note_free(*id))?;
+    log.sync()?;
+    blocks.iter().try_for_each(|id| log.give_back(*id))
+}
+
+impl EndOfBlock {
+    /// Notes in the header of the block where it ends.
+    fn note(&self, log: &Log) -> Result<()> {
+        let id = self.block.id;
+        let Some(volume) = log.volumes().get(id.device).filter(|_| self.is_new) else {
+            return Ok(());
+        };
+        let ended = EndedBlock {
+            units: unit_of(self.end),
+            entries: self.entries,
+            last_lsn: self.last_lsn,
+        };
+        volume.end_block(id.index, self.block.incarnation, self.block.sequence, ended)?;
+        Ok(())
+    }
+}
+
+impl Rescue<'_> {
+    fn run(&mut self) -> Result<()> {
+        for number in 0..self.young.len() {
+            if let Some(young) = self.young.get(number).copied() {
+                self.append(&young)?;
+            }
+        }
+        self.write()
+    }
+
+    fn append(&mut self, young: &Young) -> Result<()> {
+        let guard = epoch::pin();
+        let log = self.log;
+        let entry = log.entry(young.location, &guard);
+        let view = entry.as_ref().map(|entry| entry.view());
+        let header = view.and_then(|view| Some((view, Header::decode(view.raw())?)));
+        let Some((view, mut header)) = header.filter(|(view, _)| log.holds(young.location, view))
+        else {
+            return Err(Error::Damaged {
+                device: young.location.device(),
+                offset: young.location.offset_bytes(),
+            });
+        };
+        let identity = identity_of(&header.digest);
+        let span = u64::from(header.span_units) * UNIT_BYTES;
+        let is_full = self.batch.entries.bytes() + span > BATCH_BYTES;
+        if is_full || self.batch.identities.contains(&identity) {
+            self.write()?;
+        }
+        let mut body = view.body();
+        let moved;
+        if header.kind == Kind::Delta
+            && let Some(delta) = Delta::decode(body)
+            && let Some(before) = self.location_of(&header, delta.before_lsn)
+        {
+            moved = rebase(body, before);
+            body = &moved;
+        }
+        header.flags = (header.flags & !FLAG_COPIED) | FLAG_REAPPENDED;
+        let batch = &mut self.batch;
+        batch.entries.push(&mut header, &[body])?;
+        batch.headers.push(header);
+        batch.from.push(young.location);
+        batch.identities.insert(identity);
+        Ok(())
+    }
+
+    /// Returns where a version of a record is by now.
+    fn location_of(&self, of: &Header, lsn: Lsn) -> Option<Location> {
+        let guard = epoch::pin();
+        let partition = self.index.lock(&of.digest);
+        let at = partition.find(of.digest.tag(), |slot| {
+            let entry = self.log.entry(slot.location, &guard);
+            entry.is_some_and(|entry| {
+                let view = entry.view();
+                view.has_digest(&of.digest) && view.lsn() == lsn
+            })
+        });
+        at.map(|at| partition.get(at).location)
+    }
+
+    /// Writes the batch, and enters what it holds.
+    fn write(&mut self) -> Result<()> {
+        match self.write_batch() {
+            Err(full) if is_full(&full) => {
+                self.make_room(full)?;
+                self.write_batch()
+            }
+            written => written,
+        }
+    }
+
+    fn write_batch(&mut self) -> Result<()> {
+        let Some((first, last)) = self.batch.headers.first().zip(self.batch.headers.last()) else {
+            return Ok(());
+        };
+        let (first, last) = (first.lsn.0, last.lsn.0);
+        // A sync in between calls durable what has been written by then.
+        self.log.set_last_lsn(first - 1);
+        let batch = &mut self.batch;
+        self.log.swap_open(&mut self.lane);
+        let appended =
+            self.log
+                .append_rescued(&mut self.lane, &mut batch.headers, &mut batch.entries);
+        // A sync names the block that was filled.
+        self.log.swap_open(&mut self.lane);
+        let location = appended?;
+        self.log.set_last_lsn(last);
+        self.written += self.batch.headers.len();
+        let batch = std::mem::replace(&mut self.batch, Batch::new());
+        // Every entry of the index is counted later.
+        self.log.release(location, unit_of(batch.entries.bytes()));
+        let mut enterer = Enterer::new(self.index, self.log, &self.recovered.damaged);
+        let mut at = location.offset_bytes();
+        for (header, from) in batch.headers.iter().zip(&batch.from) {
+            let to = Location::new(location.device(), at);
+            at += u64::from(header.span_units) * UNIT_BYTES;
+            if is_version(header.kind) {
+                let found = Found::new(to, header, header.digest.as_bytes(), false);
+                enterer.enter_one(found);
+            }
+            if header.kind == Kind::Delta {
+                self.recovered.deltas.push((to, header.digest));
+            }
+            let places = self.recovered.metadata.iter_mut();
+            for place in places.filter(|place| place.location == *from) {
+                place.location = to;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives blocks back of which nothing is needed any more: they hold no durable number, and all that
+    /// counts in them is durable elsewhere. `full`: why.
+    #[cold]
+    fn make_room(&mut self, full: Error) -> Result<()> {
+        let left = self.young.get(self.written..).unwrap_or_default();
+        let needed: HashSet<BlockId> = left.iter().map(Young::block).collect();
+        let is_gone = |end: &EndOfBlock| end.end <= ENTRIES_AT && !needed.contains(&end.block.id);
+        let ends = &mut self.recovered.ends;
+        let gone: Vec<EndOfBlock> = ends.extract_if(.., |end| is_gone(end)).collect();
+        if gone.is_empty() {
+            return Err(full);
+        }
+        self.log.sync()?;
+        free(
+            self.log,
+            &gone.iter().map(|end| end.block.id).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Leaves the entries where they are that have not been written: their blocks end behind them.
+    #[cold]
+    fn keep_in_place(&mut self) -> Result<()> {
+        let left = self.young.split_off(self.written);
+        for end in &mut self.recovered.ends {
+            if left.iter().any(|young| young.block() == end.block.id) {
+                let all = self.young.iter().chain(&left);
+                end.extend_over(all);
+                end.store_staged(self.log)?;
+                end.note(self.log)?;
+            }
+        }
+        self.recovered.young = left;
+        self.recovered.enter_young(self.log, self.index);
+        Ok(())
+    }
+}
+
+impl EndOfBlock {
+    /// Has the block end behind those of the entries that lie in it.
+    pub(crate) fn extend_over<'a>(&mut self, young: impl Iterator<Item = &'a Young>) {
+        let start = self.block.id.offset_bytes();
+        for one in young.filter(|one| one.block() == self.block.id) {
+            let behind = one.location.offset_bytes() + one.bytes() - start;
+            if behind > self.end {
+                self.end = behind;
+                self.entries += 1;
+                self.last_lsn = self.last_lsn.max(one.lsn);
+                self.is_new = true;
+            }
+        }
+    }
+
+    /// Writes what staging memory alone has of the block.
+    fn store_staged(&self, log: &Log) -> Result<()> {
+        let Some(((lane, start), from)) = self.block.staged.zip(self.staged_from) else {
+            return Ok(());
+        };
+        let Some((volume, staging)) = log.volumes().get(self.block.id.device).zip(log.staging())
+        else {
+            return Ok(());
+        };
+        if from < self.end {
+            let bytes = staging.bytes(lane, from - start, self.end - start);
+            let offset = self.block.id.offset_bytes() + from;
+            volume.device().write(offset, &[bytes])?;
+        }
+        Ok(())
+    }
+}

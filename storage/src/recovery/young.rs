@@ -1,0 +1,259 @@
+//! Which of the entries count that were not durable.
+//!
+//! Numbers are dense: each one above the durable number belongs to an entry, or a void entry stands for
+//! it. Where writes can have been lost, the entries below the first missing number count, and no
+//! others: the store is as it was at one moment. A killed process loses nothing that was acknowledged.
+//! What it was writing may be missing then, and does not matter; a group counts if all of it is there.
+
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::BlockId;
+use crate::log::directory::Line;
+use crate::log::entry::{FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
+
+/// An entry that was not durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Young {
+    pub(crate) lsn: Lsn,
+    /// The last number that it stands for.
+    last: u64,
+    pub(crate) location: Location,
+    pub(crate) kind: Kind,
+    units: u32,
+    set_id: u16,
+    /// `None`: the entry is damaged beyond its header, and its neighbours tell its group.
+    flags: Option<u8>,
+    is_whole: bool,
+}
+
+impl Young {
+    pub(crate) fn new(location: Location, header: &Header, is_whole: bool) -> Self {
+        Self {
+            lsn: header.lsn,
+            last: header.last_number(),
+            location,
+            kind: header.kind,
+            units: header.span_units,
+            set_id: header.set_id,
+            flags: Some(header.flags),
+            is_whole,
+        }
+    }
+
+    /// An entry of which the directory's line is left.
+    pub(crate) fn lost(location: Location, line: &Line, units: u32) -> Self {
+        Self {
+            lsn: line.lsn,
+            last: line.lsn.0,
+            location,
+            kind: line.kind,
+            units,
+            set_id: 0,
+            flags: None,
+            is_whole: false,
+        }
+    }
+
+    pub(crate) fn block(&self) -> BlockId {
+        BlockId::containing(self.location.device(), self.location.offset_bytes())
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.units) * UNIT_BYTES
+    }
+
+    fn may_have(&self, flag: u8) -> bool {
+        self.flags.is_none_or(|flags| flags & flag != 0)
+    }
+
+    fn must_have(&self, flag: u8) -> bool {
+        self.flags.is_some_and(|flags| flags & flag != 0)
+    }
+
+    /// Whether `next` has the next number and belongs to the same group.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        self.last + 1 == next.lsn.0
+            && self.may_have(FLAG_HAS_NEXT)
+            && next.may_have(FLAG_HAS_PREVIOUS)
+            && (self.flags.is_some() || next.flags.is_some())
+    }
+}
+
+/// The entries that count.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// Whole ones, in the order of their numbers.
+    pub(crate) counted: Vec<Young>,
+    /// Those of which something is lost. They stay where they are.
+    pub(crate) damaged: Vec<Young>,
+    /// No entry with this number or a higher one counts.
+    pub(crate) cut: Lsn,
+    /// Groups of which members are missing.
+    pub(crate) cut_groups: u64,
+}
+
+impl Judged {
+    /// The highest number of a set that an entry belongs to.
+    pub(crate) fn last_set(&self) -> u16 {
+        let sets = self.counted.iter().map(|young| young.set_id);
+        sets.max().unwrap_or_default()
+    }
+}
+
+/// Judges the entries of which the state of their device does not know. Those up to the durable number
+/// count; another device knows that. `may_have_lost`: the devices can have lost some.
+pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool) -> Judged {
+    young.sort_unstable_by_key(|entry| entry.lsn);
+    let mut cut = u64::MAX;
+    if may_have_lost {
+        let mut next = durable_lsn + 1;
+        for entry in &young {
+            if entry.lsn.0 > next {
+                break;
+            }
+            next = next.max(entry.last + 1);
+        }
+        cut = next;
+        young.retain(|entry| entry.lsn.0 < cut);
+    }
+    let mut counted = Vec::with_capacity(young.len());
+    let (mut damaged, mut cut_groups) = (Vec::new(), 0);
+    for group in young.chunk_by(Young::goes_on_in) {
+        // Other members may lie where the device's own state calls them durable.
+        let is_durable = group
+            .first()
+            .is_some_and(|first| first.lsn.0 <= durable_lsn);
+        let is_whole = is_durable
+            || group
+                .first()
+                .is_some_and(|first| !first.must_have(FLAG_HAS_PREVIOUS))
+                && group
+                    .last()
+                    .is_some_and(|last| !last.must_have(FLAG_HAS_NEXT));
+        if is_whole {
+            let changes = group.iter().filter(|entry| entry.kind != Kind::Void);
+            for entry in changes {
+                if entry.is_whole {
+                    counted.push(*entry);
+                } else {
+                    damaged.push(*entry);
+                }
+            }
+        } else {
+            cut_groups += 1;
+            // Nothing follows the group that a power failure has cut.
+            if may_have_lost && let Some(first) = group.first() {
+                cut = cut.min(first.lsn.0);
+            }
+        }
+    }
+    Judged {
+        counted,
+        damaged,
+        cut: Lsn(cut),
+        cut_groups,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::entry::blank_header;
+
+    fn entry(lsn: u64, flags: u8) -> Young {
+        let header = Header {
+            lsn: Lsn(lsn),
+            flags,
+            ..blank_header()
+        };
+        Young::new(Location::new(0, 16 * lsn), &header, true)
+    }
+
+    fn numbers(judged: &Judged) -> Vec<u64> {
+        judged.counted.iter().map(|entry| entry.lsn.0).collect()
+    }
+
+    const FIRST: u8 = FLAG_HAS_NEXT;
+    const MIDDLE: u8 = FLAG_HAS_NEXT | FLAG_HAS_PREVIOUS;
+    const LAST: u8 = FLAG_HAS_PREVIOUS;
+
+    #[test]
+    fn after_a_power_failure_what_follows_a_missing_number_does_not_count() {
+        let found = vec![entry(14, 0), entry(11, 0), entry(12, 0)];
+        let judged = judge(found.clone(), 10, true);
+        assert_eq!((numbers(&judged), judged.cut), (vec![11, 12], Lsn(13)));
+        assert_eq!(numbers(&judge(found.clone(), 9, true)), []);
+        assert_eq!(numbers(&judge(found, 10, false)), [11, 12, 14]);
+    }
+
+    #[test]
+    fn a_group_counts_if_all_of_it_is_there() {
+        let whole = vec![
+            entry(11, FIRST),
+            entry(12, MIDDLE),
+            entry(13, LAST),
+            entry(14, 0),
+        ];
+        for may_have_lost in [false, true] {
+            let judged = judge(whole.clone(), 10, may_have_lost);
+            assert_eq!(numbers(&judged), [11, 12, 13, 14]);
+            assert_eq!(judged.cut_groups, 0);
+        }
+        for missing in 0..3 {
+            let mut found = whole.clone();
+            found.remove(missing);
+            let judged = judge(found.clone(), 10, false);
+            assert_eq!(numbers(&judged), [14], "without member {missing}");
+            let judged = judge(found, 10, true);
+            assert_eq!(
+                (numbers(&judged), judged.cut),
+                (vec![], Lsn(11)),
+                "without member {missing}"
+            );
+        }
+    }
+
+    #[test]
+    fn groups_side_by_side_are_judged_apart() {
+        let found = vec![
+            entry(11, FIRST),
+            entry(12, LAST),
+            entry(13, FIRST),
+            entry(14, LAST),
+            entry(15, FIRST),
+        ];
+        let judged = judge(found, 10, false);
+        assert_eq!(
+            (numbers(&judged), judged.cut_groups),
+            (vec![11, 12, 13, 14], 1)
+        );
+    }
+
+    #[test]
+    fn what_another_device_calls_durable_counts_without_the_rest_of_its_group() {
+        let found = vec![entry(8, LAST), entry(11, 0), entry(13, 0)];
+        assert_eq!(numbers(&judge(found, 10, true)), [8, 11]);
+    }
+
+    #[test]
+    fn a_void_entry_stands_for_its_numbers() {
+        let mut void = entry(12, 0);
+        void.kind = Kind::Void;
+        void.last = 15;
+        let found = vec![entry(11, 0), void, entry(16, 0)];
+        assert_eq!(numbers(&judge(found, 10, true)), [11, 16]);
+    }
+
+    #[test]
+    fn a_damaged_member_is_not_missing() {
+        let line = Line {
+            lsn: Lsn(12),
+            kind: Kind::Record,
+            identity: 0,
+        };
+        let lost = Young::lost(Location::new(0, 16), &line, 4);
+        let found = vec![entry(11, FIRST), lost, entry(13, LAST), entry(14, 0)];
+        assert_eq!(numbers(&judge(found, 10, true)), [11, 13, 14]);
+        let alone = vec![entry(11, 0), lost, entry(13, 0)];
+        assert_eq!(numbers(&judge(alone, 10, true)), [11, 13]);
+    }
+}

@@ -1,0 +1,367 @@
+//! After a power failure the store is as it was at one moment, and that is not before the last sync.
+//!
+//! Threads transfer between accounts and write single records, in lanes of their own, beside syncs and
+//! cleaning. What is left after each failure must be what the first so many writes give, in the order of
+//! their numbers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Chance, devices, digest, get, long, options, simulated, version};
+use spikelet_storage::{
+    Change, Durability, Error, Lsn, Namespace, Options, RecordChange, SeenRecord, SimulatedDevice,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+const BLOCKS: u64 = 12;
+const ACCOUNTS: u64 = 12;
+const BALANCE: u64 = 1_000;
+/// Records beside the accounts, written one at a time.
+const OTHERS: u64 = 6;
+const DURABILITIES: [Durability; 3] = [
+    Durability::Process,
+    Durability::Interval(Duration::from_millis(1)),
+    Durability::Commit,
+];
+
+/// What a write leaves: records and their contents, `None` for a deletion.
+type Write = Vec<(u64, Option<Vec<u8>>)>;
+
+/// All writes by the number of their last entry, and the highest number acknowledged when they ended.
+#[derive(Default)]
+struct History {
+    writes: Mutex<BTreeMap<Lsn, Write>>,
+    /// Whether a write is acknowledged once it is durable.
+    waits: bool,
+    /// The highest number that was acknowledged.
+    acknowledged: AtomicU64,
+    /// Everything up to here was synced before the image was made.
+    synced: AtomicU64,
+}
+
+impl History {
+    /// Notes a write that is in the store, and that it is acknowledged once the durability is kept.
+    fn add(&self, namespace: &Namespace, lsn: Lsn, write: Write) {
+        self.writes.lock().unwrap().insert(lsn, write);
+        if !self.waits || namespace.wait_durable(lsn).is_ok() {
+            self.acknowledged.fetch_max(lsn.get(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// Records as they are after some writes.
+type State = BTreeMap<u64, Vec<u8>>;
+
+fn apply(state: &mut State, write: &Write) {
+    for (record, content) in write {
+        match content {
+            Some(content) => drop(state.insert(*record, content.clone())),
+            None => drop(state.remove(record)),
+        }
+    }
+}
+
+/// A balance, and a body that makes the record large enough for edits to be written as such.
+fn account(balance: u64, chance: &mut Chance, before: Option<&[u8]>) -> Vec<u8> {
+    let mut content = match before {
+        Some(before) if !chance.one_in(8) => before.to_vec(),
+        _ => vec![chance.next() as u8; 8 + chance.below(6_000) as usize],
+    };
+    content[..8].copy_from_slice(&balance.to_le_bytes());
+    content
+}
+
+fn balance_of(content: &[u8]) -> u64 {
+    u64::from_le_bytes(content[..8].try_into().unwrap())
+}
+
+fn look(namespace: &Namespace, record: u64) -> (SeenRecord, Option<Vec<u8>>) {
+    let digest = digest(record);
+    namespace.get_versioned(&digest, |version, found| {
+        let content = found.unwrap().map(|entry| entry.payload().to_vec());
+        (SeenRecord { digest, version }, content)
+    })
+}
+
+/// Moves an amount from one account to some others. Returns false for a conflict, or if there is no room.
+fn transfer(namespace: &Namespace, history: &History, chance: &mut Chance) -> bool {
+    let members = 2 + chance.below(4);
+    let first = chance.below(ACCOUNTS);
+    let amount = chance.below(20);
+    let mut writes: Vec<(SeenRecord, u64, Vec<u8>)> = Vec::new();
+    for member in 0..members {
+        let record = (first + member) % ACCOUNTS;
+        let (seen, before) = look(namespace, record);
+        let before = before.unwrap();
+        let balance = match member {
+            0 => balance_of(&before).checked_sub(amount * (members - 1)),
+            _ => Some(balance_of(&before) + amount),
+        };
+        let Some(balance) = balance else { return false };
+        writes.push((seen, record, account(balance, chance, Some(&before))));
+    }
+    writes.sort_by_key(|(seen, ..)| seen.digest);
+    let changes: Vec<_> = writes
+        .iter()
+        .map(|(seen, _, content)| RecordChange {
+            seen: *seen,
+            change: Change::Put(version(content)),
+        })
+        .collect();
+    let locked = match namespace.lock_unchanged(&[], &changes, 0, None) {
+        Ok(locked) => locked,
+        Err(Error::Conflict { .. }) => return false,
+        Err(error) => panic!("{error}"),
+    };
+    match namespace.apply_group(locked) {
+        Ok(lsn) => {
+            let write = writes.iter();
+            let write = write.map(|(_, record, content)| (*record, Some(content.clone())));
+            history.add(namespace, lsn.unwrap(), write.collect());
+            true
+        }
+        Err(Error::StopWrites { .. } | Error::ReadOnly { .. } | Error::NoSpace { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Writes or deletes one record.
+fn write_one(namespace: &Namespace, history: &History, chance: &mut Chance) {
+    let record = ACCOUNTS + chance.below(OTHERS);
+    let content = vec![chance.next() as u8; chance.below(3_000) as usize];
+    let lock = namespace.lock(&digest(record), None).unwrap();
+    let is_deletion = chance.one_in(4);
+    let change = match is_deletion {
+        true => Change::Delete(common::NOW_MS),
+        false => Change::Put(version(&content)),
+    };
+    match lock.apply(&change) {
+        Ok(Some(lsn)) => {
+            history.add(
+                namespace,
+                lsn,
+                vec![(record, (!is_deletion).then_some(content))],
+            );
+        }
+        Ok(None) => {}
+        Err(Error::StopWrites { .. } | Error::ReadOnly { .. } | Error::NoSpace { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn read_all(namespace: &Namespace, what: &str) -> State {
+    let mut state = State::new();
+    for record in 0..ACCOUNTS + OTHERS {
+        let found =
+            get(namespace, &digest(record)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        if let Some(content) = found {
+            state.insert(record, content);
+        }
+    }
+    state
+}
+
+/// How one image was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Power,
+    Kill,
+    /// A sync fails, the process is killed, and nothing else is lost.
+    FailedSync,
+}
+
+struct Run {
+    durability: Durability,
+    lanes: usize,
+}
+
+impl Run {
+    fn open(&self, left: &[Arc<SimulatedDevice>], what: &str) -> Namespace {
+        let wanted = Options {
+            durability: self.durability,
+            write_lanes: self.lanes,
+            defrag_threshold_percent: 90,
+            ..options(devices(left), BLOCKS)
+        };
+        let verified = Namespace::verify(&wanted).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(!verified.is_damaged(), "{what}: {verified:?}");
+        Namespace::open(wanted)
+            .unwrap_or_else(|error| panic!("{what}: {error}"))
+            .0
+    }
+
+    /// One life of a store: returns what is left of its devices, the writes in order, and how many of
+    /// them must be there.
+    fn live(
+        &self,
+        namespace: &Namespace,
+        disks: &[Arc<SimulatedDevice>],
+        chance: &mut Chance,
+        fault: Fault,
+    ) -> (Vec<Arc<SimulatedDevice>>, History, u64) {
+        let history = History {
+            waits: self.durability == Durability::Commit,
+            ..History::default()
+        };
+        let (stop, gate) = (AtomicBool::new(false), RwLock::new(()));
+        let seeds: Vec<u64> = (0..=self.lanes).map(|_| chance.next()).collect();
+        let (image, needed) = std::thread::scope(|scope| {
+            for seed in &seeds[1..] {
+                let (history, stop, gate) = (&history, &stop, &gate);
+                scope.spawn(move || {
+                    let mut chance = Chance(*seed);
+                    while !stop.load(Ordering::SeqCst) {
+                        let _writing = gate.read().unwrap();
+                        match chance.below(4) {
+                            0 => write_one(namespace, history, &mut chance),
+                            _ => drop(transfer(namespace, history, &mut chance)),
+                        }
+                    }
+                });
+            }
+            let mut own = Chance(seeds[0]);
+            let wanted = 20 + own.below(200) as usize;
+            let fails_at = wanted / 2;
+            while history.writes.lock().unwrap().len() < wanted {
+                match own.below(12) {
+                    0 => {
+                        let before = history.acknowledged.load(Ordering::SeqCst);
+                        if namespace.sync().is_ok() {
+                            history.synced.fetch_max(before, Ordering::SeqCst);
+                        }
+                    }
+                    1 => drop(namespace.maintain()),
+                    2 => disks.iter().for_each(|disk| disk.writeback(own.next())),
+                    _ => std::thread::yield_now(),
+                }
+                let is_time = history.writes.lock().unwrap().len() >= fails_at;
+                if fault == Fault::FailedSync && is_time {
+                    disks[0].fail_sync(1, own.next());
+                    if namespace.sync().is_err() {
+                        break;
+                    }
+                }
+            }
+            // Noted before the image is made: it may hold more.
+            // Nobody is in the middle of a write when a process is killed here: what it writes then may
+            // be there or not, which is no prefix.
+            let _quiet = (fault != Fault::Power).then(|| gate.write().unwrap());
+            let acknowledged = history.acknowledged.load(Ordering::SeqCst);
+            let synced = history.synced.load(Ordering::SeqCst);
+            let image: Vec<_> = disks
+                .iter()
+                .map(|disk| match fault {
+                    Fault::Power => disk.crash(own.next()).unwrap(),
+                    Fault::Kill | Fault::FailedSync => disk.kill().unwrap(),
+                })
+                .map(Arc::new)
+                .collect();
+            stop.store(true, Ordering::SeqCst);
+            let is_acknowledged = fault != Fault::Power || self.durability == Durability::Commit;
+            (
+                image,
+                if is_acknowledged {
+                    acknowledged
+                } else {
+                    synced
+                },
+            )
+        });
+        (image, history, needed)
+    }
+}
+
+/// The first writes that give this state, counted from `needed` on.
+fn prefix_of(
+    before: &State,
+    writes: &BTreeMap<Lsn, Write>,
+    found: &State,
+    needed: u64,
+) -> Option<usize> {
+    let mut state = before.clone();
+    let mut count = 0;
+    for (lsn, write) in writes {
+        if lsn.get() > needed && state == *found {
+            return Some(count);
+        }
+        apply(&mut state, write);
+        count += 1;
+    }
+    (state == *found).then_some(count)
+}
+
+fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut chance = Chance(seed ^ 0x7e57);
+        let run = Run {
+            durability: DURABILITIES[(seed % 3) as usize],
+            lanes: 1 + chance.below(4) as usize,
+        };
+        // One device: images of several at one moment cannot be made beside writers.
+        let mut disks = simulated(1, BLOCKS);
+        let namespace = run.open(&disks, "new");
+        let mut state = State::new();
+        for record in 0..ACCOUNTS {
+            let content = account(BALANCE, &mut chance, None);
+            common::put(&namespace, &digest(record), &content).unwrap();
+            state.insert(record, content);
+        }
+        namespace.sync().unwrap();
+        drop(namespace);
+        let lives = if fault == Fault::FailedSync { 1 } else { 3 };
+        for life in 0..lives {
+            let what = format!("seed {seed}, {fault:?}, {:?}, life {life}", run.durability);
+            let namespace = run.open(&disks, &what);
+            assert_eq!(read_all(&namespace, &what), state, "{what}");
+            namespace.maintain().unwrap();
+            let (image, history, needed) = run.live(&namespace, &disks, &mut chance, fault);
+            drop(namespace);
+            let namespace = run.open(&image, &what);
+            let found = read_all(&namespace, &what);
+            let writes = history.writes.into_inner().unwrap();
+            let prefix = prefix_of(&state, &writes, &found, needed);
+            assert!(
+                prefix.is_some(),
+                "{what}: no prefix of {} writes",
+                writes.len()
+            );
+            let accounts = found.range(..ACCOUNTS);
+            let sum: u64 = accounts.map(|(_, content)| balance_of(content)).sum();
+            assert_eq!(sum, ACCOUNTS * BALANCE, "{what}");
+            // A power failure right after the opening takes nothing of what it found.
+            let again: Vec<_> = image
+                .iter()
+                .map(|disk| Arc::new(disk.crash(seed).unwrap()))
+                .collect();
+            drop(namespace);
+            let reopened = run.open(&again, &what);
+            assert_eq!(read_all(&reopened, &what), found, "{what}, again");
+            drop(reopened);
+            state = found;
+            disks = again;
+        }
+    }
+}
+
+/// How many stores a test tries; each loses power three times.
+fn stores() -> u64 {
+    if long() { 3_400 } else { 60 }
+}
+
+#[test]
+fn a_power_failure_leaves_a_prefix_of_all_writes() {
+    campaign(Fault::Power, 0..stores());
+}
+
+#[test]
+fn a_kill_takes_nothing_that_was_acknowledged() {
+    campaign(Fault::Kill, 0..stores() / 2);
+}
+
+#[test]
+fn a_failed_sync_and_a_kill_take_nothing_that_can_be_read() {
+    campaign(Fault::FailedSync, 0..stores() / 2);
+}
