@@ -72,7 +72,7 @@ impl fmt::Debug for Core {
 }
 
 /// Takes what storage tells: entries of expired records out of the indexes, and contention into the list
-/// of hot keys.
+/// of hot keys, which is kept across a clean close.
 #[derive(Debug)]
 struct StorageObserver {
     indexes: Arc<Indexes>,
@@ -87,6 +87,14 @@ impl Observer for StorageObserver {
 
     fn contends(&self, digest: &Digest, refused: bool) {
         self.hot_keys.note(digest, refused, self.clock.now_ms());
+    }
+
+    fn notes(&self) -> Vec<u8> {
+        self.hot_keys.encode(self.clock.now_ms())
+    }
+
+    fn restore(&self, notes: &[u8]) {
+        self.hot_keys.decode(notes);
     }
 }
 

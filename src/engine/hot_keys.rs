@@ -19,6 +19,10 @@ pub(crate) const HOT_KEYS_MAX: usize = 64;
 /// that collide would favour the keys whose events come one by one.
 const TABLES: usize = 4;
 
+const DIGEST_BYTES: usize = 20;
+/// A key in the notes of a clean close.
+const KEY_BYTES: usize = DIGEST_BYTES + 3 * 8;
+
 /// Half-life of an event, in milliseconds (5 minutes): short enough to forget keys that have cooled down, long enough for
 /// an operator to look at them.
 const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
@@ -97,6 +101,43 @@ impl HotKeys {
         merged.sort_unstable_by_key(|key| (Reverse(key.events_max()), key.digest));
         merged.truncate(n.min(HOT_KEYS_MAX));
         merged
+    }
+
+    /// Returns the list as a clean close keeps it: each key's digest, waits, refusals and error bound. It
+    /// does not fade while the store is closed.
+    pub(super) fn encode(&self, now_ms: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HOT_KEYS_MAX * KEY_BYTES);
+        for key in self.top(HOT_KEYS_MAX, now_ms) {
+            bytes.extend(key.digest.as_bytes());
+            for number in [key.waits, key.busy, key.error_bound] {
+                bytes.extend(number.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Starts from an encoded list in place of the events counted so far.
+    pub(super) fn decode(&self, bytes: &[u8]) {
+        let (keys, _) = bytes.as_chunks::<KEY_BYTES>();
+        let mut start = Table::default();
+        for key in keys.iter().take(HOT_KEYS_MAX) {
+            let (digest, numbers) = key.split_at(DIGEST_BYTES);
+            let number = |at: usize| {
+                let bytes = numbers.as_chunks::<8>().0.get(at).copied();
+                u64::from_le_bytes(bytes.unwrap_or_default())
+            };
+            start
+                .keys
+                .extend(digest.try_into().ok().map(|digest| HotKey {
+                    digest: Digest::new(digest),
+                    waits: number(0),
+                    busy: number(1),
+                    error_bound: number(2),
+                }));
+        }
+        for table in &self.tables {
+            *table.lock() = std::mem::take(&mut start);
+        }
     }
 }
 
@@ -267,6 +308,28 @@ mod tests {
         assert_eq!(counts(half_lives(5)).len(), 2);
         assert_eq!(counts(half_lives(7)), [(digest(2), 0, 1, 2)]);
         assert_eq!(counts(u64::MAX), []);
+    }
+
+    #[test]
+    fn a_list_survives_a_close_and_replaces_the_events_counted_before() {
+        let before = HotKeys::default();
+        (0..=255).for_each(|n| note_times(&before, n, 1 + u64::from(n % 7), 2));
+        let list = before.top(HOT_KEYS_MAX, 0);
+        let after = HotKeys::default();
+        note_times(&after, 1, 1_000, 0);
+        after.decode(&before.encode(0));
+        assert_eq!(after.top(HOT_KEYS_MAX, 0), list);
+        // A key that the list has forgotten is still bounded.
+        let is_unlisted = |n: &u8| list.iter().all(|key| key.digest != digest(*n));
+        let n = (0..=255).find(is_unlisted).unwrap();
+        after.note(&digest(n), true, 0);
+        let of_n = |key: &HotKey| key.digest == digest(n);
+        let key = after.top(HOT_KEYS_MAX, 0).into_iter().find(of_n).unwrap();
+        assert_eq!((key.waits, key.busy), (0, 1));
+        assert!(key.events_max() > 1 + u64::from(n % 7) + 2);
+        // Half a key is none.
+        after.decode(&before.encode(0)[..KEY_BYTES + 7]);
+        assert_eq!(after.top(HOT_KEYS_MAX, 0), list[..1]);
     }
 
     #[test]

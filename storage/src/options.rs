@@ -235,6 +235,14 @@ pub trait Observer: fmt::Debug + Send + Sync {
 
     /// A writer had to wait for a record, or was refused with [`Error::KeyBusy`].
     fn contends(&self, digest: &Digest, refused: bool);
+
+    /// Returns what a clean close keeps for [`Observer::restore`], at most 64 KiB.
+    fn notes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes the notes of the last clean close. A store that was not closed has none.
+    fn restore(&self, _notes: &[u8]) {}
 }
 
 /// What opening has found.

@@ -138,6 +138,9 @@ impl Core {
         let mut snapshot_chains = None;
         let mut recovered = match snapshot {
             Some(restored) => {
+                if let Some(observer) = &options.observer {
+                    observer.restore(&restored.notes);
+                }
                 known.durable_lsn = known.durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
                 let report = Opening {

@@ -3,7 +3,7 @@
 //! ```text
 //! "SPKX" | u32 version (2) | u64 id | u64 last log sequence number | u64 durable log sequence number
 //! u64 next block sequence | u64 requested, appended, moved bytes
-//! u32 metadata length, metadata | u32 n, n * place
+//! u32 metadata length, metadata | u32 n, n * place | u32 length, notes of the observer
 //! u32 blocks in use, each (u8 device, u32 block, u64 incarnation, u64 sequence, u32 filled units, 2 * u64 where an
 //!   opening has ended it, u8 1: cleaning has filled it)
 //! u32 chains of deltas, each (digest, u16 entries, each (u64 location, u32 units))
@@ -42,6 +42,7 @@ const SLOTS_AT_ONCE: usize = 64 << 10;
 
 /// More than the metadata of all sets that there can be.
 const METADATA_BYTES_MAX: usize = 4 << 20;
+const NOTES_BYTES_MAX: usize = 64 << 10;
 
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
@@ -53,6 +54,8 @@ pub(crate) struct Restored {
     pub(crate) durable_lsn: u64,
     pub(crate) traffic: Traffic,
     pub(crate) metadata: Vec<Appended>,
+    /// What the observer noted.
+    pub(crate) notes: Vec<u8>,
     pub(crate) next_block: u64,
     pub(crate) chains: Vec<Chain>,
     /// Of the blocks in use: device, header. Blocks whose header was lost already are left out.
@@ -111,6 +114,11 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         out.count(places.len())?;
         places.iter().try_for_each(|place| out.place(place))?;
     }
+    let notes = core.options.observer.as_ref();
+    let mut notes = notes.map_or_else(Vec::new, |observer| observer.notes());
+    notes.truncate(NOTES_BYTES_MAX);
+    out.count(notes.len())?;
+    out.put(&notes)?;
     let used: Vec<_> = core
         .log
         .volumes()
@@ -291,6 +299,9 @@ fn decode(
     for _ in 0..reader.u32().ok_or_else(short)? {
         restored.metadata.push(place(reader).ok_or_else(short)?);
     }
+    let length = reader.u32().ok_or_else(short)?;
+    let notes = reader.bytes(length as usize, NOTES_BYTES_MAX);
+    restored.notes = notes.ok_or_else(short)?;
     let mut blocks = Vec::new();
     for _ in 0..reader.u32().ok_or_else(short)? {
         let device = usize::from(reader.u8().ok_or_else(short)?);
