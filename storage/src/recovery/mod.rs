@@ -67,8 +67,8 @@ pub(crate) struct Recovered {
     pub(crate) sync_failed: bool,
     /// Of each block that was read, where its durable numbers end.
     pub(crate) ends: Vec<EndOfBlock>,
-    /// Entries to be appended again: durable ones behind the end of their block, and then those that were
-    /// not durable and count, in the order of their numbers.
+    /// Entries to be appended again: durable ones behind the end of their block, and those that were
+    /// not durable and count.
     pub(crate) young: Vec<Young>,
     pub(crate) damaged: Damaged,
     /// Deltas that were durable, and their records.

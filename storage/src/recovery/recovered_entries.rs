@@ -7,7 +7,7 @@ use crate::location::Location;
 use crate::log::Log;
 use crate::log::directory::split_identity;
 use crate::log::entry::Appended;
-use crate::log::entry::{FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -179,14 +179,14 @@ impl Gleanings {
 }
 
 /// Of entries of one version, the one with the highest counts: the whole record that folding has
-/// written, since the rest of the chain may be gone; one that was appended again, since the original, or
-/// what it builds on, may be gone.
+/// written, since the rest of the chain may be gone; then one that an opening has appended again, since the
+/// original, or the version it builds on, may be gone.
 fn precedence(log: &Log, location: Location, guard: &Guard) -> u8 {
     let entry = log.entry(location, guard);
     entry.map_or(0, |entry| {
         let view = entry.view();
         let is_whole = !view.kind_is(Kind::Delta);
-        let is_new = view.flags() & FLAG_REAPPENDED != 0;
+        let is_new = view.flags() & (FLAG_COPIED | FLAG_REAPPENDED) != 0;
         2 * u8::from(is_whole) + u8::from(is_new)
     })
 }

@@ -13,13 +13,13 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, EndedBlock};
 use crate::log::directory::{identity_of, unit_of};
-use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind};
 use crate::log::lane::{Assembled, LaneState};
-use crate::recovery::Recovered;
 use crate::recovery::block_reader::{EndOfBlock, is_version};
 use crate::recovery::recovered_entries::{Enterer, Found};
 use crate::recovery::young::Young;
-use std::collections::HashSet;
+use crate::recovery::{Recovered, chains};
+use std::collections::{HashMap, HashSet};
 
 /// How much is written at a time.
 const BATCH_BYTES: u64 = 256 << 10;
@@ -56,6 +56,8 @@ struct Rescue<'a> {
     /// A lane of its own: the staging memory of the others holds entries that are not rescued yet.
     lane: LaneState,
     batch: Batch,
+    /// Where entries were, and where they are.
+    moved: HashMap<Location, Location>,
 }
 
 impl Recovered {
@@ -64,10 +66,12 @@ impl Recovered {
     ///
     /// Where there is no room the entries stay where they are, unless a sync of theirs has failed.
     pub(crate) fn rescue(&mut self, log: &Log, index: &Index) -> Result<()> {
-        let young = std::mem::take(&mut self.young);
+        let mut young = std::mem::take(&mut self.young);
         if self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
             return Ok(());
         }
+        young.extend(self.built_on(log, index, &young));
+        young.sort_unstable_by_key(|young| young.lsn);
         for end in &self.ends {
             end.note(log)?;
         }
@@ -81,6 +85,7 @@ impl Recovered {
             written: 0,
             lane: LaneState::unstaged(),
             batch: Batch::new(),
+            moved: HashMap::new(),
         };
         match rescue.run() {
             Err(full) if may_stay && is_full(&full) => rescue.keep_in_place()?,
@@ -96,6 +101,36 @@ impl Recovered {
         }
         let empty = self.ends.iter().filter(|end| end.end <= ENTRIES_AT);
         free(log, &empty.map(|end| end.block.id).collect::<Vec<_>>())
+    }
+
+    /// Returns the durable deltas of records that build on durable entries among the young: their
+    /// bases move, so they are appended again, too.
+    fn built_on(&self, log: &Log, index: &Index, young: &[Young]) -> Vec<Young> {
+        let durable_lsn = log.syncer().durable_lsn();
+        let bases = young
+            .iter()
+            .filter(|young| young.lsn.0 <= durable_lsn && is_version(young.kind));
+        let bases: HashSet<Location> = bases.map(|young| young.location).collect();
+        if bases.is_empty() {
+            return Vec::new();
+        }
+        let guard = epoch::pin();
+        let mut found = Vec::new();
+        for chain in chains(log, index, &self.deltas) {
+            let parts = chain.parts.iter().map(|part| part.location);
+            let from_base = parts.skip_while(|location| !bases.contains(location));
+            for location in from_base.filter(|location| !bases.contains(location)) {
+                let entry = log.entry(location, &guard);
+                let header = entry.and_then(|entry| Header::decode(entry.view().raw()));
+                // The change feed has the original.
+                let copied = header.map(|header| Header {
+                    flags: header.flags | FLAG_COPIED,
+                    ..header
+                });
+                found.extend(copied.map(|header| Young::new(location, &header, true)));
+            }
+        }
+        found
     }
 }
 
@@ -165,32 +200,22 @@ impl Rescue<'_> {
         let moved;
         if header.kind == Kind::Delta
             && let Some(delta) = Delta::decode(body)
-            && let Some(before) = self.location_of(&header, delta.before_lsn)
+            && let Some(before) = self.moved.get(&delta.before).copied()
         {
             moved = rebase(body, before);
             body = &moved;
         }
-        header.flags = (header.flags & !FLAG_COPIED) | FLAG_REAPPENDED;
+        header.flags |= if young.is_copy() {
+            FLAG_COPIED
+        } else {
+            FLAG_REAPPENDED
+        };
         let batch = &mut self.batch;
         batch.entries.push(&mut header, &[body])?;
         batch.headers.push(header);
         batch.from.push(young.location);
         batch.identities.insert(identity);
         Ok(())
-    }
-
-    /// Returns where a version of a record is by now.
-    fn location_of(&self, of: &Header, lsn: Lsn) -> Option<Location> {
-        let guard = epoch::pin();
-        let partition = self.index.lock(&of.digest);
-        let at = partition.find(of.digest.tag(), |slot| {
-            let entry = self.log.entry(slot.location, &guard);
-            entry.is_some_and(|entry| {
-                let view = entry.view();
-                view.has_digest(&of.digest) && view.lsn() == lsn
-            })
-        });
-        at.map(|at| partition.get(at).location)
     }
 
     /// Writes the batch, and enters what it holds.
@@ -229,6 +254,7 @@ impl Rescue<'_> {
         for (header, from) in batch.headers.iter().zip(&batch.from) {
             let to = Location::new(location.device(), at);
             at += u64::from(header.span_units) * UNIT_BYTES;
+            self.moved.insert(*from, to);
             if is_version(header.kind) {
                 let found = Found::new(to, header, header.digest.as_bytes(), false);
                 enterer.enter_one(found);

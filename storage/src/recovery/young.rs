@@ -8,7 +8,7 @@
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::BlockId;
 use crate::log::directory::Line;
-use crate::log::entry::{FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
+use crate::log::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
 
 /// An entry that was not durable.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,11 @@ impl Young {
 
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.units) * UNIT_BYTES
+    }
+
+    /// Whether the entry is not the change itself: the original was durable.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.must_have(FLAG_COPIED)
     }
 
     fn may_have(&self, flag: u8) -> bool {
