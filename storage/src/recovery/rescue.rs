@@ -200,7 +200,7 @@ impl Rescue<'_> {
         let moved;
         if header.kind == Kind::Delta
             && let Some(delta) = Delta::decode(body)
-            && let Some(before) = self.moved.get(&delta.before).copied()
+            && let Some(before) = self.location_of(&header, &delta)
         {
             moved = rebase(body, before);
             body = &moved;
@@ -211,11 +211,31 @@ impl Rescue<'_> {
             FLAG_REAPPENDED
         };
         let batch = &mut self.batch;
-        batch.entries.push(&mut header, &[body])?;
+        batch
+            .entries
+            .push(&mut header, &[body], log.block_bytes())?;
         batch.headers.push(header);
         batch.from.push(young.location);
         batch.identities.insert(identity);
         Ok(())
+    }
+
+    /// Returns where the version is by now that a delta builds on. If it has not moved, the delta may name
+    /// a copy that cleaning has made and no sync has made durable: the original counts.
+    fn location_of(&self, of: &Header, delta: &Delta<'_>) -> Option<Location> {
+        if let Some(moved) = self.moved.get(&delta.before) {
+            return Some(*moved);
+        }
+        let guard = epoch::pin();
+        let partition = self.index.lock(&of.digest);
+        let at = partition.find(of.digest.tag(), |slot| {
+            let entry = self.log.entry(slot.location, &guard);
+            entry.is_some_and(|entry| {
+                let view = entry.view();
+                view.has_digest(&of.digest) && view.lsn() == delta.before_lsn
+            })
+        });
+        at.map(|at| partition.get(at).location)
     }
 
     /// Writes the batch, and enters what it holds.
@@ -275,7 +295,10 @@ impl Rescue<'_> {
     #[cold]
     fn make_room(&mut self, full: Error) -> Result<()> {
         let left = self.young.get(self.written..).unwrap_or_default();
-        let needed: HashSet<BlockId> = left.iter().map(Young::block).collect();
+        let needed: HashSet<BlockId> = left
+            .iter()
+            .map(|young| self.log.block_id_of(young.location))
+            .collect();
         let is_gone = |end: &EndOfBlock| end.end <= ENTRIES_AT && !needed.contains(&end.block.id);
         let ends = &mut self.recovered.ends;
         let gone: Vec<EndOfBlock> = ends.extract_if(.., |end| is_gone(end)).collect();
@@ -294,7 +317,7 @@ impl Rescue<'_> {
     fn keep_in_place(&mut self) -> Result<()> {
         let left = self.young.split_off(self.written);
         for end in &mut self.recovered.ends {
-            if left.iter().any(|young| young.block() == end.block.id) {
+            if left.iter().any(|young| end.block.id.holds(young.location)) {
                 let all = self.young.iter().chain(&left);
                 end.extend_over(all);
                 end.store_staged(self.log)?;
@@ -311,7 +334,7 @@ impl EndOfBlock {
     /// Has the block end behind those of the entries that lie in it.
     pub(crate) fn extend_over<'a>(&mut self, young: impl Iterator<Item = &'a Young>) {
         let start = self.block.id.offset_bytes();
-        for one in young.filter(|one| one.block() == self.block.id) {
+        for one in young.filter(|one| self.block.id.holds(one.location)) {
             let behind = one.location.offset_bytes() + one.bytes() - start;
             if behind > self.end {
                 self.end = behind;
