@@ -84,8 +84,8 @@ const MIN_MAX_RECORD_BYTES: u64 = 64;
 /// More than the threads that services block; see decision 8.
 const DEFAULT_MAX_WAITERS: usize = 1_000;
 
-/// A record must fit into a block of 8 MiB with the block's header.
-const MAX_MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+/// A record must fit into a block with the block's header.
+const MAX_MAX_RECORD_BYTES: u64 = spikelet_storage::Options::RECORD_BYTES_MAX;
 
 impl NamespaceConfig {
     /// The defaults for a namespace of this name.
@@ -273,6 +273,7 @@ impl NamespaceConfig {
     ) -> Options {
         let mut options = Options::new(&self.name, storage);
         options.max_device_bytes = self.max_device_bytes;
+        options.max_record_bytes = self.max_record_bytes;
         options.key_hash = match self.key_hash {
             KeyHash::Xxh3 => 0,
             KeyHash::Ripemd160 => 1,

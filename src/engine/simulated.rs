@@ -33,6 +33,7 @@ pub(crate) fn new_device(blocks: u64) -> Arc<SimulatedDevice> {
             key_hash: 0,
         },
         max_bytes: HEADER_BYTES + blocks * BLOCK_BYTES,
+        block_bytes: BLOCK_BYTES,
         created_unix_ms: 1,
     };
     Arc::new(SimulatedDevice::new(&header).unwrap())

@@ -1,11 +1,12 @@
 //! What a namespace is opened with, and what opening it tells.
 
 use crate::clock::{Clock, SystemClock};
-use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX};
+use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX, block_bytes_for};
 use crate::digest::Digest;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
-use crate::location::DEVICES_MAX;
+use crate::location::{DEVICES_MAX, UNIT_BYTES};
+use crate::log::block::entry_units_max;
 use crate::log::entry::EntryView;
 
 use std::fmt;
@@ -50,9 +51,13 @@ pub struct Options {
     pub name: String,
     /// Where the log is.
     pub storage: Storage,
-    /// The most each device may grow to, in bytes (up to 512 GiB; together at least five blocks of 8 MiB, of which two are
-    /// kept for deletes and defragmentation). Fixed when the namespace is created.
+    /// The most each device may grow to, in bytes (up to 512 GiB; together at least five blocks, of which two are kept for
+    /// deletes and defragmentation). Fixed when the namespace is created. Blocks have 8 MiB; those of devices of up to 4 GiB
+    /// have 17/16 MiB, unless `max_record_bytes` asks for larger ones.
     pub max_device_bytes: u64,
+    /// The largest record with its header, in bytes, that blocks must hold: up to [`Options::RECORD_BYTES_MAX`]. Above
+    /// 1 MiB a namespace is created with large blocks. Default: 1 MiB.
+    pub max_record_bytes: u64,
     /// A number for the function that makes digests of keys. Fixed when the namespace is created.
     pub key_hash: u8,
     /// What a power failure may cost.
@@ -65,7 +70,7 @@ pub struct Options {
     /// How records are read. Default: [`ReadMode::Mapped`].
     pub read_mode: ReadMode,
     /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time. Each keeps a
-    /// block of 8 MiB open and another in reserve. 0, the default, is one for each core, at most 8, and at most one for
+    /// block open and another in reserve. 0, the default, is one for each core, at most 8, and at most one for
     /// every 24 blocks that the devices may grow to.
     pub write_lanes: usize,
     /// Blocks whose live share falls below this percentage (1..=95) are defragmented.
@@ -97,6 +102,8 @@ impl Options {
     pub const DEFAULT_MAX_WAITERS: usize = 20;
     /// 64 GiB. Address space only: a device takes what it holds.
     pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
+    /// The largest record that a block can hold, with its header, in bytes: 8 MiB less 1,600 B.
+    pub const RECORD_BYTES_MAX: u64 = entry_units_max(BLOCK_BYTES) as u64 * UNIT_BYTES;
     /// The default of [`Options::image_bytes_max`]: 256 MiB.
     pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
     /// The default of [`Options::defrag_threshold_percent`], which is Aerospike's `defrag-lwm-pct`: 50 %.
@@ -111,6 +118,7 @@ impl Options {
             name: name.to_owned(),
             storage,
             max_device_bytes: Self::DEFAULT_MAX_DEVICE_BYTES,
+            max_record_bytes: 1 << 20,
             key_hash: 0,
             durability: Durability::default(),
             image_bytes_max: Self::DEFAULT_IMAGE_BYTES_MAX,
@@ -164,13 +172,18 @@ impl Options {
         if !(1..=DEVICES_MAX).contains(&devices) {
             return refuse("devices", devices.to_string(), "1 to 15");
         }
-        let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        if self.max_record_bytes > Self::RECORD_BYTES_MAX {
+            let value = self.max_record_bytes.to_string();
+            return refuse("max_record_bytes", value, "at most 8 MiB less 1,600 B");
+        }
+        let block_bytes = block_bytes_for(self.max_device_bytes, self.max_record_bytes);
+        let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / block_bytes;
         if blocks * (devices as u64) < BLOCKS_MIN {
             let value = self.max_device_bytes.to_string();
             return refuse(
                 "max_device_bytes",
                 value,
-                "room for five blocks of 8 MiB over all devices, besides the header of each: 41 MiB for one",
+                "room for five blocks over all devices, besides the header of each: 6 MiB for one, or 41 MiB for records above 1 MiB",
             );
         }
         if self.durability == Durability::Interval(Duration::ZERO) {

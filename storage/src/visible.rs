@@ -6,7 +6,6 @@ use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::Location;
-use crate::log::block::BlockId;
 use crate::log::entry::{EntryView, Kind};
 use crate::log::volume::Entry;
 
@@ -63,10 +62,7 @@ impl Core {
     #[inline]
     pub(crate) fn watched_by(&self, found: &Visible<'_>) -> WatchedBlock {
         match found {
-            Visible::Lent(_, location) => {
-                let id = BlockId::containing(location.device(), location.offset_bytes());
-                self.log.watched(id)
-            }
+            Visible::Lent(_, location) => self.log.watched(self.log.block_id_of(*location)),
             Visible::Other(_) => WatchedBlock::NONE,
         }
     }

@@ -33,7 +33,7 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy, write_state};
-use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES};
+use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 use crate::log::bit_repair::before_one_flip;
@@ -80,6 +80,8 @@ pub struct Header {
     pub member: Member,
     /// The most it can grow to, in bytes: at least the header and one block, at most 512 GiB.
     pub max_bytes: u64,
+    /// The size of its blocks, in bytes: [`BLOCK_BYTES`] or [`SMALL_BLOCK_BYTES`].
+    pub block_bytes: u64,
     /// When it was created, in milliseconds since 1970.
     pub created_unix_ms: u64,
 }
@@ -156,7 +158,11 @@ impl Header {
             let rule = format!("it is below the device count, {count}");
             return refuse("device index", index.to_string(), rule);
         }
-        let min_bytes = HEADER_BYTES + BLOCK_BYTES;
+        if self.block_bytes != BLOCK_BYTES && self.block_bytes != SMALL_BLOCK_BYTES {
+            let rule = format!("a block has {SMALL_BLOCK_BYTES} or {BLOCK_BYTES} bytes");
+            return refuse("block size", self.block_bytes.to_string(), rule);
+        }
+        let min_bytes = HEADER_BYTES + self.block_bytes;
         if !(min_bytes..=DEVICE_BYTES_MAX).contains(&self.max_bytes) {
             let rule = format!("a device has {min_bytes} to {DEVICE_BYTES_MAX} bytes");
             return refuse("max size", self.max_bytes.to_string(), rule);
@@ -174,7 +180,7 @@ impl Header {
         let mut bytes = [0; STATIC_BYTES];
         put(&mut bytes, 0, &MAGIC);
         put(&mut bytes, VERSION_AT, &FORMAT_VERSION.to_le_bytes());
-        put(&mut bytes, 12, &(BLOCK_BYTES as u32).to_le_bytes());
+        put(&mut bytes, 12, &(self.block_bytes as u32).to_le_bytes());
         put(&mut bytes, 16, &self.device_id.to_le_bytes());
         put(&mut bytes, 24, &self.max_bytes.to_le_bytes());
         put(&mut bytes, 32, &self.created_unix_ms.to_le_bytes());
@@ -269,9 +275,6 @@ impl Header {
                 found,
             });
         }
-        if u64::from(u32::from_le_bytes(take(bytes, 12))) != BLOCK_BYTES {
-            return Err(damaged("its block size is not 8 MiB"));
-        }
         let [key_hash, index, count, name_len] = take(bytes, 40);
         let name: [u8; NAMESPACE_BYTES_MAX] = take(bytes, NAMESPACE_AT);
         let namespace = name
@@ -288,6 +291,7 @@ impl Header {
                 key_hash,
             },
             max_bytes: u64::from_le_bytes(take(bytes, 24)),
+            block_bytes: u32::from_le_bytes(take(bytes, 12)).into(),
             created_unix_ms: u64::from_le_bytes(take(bytes, 32)),
         };
         match header.validate("") {

@@ -49,8 +49,30 @@ pub const FORMAT_VERSION: u32 = 2;
 /// page size in use, so that blocks are aligned to pages.
 pub const HEADER_BYTES: u64 = 64 << 10;
 
-/// The size of a block. Fixed by the format; Aerospike's own default and the ceiling of a record.
+/// The size of a block, but on small devices: it holds the largest record that Aerospike allows, but
+/// for the block's header.
 pub const BLOCK_BYTES: u64 = 8 << 20;
+
+/// The size of a block of a small device: the blocks that lanes fill, and the reserve, would be a tenth
+/// of such a device otherwise. It holds a record of 1 MiB.
+pub const SMALL_BLOCK_BYTES: u64 = (1 << 20) + (64 << 10);
+
+/// The largest device that has small blocks: 4 GiB.
+const SMALL_DEVICE_BYTES_MAX: u64 = 4 << 30;
+
+/// Returns the size of the blocks of a new device that may grow to `max_device_bytes` and holds records of
+/// up to `max_record_bytes`.
+#[must_use]
+pub const fn block_bytes_for(max_device_bytes: u64, max_record_bytes: u64) -> u64 {
+    if max_device_bytes <= SMALL_DEVICE_BYTES_MAX && max_record_bytes <= SMALL_RECORD_BYTES_MAX {
+        SMALL_BLOCK_BYTES
+    } else {
+        BLOCK_BYTES
+    }
+}
+
+/// The largest record that has to fit into small blocks: Aerospike's default of `max-record-size`.
+const SMALL_RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// The most regions of the staging memory: one for each lane, and one more.
 pub const STAGING_LANES_MAX: usize = 65;
@@ -220,6 +242,7 @@ mod testing {
                 key_hash: 0,
             },
             max_bytes,
+            block_bytes: super::BLOCK_BYTES,
             created_unix_ms: 5,
         }
     }

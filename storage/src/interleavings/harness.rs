@@ -132,6 +132,7 @@ pub(crate) fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
         device_id: 7,
         member,
         max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        block_bytes: BLOCK_BYTES,
         created_unix_ms: 1,
     };
     let device = Arc::new(Watched {

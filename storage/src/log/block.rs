@@ -1,4 +1,4 @@
-//! Blocks: 8 MiB of a device, append-only within one life (incarnation), self-describing.
+//! Blocks: parts of a device of one size, append-only within one life (incarnation), self-describing.
 //!
 //! ```text
 //!    0 [4]  "SPK2"
@@ -18,7 +18,7 @@
 //! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
-use crate::device::{BLOCK_BYTES, HEADER_BYTES};
+use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::bit_repair::before_one_flip;
 use crate::log::entry::Lsn;
@@ -33,32 +33,59 @@ pub(crate) const MIRROR_AT: u64 = 512;
 pub(crate) const ENTRIES_AT: u64 = 1024;
 
 /// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
-pub(crate) const ENTRY_UNITS_MAX: u32 = ((BLOCK_BYTES - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32;
+pub(crate) const fn entry_units_max(block_bytes: u64) -> u32 {
+    ((block_bytes - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32
+}
 
 /// A block of a namespace: device number and block number in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct BlockId {
     pub(crate) device: usize,
     pub(crate) index: u32,
+    /// The size of the namespace's blocks.
+    block_bytes: u32,
 }
 
 impl BlockId {
+    pub(crate) const fn new(device: usize, index: u32, block_bytes: u64) -> Self {
+        Self {
+            device,
+            index,
+            block_bytes: block_bytes as u32,
+        }
+    }
+
+    /// The size of the block.
+    pub(crate) const fn bytes(self) -> u64 {
+        self.block_bytes as u64
+    }
+
     /// Offset of the block in its device.
     pub(crate) const fn offset_bytes(self) -> u64 {
-        HEADER_BYTES + self.index as u64 * BLOCK_BYTES
+        HEADER_BYTES + self.index as u64 * self.bytes()
+    }
+
+    /// Whether the block holds an entry.
+    pub(crate) fn holds(self, location: Location) -> bool {
+        Self::of(location, self.bytes()) == self
     }
 
     /// The block that holds an entry.
-    pub(crate) const fn of(location: Location) -> Self {
-        Self::containing(location.device(), location.offset_bytes())
+    #[inline]
+    pub(crate) const fn of(location: Location, block_bytes: u64) -> Self {
+        let index = index_of(location.offset_bytes() - HEADER_BYTES, block_bytes);
+        Self::new(location.device(), index as u32, block_bytes)
     }
+}
 
-    /// The block that holds this offset of a device.
-    pub(crate) const fn containing(device: usize, offset_bytes: u64) -> Self {
-        Self {
-            device,
-            index: ((offset_bytes - HEADER_BYTES) / BLOCK_BYTES) as u32,
-        }
+/// Returns the number of the block with this distance from the first one. Dividing by a constant takes no
+/// division.
+#[inline]
+pub(crate) const fn index_of(from_first: u64, block_bytes: u64) -> u64 {
+    if block_bytes == BLOCK_BYTES {
+        from_first / BLOCK_BYTES
+    } else {
+        from_first / SMALL_BLOCK_BYTES
     }
 }
 
@@ -284,6 +311,8 @@ const ALL_FLUSHED: u32 = u32::MAX;
 /// The state of one block in memory.
 #[derive(Debug)]
 pub(crate) struct BlockState {
+    /// The most units that entries can take.
+    capacity_units: u32,
     phase: AtomicU32,
     /// 16-byte units of live entries.
     live_units: AtomicU32,
@@ -316,9 +345,10 @@ const NOT_TRIED: u32 = LEFT_FOR_LONG - 1;
 /// With the live units that were left: another attempt would fail, too.
 const LEFT_FOR_LONG: u32 = 1 << 31;
 
-impl Default for BlockState {
-    fn default() -> Self {
+impl BlockState {
+    pub(crate) fn new(block_bytes: u64) -> Self {
         Self {
+            capacity_units: entry_units_max(block_bytes),
             phase: AtomicU32::new(Phase::Free as u32),
             live_units: AtomicU32::new(0),
             incarnation: AtomicU64::new(0),
@@ -336,9 +366,7 @@ impl Default for BlockState {
             left_units: AtomicU32::new(NOT_TRIED),
         }
     }
-}
 
-impl BlockState {
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::SeqCst) {
             1 => Phase::Open,
@@ -406,7 +434,7 @@ impl BlockState {
     /// it is all there is left.
     pub(crate) fn set_unreadable(&self) {
         self.renew(0, false, Phase::Closed);
-        self.add_live(ENTRY_UNITS_MAX);
+        self.add_live(self.capacity_units);
     }
 
     /// Notes how far entries reach when the block is closed, and when that was.
@@ -437,7 +465,7 @@ impl BlockState {
     /// The most that moving the block's entries away can win, in units: all of it, where nothing better is known.
     pub(crate) fn filled_units(&self) -> u32 {
         match self.filled_units.load(Ordering::Relaxed) {
-            0 => ENTRY_UNITS_MAX,
+            0 => self.capacity_units,
             units => units,
         }
     }

@@ -1,6 +1,6 @@
 //! The life of a block in the log: opened for a lane, closed when it is full, and given back once it is empty.
 
-use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::device::DeviceError;
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
@@ -13,8 +13,8 @@ use crate::log::volume::Volume;
 use crate::sync::atomic::Ordering;
 use std::io::ErrorKind;
 
-/// A store with at least this many bytes of entries keeps a free block backed for defragmentation.
-const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
+/// A store with at least this many blocks of entries keeps a free block backed for defragmentation.
+const BACKED_BLOCK_FROM: u64 = 4;
 
 /// A block with less room than this is closed although its lane gets no other one.
 const ROOM_BYTES_MIN: u64 = 128 << 10;
@@ -27,7 +27,7 @@ const LARGE_PAGE_BYTES: u64 = 2 << 20;
 fn prepare_block(volume: &Volume, id: BlockId) {
     let device = volume.device();
     let begin = id.offset_bytes().next_multiple_of(LARGE_PAGE_BYTES);
-    let end = (id.offset_bytes() + BLOCK_BYTES).next_multiple_of(LARGE_PAGE_BYTES);
+    let end = (id.offset_bytes() + id.bytes()).next_multiple_of(LARGE_PAGE_BYTES);
     if device.len_bytes() < end && device.extend(end.min(device.max_bytes())).is_err() {
         return;
     }
@@ -151,9 +151,10 @@ impl Log {
         let blocks = self.volumes.iter().flat_map(Volume::blocks);
         let closed = blocks.filter(|block| block.phase() == Phase::Closed);
         let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
-        match filled * UNIT_BYTES >= BACKED_BLOCK_FROM_BYTES {
-            true => backed_of(self.used_blocks()).max(1),
-            false => 0,
+        if filled * UNIT_BYTES >= BACKED_BLOCK_FROM * self.block_bytes() {
+            backed_of(self.used_blocks()).max(1)
+        } else {
+            0
         }
     }
 
@@ -174,8 +175,8 @@ impl Log {
         let offset = id.offset_bytes();
         volume
             .device()
-            .release(offset + PAGE_BYTES, BLOCK_BYTES - PAGE_BYTES)?;
-        volume.unreadable().forget(offset, BLOCK_BYTES);
+            .release(offset + PAGE_BYTES, id.bytes() - PAGE_BYTES)?;
+        volume.unreadable().forget(offset, id.bytes());
         Ok(())
     }
 
@@ -211,14 +212,14 @@ impl Log {
     pub(super) fn back_whole(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
         self.back_block(id)?;
         let device = self.volume_of(id)?.device();
-        device.reserve(id.offset_bytes(), BLOCK_BYTES)
+        device.reserve(id.offset_bytes(), id.bytes())
     }
 
     /// Puts disk space behind what a block needs to be opened.
     fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
         let volume = self.volume_of(id)?;
         // The next block must be reachable, since it holds the mirror, and must have space for that.
-        let holder = BlockId::containing(id.device, volume.mirror_offset(id.index)).offset_bytes();
+        let holder = volume.mirror_block(id.index).offset_bytes();
         let device = volume.device();
         if device.len_bytes() < holder + PAGE_BYTES {
             device.extend(holder + PAGE_BYTES)?;
@@ -374,7 +375,7 @@ impl Log {
     pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
-        let is_readable = !volume.unreadable().overlap(id.offset_bytes(), BLOCK_BYTES);
+        let is_readable = !volume.unreadable().overlap(id.offset_bytes(), id.bytes());
         let is_backed = is_readable && self.space.wants_backed(self.backed_max());
         if !is_backed {
             self.release_block(id)?;

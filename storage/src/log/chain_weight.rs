@@ -2,7 +2,6 @@
 
 use crate::image::Part;
 use crate::log::Log;
-use crate::log::block::BlockId;
 
 impl Log {
     /// Counts the newest delta of a chain in what emptying blocks costs and wins.
@@ -26,9 +25,9 @@ impl Log {
         if let Some(block) = self.block_of(whole.location) {
             block.weigh(0, sign * i64::from(delta.units));
         }
-        let id = BlockId::of(delta.location);
+        let id = self.block_id_of(delta.location);
         let mut others = between.iter().rev().chain([whole]);
-        if others.all(|part| BlockId::of(part.location) != id)
+        if others.all(|part| !id.holds(part.location))
             && let Some(block) = self.block(id)
         {
             block.weigh(sign * i64::from(whole.units), 0);

@@ -14,7 +14,6 @@
 //! ```
 //! The identity of a record is its partition and its tag.
 
-use crate::device::BLOCK_BYTES;
 use crate::digest::Digest;
 use crate::location::UNIT_BYTES;
 use crate::log::entry::{Header, Kind, LSN_BITS, Lsn, Place};
@@ -196,7 +195,7 @@ impl Directory {
             bytes.extend_from_slice(sector);
         }
         let sectors = self.kept_from + self.kept.len();
-        Some((BLOCK_BYTES - (sectors * SECTOR_BYTES) as u64, bytes))
+        Some(((sectors * SECTOR_BYTES) as u64, bytes))
     }
 
     /// What [`Directory::pending`] returned is on the device. A sector that has room is kept to be written again.
@@ -307,10 +306,10 @@ impl ReadDirectory {
         (0..sectors).filter(|number| !holds(number)).collect()
     }
 
-    /// The lowest byte of the block that a sector was found in.
-    pub(crate) fn begins_at(&self) -> u64 {
+    /// How many bytes of the block's end the sectors take that were found.
+    pub(crate) fn bytes(&self) -> u64 {
         let sectors = self.sectors.last().map_or(0, |(number, ..)| number + 1);
-        BLOCK_BYTES - (sectors * SECTOR_BYTES) as u64
+        (sectors * SECTOR_BYTES) as u64
     }
 }
 
@@ -349,6 +348,7 @@ pub(crate) const fn unit_of(in_block: u64) -> u32 {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::device::BLOCK_BYTES;
 
     fn place() -> Place {
         Place {
@@ -378,7 +378,8 @@ mod tests {
         for number in 0..entries {
             directory.push(line(number), 64 + 10 * number as u32);
             if number % flush == flush - 1 || number == entries - 1 {
-                let (at, bytes) = directory.pending().unwrap();
+                let (from_end, bytes) = directory.pending().unwrap();
+                let at = BLOCK_BYTES - from_end;
                 block[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
                 directory.written();
             }
@@ -397,8 +398,8 @@ mod tests {
                     read.lines, expected,
                     "{entries} entries, flushed every {flush}"
                 );
-                let end = BLOCK_BYTES - directory_bytes(entries as usize);
-                assert_eq!(read.begins_at(), end);
+                let bytes = directory_bytes(entries as usize);
+                assert_eq!(read.bytes(), bytes);
             }
         }
     }

@@ -4,7 +4,6 @@
 //! falls between them. A group that fits into a block is one write. A larger one gets all its blocks
 //! before its first number is drawn; no write can then fail for want of space.
 
-use crate::device::BLOCK_BYTES;
 use crate::error::Result;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT};
@@ -30,9 +29,9 @@ impl Piece {
     }
 
     /// Whether an empty block has room for the piece and one more entry of `bytes`.
-    fn has_room(&self, bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64, block_bytes: u64) -> bool {
         let lines = directory_bytes(self.headers.len() + 3);
-        ENTRIES_AT + self.entries.bytes() + bytes + FILLER_BYTES_MIN + lines <= BLOCK_BYTES
+        ENTRIES_AT + self.entries.bytes() + bytes + FILLER_BYTES_MIN + lines <= block_bytes
     }
 
     fn appended_at(&self, first: Location) -> impl Iterator<Item = Appended> {
@@ -50,14 +49,14 @@ impl Piece {
 }
 
 /// Puts the entries of a group together, a piece a block.
-fn pieces_of(group: &[NewEntry<'_>]) -> Result<Vec<Piece>> {
+fn pieces_of(group: &[NewEntry<'_>], block_bytes: u64) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut piece = Piece::new();
     for (number, entry) in group.iter().enumerate() {
         let parts = entry.parts();
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = u64::from(Header::span_for(body_bytes)) * UNIT_BYTES;
-        if !piece.headers.is_empty() && !piece.has_room(bytes) {
+        if !piece.headers.is_empty() && !piece.has_room(bytes, block_bytes) {
             pieces.push(std::mem::replace(&mut piece, Piece::new()));
         }
         let mut header = entry.header;
@@ -67,7 +66,7 @@ fn pieces_of(group: &[NewEntry<'_>]) -> Result<Vec<Piece>> {
         if number + 1 < group.len() {
             header.flags |= FLAG_HAS_NEXT;
         }
-        piece.entries.push(&mut header, &parts)?;
+        piece.entries.push(&mut header, &parts, block_bytes)?;
         piece.headers.push(header);
     }
     pieces.push(piece);
@@ -83,7 +82,7 @@ impl Log {
         purpose: Purpose,
         group: &[NewEntry<'_>],
     ) -> Result<Vec<Appended>> {
-        let mut pieces = pieces_of(group)?;
+        let mut pieces = pieces_of(group, self.block_bytes())?;
         let mut appended = Vec::with_capacity(group.len());
         if let [only] = pieces.as_mut_slice() {
             let first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;

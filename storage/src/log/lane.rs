@@ -5,10 +5,10 @@
 //! in the order of the bytes, so a block never has a gap.
 
 use crate::bytes::slice;
-use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::device::DeviceError;
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, ENTRIES_AT, ENTRY_UNITS_MAX, Phase};
+use crate::log::block::{BlockId, ENTRIES_AT, Phase, entry_units_max};
 use crate::log::directory::{Directory, Line, unit_of};
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, Place, filler, void_header};
 use crate::log::space::Purpose;
@@ -20,8 +20,6 @@ use std::cell::Cell;
 /// Disk space is put behind a block in pieces: so much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
-/// The most that an entry takes, header included.
-const ENTRY_BYTES_MAX: u64 = ENTRY_UNITS_MAX as u64 * UNIT_BYTES;
 /// A page of the file system.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
@@ -65,13 +63,19 @@ impl Assembled {
     /// bytes are written when its number and location are known.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if no block can hold it. Nothing was added.
+    /// [`Error::TooLarge`] if no block of this size can hold it. Nothing was added.
     #[inline]
-    pub(crate) fn push(&mut self, header: &mut Header, parts: &[&[u8]]) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        header: &mut Header,
+        parts: &[&[u8]],
+        block_bytes: u64,
+    ) -> Result<()> {
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = (ENTRY_HEADER_BYTES + body_bytes) as u64;
-        if bytes > ENTRY_BYTES_MAX {
-            return Err(too_large(bytes));
+        let limit = u64::from(entry_units_max(block_bytes)) * UNIT_BYTES;
+        if bytes > limit {
+            return Err(Error::TooLarge { bytes, limit });
         }
         self.requested_bytes += bytes;
         header.body_bytes = body_bytes as u32;
@@ -111,14 +115,6 @@ impl Assembled {
     }
 }
 
-#[cold]
-fn too_large(bytes: u64) -> Error {
-    Error::TooLarge {
-        bytes,
-        limit: ENTRY_BYTES_MAX,
-    }
-}
-
 impl Drop for Assembled {
     fn drop(&mut self) {
         if self.words.capacity() <= KEPT_WORDS_MAX {
@@ -154,7 +150,7 @@ impl OpenBlock {
             flushed: tail,
             start: tail,
             backed_to: 0,
-            backed_from: BLOCK_BYTES,
+            backed_from: id.bytes(),
             directory: Directory::new(volume.place(incarnation, id.offset_bytes())),
         }
     }
@@ -167,7 +163,7 @@ impl OpenBlock {
     /// How many bytes of entries fit, of this many.
     pub(crate) fn room_bytes(&self, entries: usize) -> u64 {
         let taken = self.tail + FILLER_BYTES_MIN + self.directory.bytes_with(entries);
-        BLOCK_BYTES.saturating_sub(taken)
+        self.id.bytes().saturating_sub(taken)
     }
 
     /// Puts disk space behind the block up to `to` and for the lines of `entries` more entries.
@@ -189,7 +185,7 @@ impl OpenBlock {
 
     #[inline]
     fn back_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
-        let to = to.min(BLOCK_BYTES);
+        let to = to.min(self.id.bytes());
         if to <= self.backed_to {
             return Ok(());
         }
@@ -200,7 +196,7 @@ impl OpenBlock {
     fn extend_entries(&mut self, volume: &Volume, to: u64) -> std::result::Result<(), DeviceError> {
         let offset = self.id.offset_bytes();
         let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
-        let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
+        let wanted = to.max(self.backed_to + step).min(self.id.bytes());
         let wanted = wanted.next_multiple_of(PAGE_BYTES);
         let from = self.backed_to;
         let backed = match volume.device().reserve(offset + from, wanted - from) {
@@ -223,7 +219,7 @@ impl OpenBlock {
         volume: &Volume,
         bytes: u64,
     ) -> std::result::Result<(), DeviceError> {
-        let least = BLOCK_BYTES - bytes;
+        let least = self.id.bytes() - bytes;
         if least >= self.backed_from {
             return Ok(());
         }
@@ -237,9 +233,9 @@ impl OpenBlock {
         least: u64,
     ) -> std::result::Result<(), DeviceError> {
         let offset = self.id.offset_bytes();
-        let has = BLOCK_BYTES - self.backed_from;
+        let has = self.id.bytes() - self.backed_from;
         let least = least / PAGE_BYTES * PAGE_BYTES;
-        let wanted = least.min(BLOCK_BYTES.saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
+        let wanted = least.min(self.id.bytes().saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
         let reserve = |from: u64| {
             let device = volume.device();
             device.reserve(offset + from, self.backed_from - from)
@@ -448,7 +444,7 @@ impl LockedLane<'_> {
         };
         let mut header = void_header(first.lsn, headers.len());
         let mut entry = Assembled::new();
-        if entry.push(&mut header, &[]).is_err() {
+        if entry.push(&mut header, &[], open.id.bytes()).is_err() {
             return;
         }
         let offset = open.id.offset_bytes() + open.tail;
@@ -501,7 +497,7 @@ impl LockedLane<'_> {
             }
             let tenancy = Tenancy {
                 number: state.tenancy,
-                block: open.id,
+                block: (open.id.device, open.id.index),
                 device_id: self.volume.device_id(),
                 incarnation: open.incarnation,
                 start: open.start,
@@ -534,8 +530,8 @@ impl LockedLane<'_> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
         };
-        if let Some((at, bytes)) = open.directory.pending() {
-            let offset = open.id.offset_bytes() + at;
+        if let Some((from_end, bytes)) = open.directory.pending() {
+            let offset = open.id.offset_bytes() + open.id.bytes() - from_end;
             self.volume.device().write(offset, &[&bytes])?;
             open.directory.written();
         }
@@ -558,7 +554,7 @@ impl LockedLane<'_> {
         let offset = open.id.offset_bytes();
         open.back_end(self.volume)?;
         open.directory.end(unit_of(open.tail));
-        let end = BLOCK_BYTES - open.directory.bytes();
+        let end = open.id.bytes() - open.directory.bytes();
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
             let header = Header {

@@ -23,7 +23,7 @@ pub(crate) mod syncer;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
-use crate::device::{Device, DeviceError, STAGING_LANES_MAX, read_state};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::{Image, Images};
@@ -72,6 +72,7 @@ pub(crate) struct Log {
     /// Tells the blocks of this log from those of others in the process.
     number: u64,
     volumes: Vec<Volume>,
+    block_bytes: u64,
     staging: Option<Arc<Staging>>,
     images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
@@ -120,6 +121,7 @@ impl Log {
             namespace,
             number: NUMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
+            block_bytes: volumes.first().map_or(BLOCK_BYTES, Volume::block_bytes),
             volumes,
             staging,
             images: Arc::new(Images::new(image_bytes_max)),
@@ -305,7 +307,7 @@ impl Log {
         parts: &[&[u8]],
     ) -> Result<Appended> {
         let mut entry = Assembled::new();
-        entry.push(&mut header, parts)?;
+        entry.push(&mut header, parts, self.block_bytes())?;
         let location =
             self.append_in_one(purpose, std::slice::from_mut(&mut header), &mut entry)?;
         Ok(Appended {
@@ -529,8 +531,19 @@ impl Log {
         self.volumes.get(id.device)?.block(id.index)
     }
 
+    /// The size of every block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// The block that holds an entry.
+    #[inline]
+    pub(crate) fn block_id_of(&self, location: Location) -> BlockId {
+        BlockId::of(location, self.block_bytes())
+    }
+
     fn block_of(&self, location: Location) -> Option<&BlockState> {
-        self.block(BlockId::of(location))
+        self.block(self.block_id_of(location))
     }
 
     /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.

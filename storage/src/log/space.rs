@@ -1,6 +1,6 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
-use crate::device::{BLOCK_BYTES, DeviceError, HEADER_BYTES};
+use crate::device::{DeviceError, HEADER_BYTES};
 use crate::log::block::{BlockId, Phase};
 use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -333,7 +333,7 @@ fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError
             continue;
         }
         let reachable = volume.reachable_blocks();
-        let end = HEADER_BYTES + u64::from(reachable + added) * BLOCK_BYTES;
+        let end = HEADER_BYTES + u64::from(reachable + added) * volume.block_bytes();
         if let Err(error) = volume.device().extend(end) {
             refused = Some(error);
             continue;

@@ -17,7 +17,6 @@
 //! bytes of an earlier tenancy never pass for entries of this one, whatever a power failure has left of the file.
 
 use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
-use crate::log::block::BlockId;
 use crate::sync::atomic::{Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,7 +39,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"SPKT");
 pub(crate) struct Tenancy {
     /// Rises with each tenancy of the lane.
     pub(crate) number: u64,
-    pub(crate) block: BlockId,
+    /// The block: device and number.
+    pub(crate) block: (usize, u32),
     pub(crate) device_id: u64,
     pub(crate) incarnation: u64,
     /// Where in the block the buffer's first byte belongs.
@@ -50,9 +50,9 @@ pub(crate) struct Tenancy {
 impl Tenancy {
     fn encode(&self) -> [u64; TENANCY_BYTES / 8] {
         let mut words = [
-            u64::from(MAGIC) | ((self.block.device as u64) << 32),
+            u64::from(MAGIC) | ((self.block.0 as u64) << 32),
             self.number,
-            u64::from(self.block.index),
+            u64::from(self.block.1),
             self.incarnation,
             self.start,
             self.device_id,
@@ -80,10 +80,7 @@ impl Tenancy {
         let whole = check == check_of(words) && magic_device as u32 == MAGIC;
         whole.then_some(Self {
             number,
-            block: BlockId {
-                device: (magic_device >> 32) as usize,
-                index: u32::try_from(index).ok()?,
-            },
+            block: ((magic_device >> 32) as usize, u32::try_from(index).ok()?),
             device_id,
             incarnation,
             start,

@@ -6,10 +6,10 @@
 mod entry;
 mod headers;
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
+use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, BlockState};
+use crate::log::block::{BlockId, BlockState, index_of};
 use crate::log::directory::unit_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
@@ -30,6 +30,7 @@ pub(crate) struct Volume {
     base: NonNull<u8>,
     number: usize,
     device_id: u64,
+    block_bytes: u64,
     blocks: Box<[BlockState]>,
     /// What is not read through the mapping.
     unreadable: UnreadableParts,
@@ -65,13 +66,15 @@ impl Volume {
         staging: Option<Arc<Staging>>,
         read_mode: ReadMode,
     ) -> Self {
-        let count = header.max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
-        let blocks = (0..count).map(|_| BlockState::default()).collect();
+        let block_bytes = header.block_bytes;
+        let count = header.max_bytes.saturating_sub(HEADER_BYTES) / block_bytes;
+        let blocks = (0..count).map(|_| BlockState::new(block_bytes)).collect();
         Self {
             base: device.base(),
             device,
             number,
             device_id: header.device_id,
+            block_bytes,
             blocks,
             unreadable: UnreadableParts::default(),
             staging,
@@ -84,6 +87,10 @@ impl Volume {
 
     pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
     }
 
     pub(crate) fn device_id(&self) -> u64 {
@@ -124,14 +131,11 @@ impl Volume {
     /// How many blocks lie inside the device's length.
     pub(crate) fn reachable_blocks(&self) -> u32 {
         let bytes = self.device.len_bytes().saturating_sub(HEADER_BYTES);
-        (bytes / BLOCK_BYTES).min(self.blocks.len() as u64) as u32
+        (bytes / self.block_bytes).min(self.blocks.len() as u64) as u32
     }
 
     pub(crate) fn block_id(&self, index: u32) -> BlockId {
-        BlockId {
-            device: self.number,
-            index,
-        }
+        BlockId::new(self.number, index, self.block_bytes)
     }
 
     /// Returns the header of the entry at a location, if its check holds.
@@ -140,7 +144,7 @@ impl Volume {
         location: Location,
         entry: &EntryView<'_>,
     ) -> Option<Header> {
-        let id = BlockId::containing(location.device(), location.offset_bytes());
+        let id = BlockId::of(location, self.block_bytes);
         let incarnation = self.block(id.index)?.incarnation();
         Header::decode_checked(
             entry.raw(),
@@ -181,8 +185,9 @@ impl Volume {
     #[inline]
     fn block_at(&self, location: Location) -> Option<(&BlockState, u64)> {
         let from_first = location.offset_bytes().checked_sub(HEADER_BYTES)?;
-        let block = self.blocks.get((from_first / BLOCK_BYTES) as usize)?;
-        Some((block, from_first % BLOCK_BYTES))
+        let index = index_of(from_first, self.block_bytes);
+        let block = self.blocks.get(index as usize)?;
+        Some((block, from_first - index * self.block_bytes))
     }
 
     /// The entry at a location that the index holds, or held since the guard was pinned. None if what lies there cannot
@@ -216,7 +221,7 @@ impl Volume {
         // that could have seen its location is gone, so these bytes do not change while the guard lives.
         let raw = unsafe { &*start.cast::<RawHeader>() };
         let length = body_bytes_of(raw);
-        if in_block + ENTRY_HEADER_BYTES as u64 + length > BLOCK_BYTES {
+        if in_block + ENTRY_HEADER_BYTES as u64 + length > self.block_bytes {
             return None;
         }
         if self
@@ -243,7 +248,7 @@ impl Volume {
         }
         match self.read_mode {
             ReadMode::Copied => {
-                owned(self.read_entry(location.offset_bytes(), BLOCK_BYTES - in_block)?)
+                owned(self.read_entry(location.offset_bytes(), self.block_bytes - in_block)?)
             }
             // It has got there meanwhile, or is none.
             ReadMode::Mapped => self.lent_entry(location, guard).map(Entry::Lent),
@@ -284,7 +289,7 @@ impl Volume {
             let mut loaded = staging.load(address, &mut copy.words);
             if loaded && let Some(raw) = copy.words.as_flattened().first_chunk() {
                 let body_bytes = body_bytes_of(raw);
-                if in_block + ENTRY_HEADER_BYTES as u64 + body_bytes <= BLOCK_BYTES {
+                if in_block + ENTRY_HEADER_BYTES as u64 + body_bytes <= self.block_bytes {
                     copy.body_bytes = body_bytes as usize;
                     let all = HEADER_WORDS + copy.body_bytes.div_ceil(8);
                     copy.words.resize(all, [0; 8]);
@@ -361,7 +366,7 @@ impl Volume {
     /// Begins to bring a block into memory, for whoever is about to walk over it.
     pub(crate) fn prefetch_block(&self, index: u32) {
         self.device
-            .prefetch(self.block_id(index).offset_bytes(), BLOCK_BYTES);
+            .prefetch(self.block_id(index).offset_bytes(), self.block_bytes);
     }
 }
 

@@ -321,6 +321,7 @@ mod tests {
         let max_device_bytes = HEADER_BYTES + 64 * BLOCK_BYTES;
         Namespace::open(Options {
             max_device_bytes,
+            max_record_bytes: Options::RECORD_BYTES_MAX,
             ..options
         })
         .unwrap()

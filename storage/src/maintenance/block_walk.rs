@@ -1,7 +1,6 @@
 //! Reads a block by calls of the system, for cleaning and for the tombstone pass: what cannot be read is damage of what
 //! lies there, and not a signal.
 
-use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
 use crate::log::block::BlockId;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES};
@@ -105,10 +104,10 @@ impl BlockWalk {
     ) -> Option<Vec<Line>> {
         let bytes = (sectors * SECTOR_BYTES) as u64;
         let offset = block.id.offset_bytes();
-        if bytes > BLOCK_BYTES {
+        if bytes > block.id.bytes() {
             return None;
         }
-        self.fill(block.volume, offset + BLOCK_BYTES - bytes, bytes);
+        self.fill(block.volume, offset + block.id.bytes() - bytes, bytes);
         let place = block.volume.place(block.incarnation, offset);
         let directory = ReadDirectory::read(self.bytes_at(self.offset), place);
         directory.has_sectors(sectors).then_some(directory.lines)
@@ -123,7 +122,7 @@ impl BlockWalk {
     ) -> Option<usize> {
         let offset = block.id.offset_bytes();
         let at = offset + entries_end;
-        let left = BLOCK_BYTES.checked_sub(entries_end)?;
+        let left = block.id.bytes().checked_sub(entries_end)?;
         self.fill(block.volume, at, left.min(ENTRY_HEADER_BYTES as u64));
         let place = block.volume.place(block.incarnation, at);
         let header = self

@@ -2,7 +2,6 @@
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
 use crate::core::{Core, Counters};
-use crate::device::BLOCK_BYTES;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
@@ -186,7 +185,7 @@ impl Core {
             volume,
             id,
             incarnation: block.incarnation(),
-            end: id.offset_bytes() + BLOCK_BYTES,
+            end: id.offset_bytes() + id.bytes(),
         };
         let at_device = |offset| Location::new(id.device, offset);
         // Large entries that are dead are not read.
@@ -320,7 +319,7 @@ impl Core {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::device::HEADER_BYTES;
+    use crate::device::{HEADER_BYTES, BLOCK_BYTES};
     use crate::digest::Digest;
     use crate::lock::record_lock::NewVersion;
     use crate::namespace::Namespace;
@@ -339,6 +338,7 @@ mod tests {
             background: false,
             write_lanes: 1,
             max_device_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+            max_record_bytes: Options::RECORD_BYTES_MAX,
             ..Options::new("test", Storage::Memory)
         };
         let (namespace, _) = Namespace::open(options).unwrap();

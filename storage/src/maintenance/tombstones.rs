@@ -1,7 +1,6 @@
 //! Forgetting tombstones of which no older version is on any device.
 
 use crate::core::{Core, Counters};
-use crate::device::BLOCK_BYTES;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
 use crate::error::Result;
@@ -172,7 +171,7 @@ fn rule_out(
         volume,
         id,
         incarnation: block.incarnation(),
-        end: offset + filled.map_or(BLOCK_BYTES, |filled| filled.end),
+        end: offset + filled.map_or(id.bytes(), |filled| filled.end),
     };
     let sectors = match filled {
         Some(filled) => Some(directory_bytes(filled.entries) as usize / SECTOR_BYTES),

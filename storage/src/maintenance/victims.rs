@@ -7,17 +7,14 @@
 
 use crate::changes::keep::KeptAfter;
 use crate::core::Core;
-use crate::device::BLOCK_BYTES;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::space::{Purpose, SpaceUse};
 use crate::log::volume::Volume;
 
-const BLOCK_UNITS: u64 = BLOCK_BYTES / UNIT_BYTES;
-
-/// Entries that move do not fill a block to the last byte.
-const SPARE_UNITS: u64 = BLOCK_UNITS / 8;
+/// Entries that move do not fill a block to the last byte: this part of it may stay empty.
+const SPARE_PART: u64 = 8;
 
 /// When space is short, blocks of which less than this percentage is written again are worth emptying.
 const TIGHT_PERCENT: u64 = 95;
@@ -102,10 +99,16 @@ impl Fill {
 struct Room {
     /// What is left of the block that others are emptied into, in units.
     rest_units: u64,
+    /// What a block holds.
+    block_units: u64,
     space: SpaceUse,
 }
 
 impl Room {
+    fn spare_units(&self) -> u64 {
+        self.block_units / SPARE_PART
+    }
+
     /// Whether a block can be emptied to its end. What folding writes never takes the last block: it may take more than it
     /// wins.
     fn covers(&self, fill: &Fill) -> bool {
@@ -114,14 +117,14 @@ impl Room {
             0 => blocks > 0,
             _ => {
                 let blocks = blocks.saturating_sub(1);
-                fill.price() <= self.rest_units + blocks * (BLOCK_UNITS - SPARE_UNITS)
+                fill.price() <= self.rest_units + blocks * (self.block_units - self.spare_units())
             }
         };
         is_covered || self.fits_rest(fill)
     }
 
     fn fits_rest(&self, fill: &Fill) -> bool {
-        fill.price() + fill.price().min(SPARE_UNITS) <= self.rest_units
+        fill.price() + fill.price().min(self.spare_units()) <= self.rest_units
     }
 
     /// The most that a block holds that is to join others, and how many of them there must be to begin: space is worth more
@@ -129,9 +132,9 @@ impl Room {
     fn joins(&self) -> (u64, usize) {
         let space = self.space;
         match () {
-            () if space.tight => ((BLOCK_UNITS - SPARE_UNITS) / 2, 2),
+            () if space.tight => ((self.block_units - self.spare_units()) / 2, 2),
             () if space.available_blocks <= space.reserve_blocks + SCARCE_BLOCKS => {
-                (BLOCK_UNITS / 8, 2)
+                (self.block_units / 8, 2)
             }
             () => (SMALL_UNITS, SMALL_BLOCKS_MIN),
         }
@@ -144,6 +147,7 @@ impl Core {
         let space = self.log.space().usage();
         let room = Room {
             rest_units: self.log.cleaning_room_bytes(space.available_blocks == 0) / UNIT_BYTES,
+            block_units: self.log.block_bytes() / UNIT_BYTES,
             space,
         };
         let kept_after = self.kept_after();
@@ -166,7 +170,7 @@ impl Core {
             }
             let joins = is_small(&fill) && (are_many || room.fits_rest(&fill));
             // All of the block is won.
-            let filled = if joins { BLOCK_UNITS } else { fill.filled };
+            let filled = if joins { room.block_units } else { fill.filled };
             (joins || fill.is_below(percent)).then(|| Fill { filled, ..fill }.merit(now))
         };
         let mut worth: Vec<_> = fills()
@@ -257,6 +261,8 @@ impl Core {
 mod tests {
     use super::*;
 
+    const BLOCK_UNITS: u64 = 1 << 19;
+
     const PLENTY: SpaceUse = SpaceUse {
         available_blocks: 100,
         reserve_blocks: 4,
@@ -265,10 +271,7 @@ mod tests {
 
     const fn fill(filled: u64, live: u64) -> Fill {
         Fill {
-            id: BlockId {
-                device: 0,
-                index: 0,
-            },
+            id: BlockId::new(0, 0, BLOCK_UNITS * UNIT_BYTES),
             filled,
             live,
             folded: 0,
@@ -299,6 +302,7 @@ mod tests {
     fn a_block_is_emptied_only_into_room_that_covers_it_and_folding_leaves_the_last_block() {
         let room = |blocks, rest_units| Room {
             rest_units,
+            block_units: BLOCK_UNITS,
             space: SpaceUse {
                 available_blocks: blocks,
                 ..PLENTY

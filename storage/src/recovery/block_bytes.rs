@@ -1,6 +1,5 @@
 //! The bytes of one block, read in pieces as a scan asks for them.
 
-use crate::device::BLOCK_BYTES;
 use crate::log::block::BlockId;
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
@@ -19,9 +18,9 @@ pub(crate) struct BlockBytes {
 }
 
 impl BlockBytes {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(block_bytes: u64) -> Self {
         Self {
-            bytes: vec![0; BLOCK_BYTES as usize],
+            bytes: vec![0; block_bytes as usize],
             read_to: 0,
         }
     }

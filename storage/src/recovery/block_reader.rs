@@ -168,7 +168,7 @@ impl Sweep<'_> {
             aside: Aside::default(),
             young_at: u64::MAX,
         };
-        let mut bytes = BlockBytes::new();
+        let mut bytes = BlockBytes::new(self.log.block_bytes());
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = self.blocks.get(number) else {

@@ -18,7 +18,6 @@ mod snapshot_reader;
 pub(crate) mod verify;
 pub(crate) mod young;
 
-use crate::device::BLOCK_BYTES;
 use crate::device::{DurableExtent, State};
 use crate::digest::Digest;
 use crate::epoch;
@@ -146,7 +145,7 @@ pub(crate) fn recover(
     if !judged.damaged.is_empty() {
         // What is damaged must be found again, and nothing before it is out of the block.
         for end in &mut aside.ends {
-            let in_block = |young: &&Young| young.block() == end.block.id;
+            let in_block = |young: &&Young| end.block.id.holds(young.location);
             let last = judged
                 .damaged
                 .iter()
@@ -180,8 +179,8 @@ pub(crate) fn recover(
         ..aside.report
     };
     report.entries += judged.counted.len() as u64;
-    report.unknown_bytes += used.unreadable * BLOCK_BYTES;
-    report.damaged_bytes += used.unreadable * BLOCK_BYTES;
+    report.unknown_bytes += used.unreadable * log.block_bytes();
+    report.damaged_bytes += used.unreadable * log.block_bytes();
     let last_lsn = aside.last_lsn.max(known.durable_lsn);
     let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
         (0, _) => 0,
@@ -308,7 +307,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             };
             let id = volume.block_id(index);
             block.begin(&header, Phase::Closed);
-            let (durable_to, durable_entries) = durable_to(&header, state);
+            let (durable_to, durable_entries) = durable_to(&header, state, volume.block_bytes());
             used.blocks.push(UsedBlock {
                 id,
                 incarnation: header.incarnation,
@@ -340,7 +339,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
 }
 
 /// How far a block was durable, in bytes from its start, and how many entries lie there, unless it is all of the block.
-fn durable_to(header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
+fn durable_to(header: &BlockHeader, state: &State, block_bytes: u64) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         extent.block == header.index && extent.incarnation == header.incarnation
     };
@@ -349,7 +348,7 @@ fn durable_to(header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let ended = header.ended.map(|ended| (ended.units, ended.entries));
     match extent.or(ended) {
         Some((units, entries)) => (u64::from(units) * UNIT_BYTES, Some(entries)),
-        None if header.sequence < state.next_block => (BLOCK_BYTES, None),
+        None if header.sequence < state.next_block => (block_bytes, None),
         None => (ENTRIES_AT, Some(0)),
     }
 }
@@ -361,7 +360,7 @@ fn staged(
     header: &BlockHeader,
 ) -> Option<(usize, u64)> {
     let (lane, tenancy) = tenancies.iter().find(|(_, tenancy)| {
-        tenancy.block == id
+        tenancy.block == (id.device, id.index)
             && tenancy.device_id == volume.device_id()
             && tenancy.incarnation == header.incarnation
     })?;
@@ -440,7 +439,7 @@ impl<'a> Tally<'a> {
     }
 
     fn add(&mut self, slot: &Slot) {
-        let id = BlockId::containing(slot.location.device(), slot.location.offset_bytes());
+        let id = self.log.block_id_of(slot.location);
         let blocks = self.blocks.get_mut(id.device);
         if let Some(units) = blocks.and_then(|blocks| blocks.get_mut(id.index as usize)) {
             *units += slot.size_units;

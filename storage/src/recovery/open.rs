@@ -5,11 +5,13 @@ use crate::core::METADATA_COPIES;
 use crate::core::{Core, Counters};
 use crate::device::{
     Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice, State,
-    count_damaged_copies, new_device_id, read_header, read_state, repair_copies,
+    block_bytes_for, count_damaged_copies, new_device_id, read_header, read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::location::UNIT_BYTES;
+use crate::log::block::entry_units_max;
 use crate::log::staging::Staging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
@@ -348,6 +350,16 @@ fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<Vec<H
         header.check_member(&member(options, number, devices.len()), &device.describe())?;
         headers.push(header);
     }
+    let sizes = headers.iter().map(|header: &Header| header.block_bytes);
+    if let (Some(least), Some(most)) = (sizes.clone().min(), sizes.max())
+        && least != most
+    {
+        return Err(Error::BadOption {
+            option: "storage",
+            value: format!("blocks of {least} and {most} bytes"),
+            rule: "the devices of a namespace have blocks of one size",
+        });
+    }
     Ok(headers)
 }
 
@@ -417,6 +429,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
         device_id: new_device_id(),
         member: member(options, number, count),
         max_bytes: options.max_device_bytes,
+        block_bytes: block_bytes_for(options.max_device_bytes, options.max_record_bytes),
         created_unix_ms: options.clock.now_ms() + crate::clock::EPOCH_UNIX_SECONDS * 1000,
     };
     let (devices, created): (Vec<Arc<dyn Device>>, bool) = match &options.storage {
@@ -461,6 +474,16 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
         }
     };
     let headers = check_devices(options, &devices)?;
+    let room = headers
+        .first()
+        .map(|header| entry_units_max(header.block_bytes));
+    if room.is_some_and(|units| u64::from(units) * UNIT_BYTES < options.max_record_bytes) {
+        return Err(Error::BadOption {
+            option: "max_record_bytes",
+            value: options.max_record_bytes.to_string(),
+            rule: "the blocks of this namespace are too small for such records: restore a backup of it into a new one",
+        });
+    }
     let damaged_headers = damaged_headers(&devices)?;
     for (device, header) in devices.iter().zip(headers) {
         repair_copies(device.as_ref(), &header)?;

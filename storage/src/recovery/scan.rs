@@ -4,7 +4,6 @@
 //! and the block's directory tells whose entries are gone. Above, the first bytes that are no entry are the end: a write
 //! that was torn, or none.
 
-use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
@@ -56,7 +55,7 @@ pub(crate) fn scan_block(
         staged_from: None,
         unknown: false,
         last_lsn: block.ended.map_or(0, |ended| ended.last_lsn.0),
-        directory_at: BLOCK_BYTES,
+        directory_at: block.id.bytes(),
     }
     .run()
 }
@@ -74,20 +73,20 @@ pub(crate) fn damaged_directory(
     let sectors;
     let tail = match block.durable_entries {
         None => {
-            bytes.read(volume, block.id, BLOCK_BYTES);
-            let is_known = end.sealed && end.directory_at < BLOCK_BYTES;
+            bytes.read(volume, block.id, block.id.bytes());
+            let is_known = end.sealed && end.directory_at < block.id.bytes();
             let from = if is_known {
                 end.directory_at
             } else {
                 ENTRIES_AT
             };
-            sectors = is_known.then_some((BLOCK_BYTES - from) as usize / SECTOR_BYTES);
+            sectors = is_known.then_some((block.id.bytes() - from) as usize / SECTOR_BYTES);
             bytes.from(from)
         }
         // What staging memory continues was put over the rest.
         Some(entries) => {
             let mut read = vec![0; directory_bytes(entries as usize) as usize];
-            let mut at = start + BLOCK_BYTES - read.len() as u64;
+            let mut at = start + block.id.bytes() - read.len() as u64;
             for sector in read.chunks_mut(SECTOR_BYTES) {
                 if volume.device().read(at, sector).is_err() {
                     volume.unreadable().note(at, SECTOR_BYTES as u64);
@@ -102,7 +101,7 @@ pub(crate) fn damaged_directory(
     };
     let directory = ReadDirectory::read(tail, volume.place(block.incarnation, start));
     let damaged = directory.damaged_sectors(sectors).into_iter();
-    let offset = |number| start + BLOCK_BYTES - (number as u64 + 1) * SECTOR_BYTES as u64;
+    let offset = |number| start + block.id.bytes() - (number as u64 + 1) * SECTOR_BYTES as u64;
     damaged.map(offset).collect()
 }
 
@@ -120,7 +119,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     fn run(mut self) -> BlockEnd {
         let mut at = ENTRIES_AT;
         let sealed = loop {
-            if at >= BLOCK_BYTES {
+            if at >= self.block.id.bytes() {
                 break true;
             }
             match self.next(at) {
@@ -155,7 +154,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
         let header = raw
             .and_then(|raw| Header::decode_checked(raw, self.place(at)))
-            .filter(|header| fits(at, header));
+            .filter(|header| fits(at, header, self.block.id.bytes()));
         match header {
             Some(header) if header.kind == Kind::Filler => {
                 self.last_lsn = header.lsn.0;
@@ -242,14 +241,16 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 Next::End
             };
         }
-        if self.block.durable_to >= BLOCK_BYTES && self.is_at_directory(at) {
+        if self.block.is_durable() && self.is_at_directory(at) {
             return Next::Sealed;
         }
         // Only where an entry must begin: content that resembles a header is not worth the trials.
         let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
         let repaired = raw
             .and_then(|raw| corrected(raw, self.place(at)))
-            .filter(|(_, header)| fits(at, header) && header.kind != Kind::Filler);
+            .filter(|(_, header)| {
+                fits(at, header, self.block.id.bytes()) && header.kind != Kind::Filler
+            });
         if let Some((_, header)) = repaired {
             let span = u64::from(header.span_units) * UNIT_BYTES;
             self.bytes.read(self.volume, self.block.id, at + span);
@@ -263,15 +264,21 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Whether what is left between the entries and the directory is too short for a filler.
     fn is_at_directory(&mut self, at: u64) -> bool {
-        let begins_at = self.directory().begins_at();
+        let begins_at = self.directory_begins_at();
         at <= begins_at && begins_at - at < u64::from(Header::span_for(0)) * UNIT_BYTES
     }
 
+    fn directory_begins_at(&mut self) -> u64 {
+        self.block.id.bytes() - self.directory().bytes()
+    }
+
     fn directory(&mut self) -> ReadDirectory {
-        self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
-        let from = match self.directory_at {
-            BLOCK_BYTES => ENTRIES_AT,
-            directory_at => directory_at,
+        self.bytes
+            .read(self.volume, self.block.id, self.block.id.bytes());
+        let from = if self.directory_at == self.block.id.bytes() {
+            ENTRIES_AT
+        } else {
+            self.directory_at
         };
         let tail = self.bytes.bytes.get(from as usize..);
         let block = self.place(0);
@@ -280,11 +287,14 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Where the next header begins that holds; at the latest where the durable part of the block ends.
     fn next_header_after(&mut self, at: u64) -> u64 {
-        self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
-        let end = match self.block.durable_to >= BLOCK_BYTES {
-            true => self.directory().begins_at().max(at + UNIT_BYTES),
-            false => self.block.durable_to.max(at + UNIT_BYTES),
+        self.bytes
+            .read(self.volume, self.block.id, self.block.id.bytes());
+        let end = if self.block.is_durable() {
+            self.directory_begins_at()
+        } else {
+            self.block.durable_to
         };
+        let end = end.max(at + UNIT_BYTES);
         let mut to = at + UNIT_BYTES;
         while to < end {
             let zeros = zero_units(self.bytes.from(to));
@@ -294,7 +304,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             }
             let raw = self.bytes.from(to).first_chunk::<ENTRY_HEADER_BYTES>();
             let header = raw.and_then(|raw| Header::decode_checked(raw, self.place(to)));
-            if header.is_some_and(|header| fits(to, &header)) {
+            if header.is_some_and(|header| fits(to, &header, self.block.id.bytes())) {
                 return to;
             }
             to += UNIT_BYTES;
@@ -308,7 +318,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
-        self.directory_at = self.directory_at.min(directory.begins_at());
+        self.directory_at = self
+            .directory_at
+            .min(self.block.id.bytes() - directory.bytes());
         let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
@@ -324,7 +336,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
         // block was durable as a whole, or the damage reaches to the end of what was.
-        let reaches_end = self.block.durable_to >= BLOCK_BYTES
+        let reaches_end = self.block.is_durable()
             || self
                 .damage
                 .last()

@@ -1,6 +1,6 @@
 //! What a reading of a block meets, and how it tells an entry from damage.
 
-use crate::device::{BLOCK_BYTES, State};
+use crate::device::State;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, EndedBlock};
 use crate::log::directory::Line;
@@ -59,6 +59,13 @@ pub(crate) struct UsedBlock {
     pub(crate) staged: Option<(usize, u64)>,
 }
 
+impl UsedBlock {
+    /// Whether all of it was durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable_to >= self.id.bytes()
+    }
+}
+
 /// How a block ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockEnd {
@@ -78,8 +85,8 @@ pub(crate) struct BlockEnd {
     pub(crate) lines: Vec<(Line, u32)>,
 }
 
-pub(super) fn fits(at: u64, header: &Header) -> bool {
-    at + u64::from(header.span_units) * UNIT_BYTES <= BLOCK_BYTES
+pub(super) fn fits(at: u64, header: &Header, block_bytes: u64) -> bool {
+    at + u64::from(header.span_units) * UNIT_BYTES <= block_bytes
 }
 
 /// How many units at the beginning are zero, as where nothing was ever written: no header begins so.

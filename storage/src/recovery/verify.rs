@@ -146,7 +146,7 @@ impl Namespace {
                 found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
             }
             volume.device().expect_reads(ReadPattern::InOrder);
-            let mut bytes = BlockBytes::new();
+            let mut bytes = BlockBytes::new(log.block_bytes());
             let own = recovered.ends.iter().map(|end| &end.block);
             for block in own.filter(|block| block.id.device == volume.number()) {
                 options

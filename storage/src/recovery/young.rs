@@ -6,7 +6,6 @@
 //! What it was writing may be missing then, and does not matter; a group counts if all of it is there.
 
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::BlockId;
 use crate::log::directory::Line;
 use crate::log::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
 
@@ -51,10 +50,6 @@ impl Young {
             flags: None,
             is_whole: false,
         }
-    }
-
-    pub(crate) fn block(&self) -> BlockId {
-        BlockId::containing(self.location.device(), self.location.offset_bytes())
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -48,6 +48,8 @@ pub const fn device_bytes(blocks: u64) -> u64 {
 pub fn options(storage: Storage, blocks: u64) -> Options {
     Options {
         max_device_bytes: device_bytes(blocks),
+        // Large blocks, of which few fit on a device.
+        max_record_bytes: Options::RECORD_BYTES_MAX,
         background: false,
         write_lanes: 1,
         clock: Arc::new(ManualClock::at(NOW_MS)),
@@ -89,6 +91,7 @@ pub fn header(index: u8, count: u8, blocks: u64) -> Header {
         device_id: 77 + u64::from(index),
         member,
         max_bytes: device_bytes(blocks),
+        block_bytes: BLOCK_BYTES,
         created_unix_ms: 1,
     }
 }

@@ -17,6 +17,7 @@ fn header() -> Header {
             key_hash: 3,
         },
         max_bytes: 1 << 30,
+        block_bytes: BLOCK_BYTES,
         created_unix_ms: 0x0199_0000_0000,
     }
 }

@@ -7,7 +7,7 @@ use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::block::ENTRY_UNITS_MAX;
+use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::{
     Appended, FLAG_CHANGED_SET, FLAG_KEYED, Header, Kind, Lsn, NewEntry, blank_header,
@@ -175,7 +175,7 @@ impl RecordLock<'_> {
         let (count, location) = newest;
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
         // A chain whose record no entry can hold could never be folded.
-        if Header::span_for(body_bytes) > ENTRY_UNITS_MAX {
+        if Header::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
             return None;
         }
         let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;

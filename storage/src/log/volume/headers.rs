@@ -3,8 +3,8 @@
 use super::Volume;
 use crate::device::DeviceError;
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockState, BlockUse, EndedBlock, HeaderCopy, MIRROR_AT,
-    RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, EndedBlock, HeaderCopy,
+    MIRROR_AT, RawBlockHeader,
 };
 
 impl Volume {
@@ -20,13 +20,18 @@ impl Volume {
     }
 
     /// Where the mirror of a block's header lies: in the next block, that of the last one in the first.
-    pub(crate) fn mirror_offset(&self, index: u32) -> u64 {
+    fn mirror_offset(&self, index: u32) -> u64 {
+        self.mirror_block(index).offset_bytes() + MIRROR_AT
+    }
+
+    /// Returns the block with the mirror: the next one, and of the last the first.
+    pub(crate) fn mirror_block(&self, index: u32) -> BlockId {
         let next = if (index as usize) + 1 < self.blocks.len() {
             index + 1
         } else {
             0
         };
-        self.block_id(next).offset_bytes() + MIRROR_AT
+        self.block_id(next)
     }
 
     /// Both copies of the header of a block, its own and the mirror.
