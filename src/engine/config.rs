@@ -34,13 +34,15 @@ pub struct NamespaceConfig {
     pub name: String,
     /// How many files the log is striped over (1..=15). Fixed at creation. Default: 1.
     pub devices: usize,
-    /// The most each of them may grow to, in bytes (at most 512 GiB, and 41 MiB for all together at least). Fixed at creation. Default: 64 GiB.
+    /// The most each of them may grow to, in bytes: at most 512 GiB, and room for five blocks in all of them together. Blocks
+    /// have 8 MiB, or 17/16 MiB up to 4 GiB (see `max_record_bytes`). Fixed at creation. Default: 64 GiB.
     pub max_device_bytes: u64,
     /// How keys become digests. Fixed at creation. Default: XXH3.
     pub key_hash: KeyHash,
     /// What a power failure may cost. Default: `Interval(100 ms)`.
     pub durability: Durability,
-    /// The largest record with its header, in bytes (64 B..=8 MiB less 64 B). Default: 1 MiB, Aerospike's.
+    /// The largest record with its header, in bytes: 64 B..=8 MiB, of which a block holds 1,600 B less. Default: 1 MiB,
+    /// Aerospike's. A namespace of small devices (up to 4 GiB each) that was created with 1 MiB or less cannot be opened with more.
     pub max_record_bytes: u64,
     /// When records expire whose writer leaves it to the namespace. Default: never.
     pub default_time_to_live: Option<Duration>,
@@ -66,7 +68,7 @@ pub struct NamespaceConfig {
     /// (`ServerConfig::namespace_of`).
     pub max_waiters: usize,
     /// How many blocks are filled at once (1..=64). 0, the default: one for each core, at most 8, and at most one for every
-    /// 192 MiB of `max_device_bytes` over all devices.
+    /// 24 blocks that the devices may grow to.
     pub write_lanes: usize,
     /// Blocks whose live share falls below so many percent are defragmented. Default: 50.
     pub defrag_threshold_percent: u8,
@@ -84,8 +86,8 @@ const MIN_MAX_RECORD_BYTES: u64 = 64;
 /// More than the threads that services block; see decision 8.
 const DEFAULT_MAX_WAITERS: usize = 1_000;
 
-/// A record must fit into a block with the block's header.
-const MAX_MAX_RECORD_BYTES: u64 = spikelet_storage::Options::RECORD_BYTES_MAX;
+/// The largest limit of a record's size: Aerospike's. A block holds a little less.
+const MAX_MAX_RECORD_BYTES: u64 = 8 << 20;
 
 impl NamespaceConfig {
     /// The defaults for a namespace of this name.
@@ -273,7 +275,9 @@ impl NamespaceConfig {
     ) -> Options {
         let mut options = Options::new(&self.name, storage);
         options.max_device_bytes = self.max_device_bytes;
-        options.max_record_bytes = self.max_record_bytes;
+        options.max_record_bytes = self
+            .max_record_bytes
+            .min(spikelet_storage::Options::RECORD_BYTES_MAX);
         options.key_hash = match self.key_hash {
             KeyHash::Xxh3 => 0,
             KeyHash::Ripemd160 => 1,

@@ -49,7 +49,7 @@ pub enum Error {
 
     /// Free space is down to the reserve that deletes and defragmentation need.
     #[error(
-        "namespace {namespace} is full ({free_blocks} free blocks of 8 MiB left; a few are reserved for deletes and defragmentation, many mean that the disk is full): delete records, raise its max size, or make room on the disk"
+        "namespace {namespace} is full ({free_blocks} free blocks left; a few are reserved for deletes and defragmentation, many mean that the disk is full): delete records, raise its max size, or make room on the disk"
     )]
     StopWrites {
         /// The namespace.

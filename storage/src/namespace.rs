@@ -47,7 +47,7 @@ impl Namespace {
     /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
     /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. The block of 8 MiB in which the record lies is not used again
+    /// Costs one probe of the index and one look at the log. The block in which the record lies is not used again
     /// while `read` runs.
     ///
     /// # Errors

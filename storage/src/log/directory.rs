@@ -5,7 +5,7 @@
 //! these records answer with an error, and no older version of them is taken for the present one.
 //!
 //! ```text
-//! sector k lies at 8 MiB - 512 * (k + 1)
+//! sector k lies at the size of the block - 512 * (k + 1)
 //!   0 u64  xxh3_64 of bytes 8..512, seeded with the place of the sector
 //!   8 u16  number of lines, 1..=41
 //!  10 u16  k

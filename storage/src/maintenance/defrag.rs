@@ -319,7 +319,7 @@ impl Core {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::device::{HEADER_BYTES, BLOCK_BYTES};
+    use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
     use crate::lock::record_lock::NewVersion;
     use crate::namespace::Namespace;

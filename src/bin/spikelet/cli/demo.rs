@@ -27,9 +27,8 @@ use crate::report::count;
 /// The demo keeps to a namespace of its own, whatever else is in the directory.
 const NAMESPACE: &str = "demo";
 
-/// The hubs of a large graph need all the room that a record can have: 8 MiB less the header of its
-/// block.
-const MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+/// The hubs of a large graph need all the room that a record can have.
+const MAX_RECORD_BYTES: u64 = 8 << 20;
 
 /// Nodes and edges of a graph that is made: those of the GitHub follow graph that `--edges` was
 /// tried with.

@@ -15,7 +15,7 @@ use crate::report::{Report, count};
 
 /// The most that a namespace may allow: whatever was legal where the backup comes from is legal
 /// here.
-const MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+const MAX_RECORD_BYTES: u64 = 8 << 20;
 
 /// What `spikelet restore` takes. Names are those of Aerospike's tools.
 #[derive(Debug, Args)]

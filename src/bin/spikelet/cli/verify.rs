@@ -13,9 +13,6 @@ use super::print::{Unit, emit_found, progress};
 use super::{Failure, Outcome, StoreArguments};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 
-/// A block of the log, in which the store counts its progress.
-const BLOCK_BYTES: u64 = 8 << 20;
-
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
 struct StoreCheck {
@@ -257,11 +254,11 @@ impl VerifyProgress {
             if let Some((_, bar)) = shown.take() {
                 bar.finish_and_clear();
             }
-            *shown = Some((step, progress(what, 0, Unit::Bytes)));
+            *shown = Some((step, progress(what, 0, Unit::Count("blocks"))));
         }
         if let Some((_, bar)) = shown.as_ref() {
-            bar.set_length(total * BLOCK_BYTES);
-            bar.set_position(done * BLOCK_BYTES);
+            bar.set_length(total);
+            bar.set_position(done);
         }
     }
 }
