@@ -146,7 +146,6 @@ fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_an_
 }
 
 #[test]
-#[ignore = "a fresh block may begin with a page that a failed sync has given up"]
 fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_new_blocks() {
     what_is_durable_after_a_reopening_survives_a_remount(5_000);
 }

@@ -95,10 +95,11 @@ impl FileDevice {
         device.staging = Staging::open_empty(path)?;
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
-        device
-            .file
-            .sync_all()
-            .map_err(DeviceError::io(&device.path, "sync"))?;
+        device.file.sync_all().map_err(|error| {
+            // The file system may have given up pages of the header: the next creation takes others.
+            let _ = device.file.set_len(0);
+            DeviceError::io(&device.path, "sync")(error)
+        })?;
         sync_directory(path).map_err(DeviceError::io(&device.path, "sync the directory of"))?;
         Ok(device)
     }

@@ -3,9 +3,11 @@
 use crate::device::{DeviceError, DurableExtent, write_state};
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
 use crate::log::entry::Lsn;
+use crate::log::lane::PAGE_BYTES;
 use crate::log::states::{Reach, States};
 use crate::log::syncer::Horizon;
 use crate::sync::atomic::Ordering;
@@ -36,6 +38,53 @@ impl Log {
                 .for_each(|state| state.sync_failed = true);
             let _ = self.write_states(&mut states);
         }
+    }
+
+    /// Nothing is left of what a failed sync may have cost. The next note says so.
+    pub(crate) fn forget_failed_sync(&self) {
+        let mut states = self.states.lock();
+        states
+            .noted
+            .iter_mut()
+            .for_each(|state| state.sync_failed = false);
+    }
+
+    /// Whether a block may begin with a page that the file system has given up: a sync has failed, and none before it has
+    /// covered a header there.
+    fn may_be_given_up(&self, id: BlockId) -> bool {
+        let states = self.states.lock();
+        let state = states.noted.get(id.device);
+        state.is_some_and(|state| state.sync_failed && id.index >= state.used_blocks)
+    }
+
+    /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up.
+    pub(crate) fn renew_first_page(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        if !self.may_be_given_up(id) {
+            return Ok(());
+        }
+        let (device, offset) = (self.volume_of(id)?.device(), id.offset_bytes());
+        let mut headers = [0; ENTRIES_AT as usize];
+        device.read(offset, &mut headers)?;
+        if headers.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        device.release(offset, PAGE_BYTES)?;
+        device.write(offset, &[&headers])
+    }
+
+    /// Does so for all free blocks, those included of which the devices have the first page alone.
+    pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
+        for volume in &self.volumes {
+            let blocks = (0..=volume.reachable_blocks()).zip(volume.blocks());
+            let free = blocks.filter(|(_, block)| block.phase() == Phase::Free);
+            let mut free = free.map(|(index, _)| volume.block_id(index));
+            let len_bytes = volume.device().len_bytes();
+            free.try_for_each(|id| match id.offset_bytes() + PAGE_BYTES <= len_bytes {
+                true => self.renew_first_page(id),
+                false => Ok(()),
+            })?;
+        }
+        Ok(())
     }
 
     /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
@@ -113,8 +162,9 @@ impl Log {
         {
             state.durable_lsn = state.durable_lsn.max(at.complete);
             state.next_block = next_block;
-            state.sync_failed = false;
-            state.used_blocks = used;
+            if !state.sync_failed {
+                state.used_blocks = used;
+            }
             state.open = open;
             state.len_bytes = volume.synced_bytes().max(state.len_bytes);
         }
