@@ -4,10 +4,11 @@
 mod common;
 
 use common::{
-    delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put, simulated,
-    version,
+    Chance, delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put,
+    simulated, version,
 };
-use spikelet_storage::{Change, Durability, Error, Namespace, Options};
+use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 9;
@@ -148,6 +149,167 @@ fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_an_
 #[test]
 fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_new_blocks() {
     what_is_durable_after_a_reopening_survives_a_remount(5_000);
+}
+
+/// What was written: record and version, `None` for a deletion.
+type Written = Vec<(u64, Option<u64>)>;
+
+/// A store whose syncs fail for good every now and then, and what was written to it.
+struct Failing {
+    what: String,
+    chance: Chance,
+    disk: Arc<SimulatedDevice>,
+    /// What the store held when it was opened.
+    before: BTreeMap<u64, u64>,
+    written: Written,
+    /// So many of them were synced.
+    synced: usize,
+}
+
+impl Failing {
+    const BLOCKS: u64 = 10;
+    const RECORDS: u64 = 60;
+
+    fn new(seed: u64) -> Self {
+        Self {
+            what: format!("seed {seed}"),
+            chance: Chance(seed ^ 0xfa11),
+            disk: simulated(1, Self::BLOCKS).remove(0),
+            before: BTreeMap::new(),
+            written: Vec::new(),
+            synced: 0,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            defrag_threshold_percent: 80,
+            ..options(devices(&[Arc::clone(&self.disk)]), Self::BLOCKS)
+        }
+    }
+
+    /// Writes until a sync has failed, or for a while.
+    fn live(&mut self, namespace: &Namespace) {
+        let fails = !self.chance.one_in(4);
+        let steps = 10 + self.chance.below(250);
+        let fails_at = self.chance.below(steps);
+        for step in 0..steps {
+            if fails && step == fails_at {
+                let nth = 1 + self.chance.below(3);
+                self.disk.fail_sync_for_good(nth, self.chance.next());
+            }
+            let record = self.chance.below(Self::RECORDS);
+            let number = self.before.len() as u64 * 1_000_000 + self.written.len() as u64;
+            let synced = self.written.len();
+            let done = match self.chance.below(20) {
+                0 => namespace.sync().map(|()| self.synced = synced),
+                1 => namespace.maintain().map(drop),
+                2 => {
+                    self.disk.writeback(self.chance.next());
+                    Ok(())
+                }
+                3..6 => delete(namespace, &digest(record)).map(|was_there| {
+                    if was_there {
+                        self.written.push((record, None));
+                    }
+                }),
+                _ => {
+                    let bytes = 100 << self.chance.below(11);
+                    put(
+                        namespace,
+                        &digest(record),
+                        &payload_of(record, number, bytes),
+                    )
+                    .map(|()| self.written.push((record, Some(number))))
+                }
+            };
+            match done {
+                Err(Error::ReadOnly { .. }) => return,
+                Ok(()) | Err(Error::StopWrites { .. } | Error::NoSpace { .. }) => {}
+                Err(error) => panic!("{}: {error}", self.what),
+            }
+        }
+    }
+
+    /// Opens the store, of which nothing may be damaged, and reads which versions it holds.
+    fn open(&self) -> spikelet_storage::Result<(Namespace, BTreeMap<u64, u64>)> {
+        let verified = Namespace::verify(&self.options()).unwrap();
+        assert!(!verified.is_damaged(), "{}: {verified:?}", self.what);
+        let (namespace, _) = Namespace::open(self.options())?;
+        let mut found = BTreeMap::new();
+        for record in 0..Self::RECORDS {
+            if let Some(payload) = get(&namespace, &digest(record)).unwrap() {
+                let version = u64::from_le_bytes(payload[8..16].try_into().unwrap());
+                assert!(payload == payload_of(record, version, payload.len()));
+                found.insert(record, version);
+            }
+        }
+        Ok((namespace, found))
+    }
+
+    /// Whether the store holds what the first so many writes give, and all that was synced.
+    fn is_prefix(&self, found: &BTreeMap<u64, u64>, needed: usize) -> bool {
+        let mut state = self.before.clone();
+        for (count, (record, version)) in self.written.iter().enumerate() {
+            if count >= needed && state == *found {
+                return true;
+            }
+            match version {
+                Some(version) => state.insert(*record, *version),
+                None => state.remove(record),
+            };
+        }
+        state == *found
+    }
+
+    /// A kill, openings that may fail in turn or lose power, and a remount.
+    fn fail_and_return(&mut self) {
+        self.disk = Arc::new(self.disk.kill().unwrap());
+        let mut needed = self.written.len();
+        let (namespace, found) = loop {
+            if self.chance.one_in(2) {
+                let nth = 1 + self.chance.below(8);
+                self.disk.fail_sync_for_good(nth, self.chance.next());
+            }
+            match self.open() {
+                Ok(opened) => break opened,
+                Err(Error::ReadOnly { .. } | Error::Device(_)) => {}
+                Err(error) => panic!("{}: {error}", self.what),
+            }
+            let loses_power = self.chance.one_in(3);
+            self.disk = Arc::new(match loses_power {
+                true => self.disk.crash(self.chance.next()).unwrap(),
+                false => self.disk.kill().unwrap(),
+            });
+            if loses_power {
+                needed = self.synced;
+            }
+        };
+        assert!(self.is_prefix(&found, needed), "{}: no prefix", self.what);
+        drop(namespace);
+        self.disk = Arc::new(self.disk.crash(self.chance.next()).unwrap());
+        let (namespace, remounted) = self.open().unwrap();
+        assert_eq!(remounted, found, "{}", self.what);
+        drop(namespace);
+        self.before = found;
+        self.written.clear();
+        self.synced = 0;
+    }
+}
+
+#[test]
+fn no_page_that_a_failed_sync_has_given_up_is_used_again() {
+    for seed in 0..if common::long() { 4_000 } else { 40 } {
+        let mut failing = Failing::new(seed);
+        for life in 0..3 {
+            failing.what = format!("seed {seed}, life {life}");
+            match failing.open() {
+                Ok((namespace, _)) => failing.live(&namespace),
+                Err(error) => panic!("{}: {error}", failing.what),
+            }
+            failing.fail_and_return();
+        }
+    }
 }
 
 #[test]

@@ -72,9 +72,11 @@ impl Log {
         device.write(offset, &[&headers])
     }
 
-    /// Does so for all free blocks, those included of which the devices have the first page alone.
+    /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
+    /// that a sync has failed: a power failure may take what is being written anew.
     pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
         for volume in &self.volumes {
+            volume.sync()?;
             let blocks = (0..=volume.reachable_blocks()).zip(volume.blocks());
             let free = blocks.filter(|(_, block)| block.phase() == Phase::Free);
             let mut free = free.map(|(index, _)| volume.block_id(index));

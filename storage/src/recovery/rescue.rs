@@ -72,7 +72,9 @@ impl Recovered {
         for end in &self.ends {
             end.note(log)?;
         }
-        log.renew_free_blocks()?;
+        if self.sync_failed {
+            log.renew_free_blocks()?;
+        }
         let last_lsn = self.last_lsn;
         let may_stay = !self.sync_failed;
         let mut rescue = Rescue {
