@@ -155,7 +155,9 @@ impl Log {
                 last.last().map_or(0, |(index, _)| index + 1),
                 Ordering::SeqCst,
             );
-            let noted = read_state(volume.device().as_ref()).unwrap_or_default();
+            let mut noted = read_state(volume.device().as_ref()).unwrap_or_default();
+            // Not in another life of the machine, whose memory is gone.
+            noted.sync_failed &= noted.boot == volume.device().boot();
             states.noted.push(noted);
         }
         self.space.start(&self.volumes);
