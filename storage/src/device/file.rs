@@ -42,10 +42,10 @@ const REQUEST_BYTES: u64 = 128 << 10;
 /// together. A device that was closed needs no staging file; a new one is made when it is opened to
 /// write.
 ///
-/// On a copy-on-write file system a store into mapped memory can fail for want of space, which ends
-/// the process. There is staging memory if copying on write can be turned off for its file (btrfs),
-/// else none. A file that a killed store left, copied from elsewhere, is used all the same until
-/// the store was closed once.
+/// There is staging memory only on file systems that keep what they allocate: ext4, XFS and tmpfs, on
+/// Linux. Elsewhere a store into mapped memory can fail for want of space, which ends the process, so
+/// every entry is written by a call. A file that a killed store left, copied from elsewhere, is used
+/// all the same until the store was closed once.
 #[derive(Debug)]
 pub struct FileDevice {
     path: String,
