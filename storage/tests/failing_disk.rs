@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     Chance, delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put,
-    simulated, version,
+    simulated, simulated_unstaged, version,
 };
 use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice};
 use std::collections::BTreeMap;
@@ -335,4 +335,87 @@ fn a_full_disk_refuses_writes_and_costs_nothing() {
         assert!(get(&namespace, &digest(number)).unwrap().unwrap() == payload(number, true));
     }
     assert!(delete(&namespace, &digest(0)).unwrap(), "deleting goes on");
+}
+
+#[test]
+fn a_sync_that_finds_no_room_is_tried_again() {
+    for is_staged in [true, false] {
+        let origin = match is_staged {
+            true => simulated(1, BLOCKS),
+            false => simulated_unstaged(1, BLOCKS),
+        };
+        let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+        put(&namespace, &digest(1), b"synced").unwrap();
+        namespace.sync().unwrap();
+        put(&namespace, &digest(1), b"unsynced").unwrap();
+        origin[0].set_refuses_writes(true);
+        for _ in 0..3 {
+            let refused = [
+                namespace.sync().unwrap_err(),
+                put(&namespace, &digest(2), b"refused").unwrap_err(),
+            ];
+            for error in refused {
+                assert!(matches!(error, Error::StopWrites { .. }), "{error}");
+            }
+        }
+        assert_eq!(namespace.stats().read_only, None);
+        assert_eq!(
+            get(&namespace, &digest(1)).unwrap().unwrap(),
+            b"unsynced",
+            "reads go on"
+        );
+        if is_staged {
+            delete(&namespace, &digest(1)).unwrap();
+            put(&namespace, &digest(2), b"refused").unwrap_err();
+        }
+        // What is on the disk by now opens as it was synced.
+        for seed in 0..8 {
+            let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+            crashed[0].set_refuses_writes(false);
+            let verified = Namespace::verify(&options(devices(&crashed), BLOCKS)).unwrap();
+            assert!(!verified.is_damaged(), "{verified:?}");
+            let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+            let may_be = [Some(b"synced".to_vec()), Some(b"unsynced".to_vec())];
+            let found = get(&namespace, &digest(1)).unwrap();
+            let is_deleted = is_staged && found.is_none();
+            assert!(may_be.contains(&found) || is_deleted, "{found:?}");
+        }
+        // Somebody makes room.
+        origin[0].set_refuses_writes(false);
+        namespace.sync().unwrap();
+        put(&namespace, &digest(2), b"goes on").unwrap();
+        namespace.sync().unwrap();
+        let crashed = [Arc::new(origin[0].crash(9).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        let first = get(&namespace, &digest(1)).unwrap();
+        assert_eq!(first, (!is_staged).then(|| b"unsynced".to_vec()));
+        assert_eq!(get(&namespace, &digest(2)).unwrap().unwrap(), b"goes on");
+    }
+}
+
+#[test]
+fn a_write_whose_sync_finds_no_room_is_in_doubt_and_the_next_are_refused() {
+    let origin = simulated(1, BLOCKS);
+    let commit = Options {
+        durability: Durability::Commit,
+        ..options(devices(&origin), BLOCKS)
+    };
+    let (namespace, _) = Namespace::open(commit).unwrap();
+    put(&namespace, &digest(1), b"acknowledged").unwrap();
+    origin[0].set_refuses_writes(true);
+    let in_doubt = put(&namespace, &digest(1), b"in doubt").unwrap_err();
+    assert!(matches!(in_doubt, Error::InDoubt { .. }), "{in_doubt}");
+    let refused = put(&namespace, &digest(2), b"refused").unwrap_err();
+    assert!(matches!(refused, Error::StopWrites { .. }), "{refused}");
+    // Trying the disk again takes a sync that finds room.
+    let _ = namespace.maintain();
+    let refused = put(&namespace, &digest(2), b"refused").unwrap_err();
+    assert!(matches!(refused, Error::StopWrites { .. }), "{refused}");
+    origin[0].set_refuses_writes(false);
+    namespace.maintain().unwrap();
+    put(&namespace, &digest(2), b"goes on").unwrap();
+    let crashed = [Arc::new(origin[0].crash(1).unwrap())];
+    let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+    assert_eq!(get(&namespace, &digest(1)).unwrap().unwrap(), b"in doubt");
+    assert_eq!(get(&namespace, &digest(2)).unwrap().unwrap(), b"goes on");
 }

@@ -536,7 +536,7 @@ impl Log {
     }
 
     /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.
-    pub(crate) fn flush_lanes(&self) -> Result<Vec<FilledBlock>> {
+    pub(crate) fn flush_lanes(&self) -> std::result::Result<Vec<FilledBlock>, DeviceError> {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
@@ -545,7 +545,7 @@ impl Log {
             };
             let volume = self.volume_of(id)?;
             let mut lane = self.locked_lane(number, &mut state, volume);
-            lane.flush().map_err(Error::Device)?;
+            lane.flush()?;
             filled.extend(state.open.as_ref().map(FilledBlock::of));
         }
         Ok(filled)

@@ -9,7 +9,7 @@ use crate::log::directory::unit_of;
 use crate::log::entry::Lsn;
 use crate::log::lane::PAGE_BYTES;
 use crate::log::states::{Reach, States};
-use crate::log::syncer::Horizon;
+use crate::log::syncer::{Horizon, SyncError};
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -18,13 +18,32 @@ impl Log {
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
             .sync(|| self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| {
+            .map_err(|error| self.not_synced(error))
+    }
+
+    /// Notes what a sync that has not succeeded means for the writes to come.
+    #[cold]
+    fn not_synced(&self, error: SyncError) -> Error {
+        match error {
+            SyncError::Full(_) => {
+                self.space.set_disk_full(true);
+                self.stop_writes()
+            }
+            SyncError::Failed(reason) => {
                 self.note_failed_sync();
                 Error::ReadOnly {
                     namespace: self.namespace.clone(),
                     reason,
                 }
-            })
+            }
+        }
+    }
+
+    /// Lets writes try the disk again that was full, if the last sync was not refused, or the next one is not.
+    pub(crate) fn retry_growth(&self) {
+        if !self.syncer.is_refused() || self.sync().is_ok() {
+            self.space.set_disk_full(false);
+        }
     }
 
     /// Notes for the next opening that what it reads may be in the system's memory alone. A system that
@@ -97,14 +116,15 @@ impl Log {
         }
         self.syncer
             .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| {
-                self.note_failed_sync();
+            .map_err(|error| {
+                let reason = error.to_string();
+                self.not_synced(error);
                 Error::InDoubt { reason }
             })
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
-    fn horizon(&self) -> std::result::Result<Horizon, String> {
+    fn horizon(&self) -> std::result::Result<Horizon, SyncError> {
         let complete = self.last_lsn();
         let next_block = self.next_block();
         let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
@@ -112,10 +132,10 @@ impl Log {
             .iter()
             .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
             .collect();
-        for filled in self.flush_lanes().map_err(|error| error.to_string())? {
+        for filled in self.flush_lanes()? {
             // A block that is not among the extents counts as durable to its end.
             let device = devices.get_mut(filled.id.device);
-            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device).to_string())?;
+            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device))?;
             extents.push(DurableExtent {
                 block: filled.id.index,
                 incarnation: filled.incarnation,
@@ -125,7 +145,7 @@ impl Log {
         }
         // A group that could not be appended whole has drawn its numbers.
         if let Some(reason) = self.syncer.failure() {
-            return Err(reason);
+            return Err(SyncError::Failed(reason));
         }
         self.states.lock().syncing = Reach {
             next_block,
@@ -135,17 +155,19 @@ impl Log {
     }
 
     /// Syncs all devices side by side, then notes what has become durable.
-    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), String> {
+    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), SyncError> {
         match self.volumes.as_slice() {
-            [only] => only.sync().map_err(|error| error.to_string())?,
+            [only] => only.sync()?,
             several => std::thread::scope(|scope| {
                 let syncs: Vec<_> = several
                     .iter()
                     .map(|volume| scope.spawn(move || volume.sync()))
                     .collect();
                 syncs.into_iter().try_for_each(|sync| match sync.join() {
-                    Ok(done) => done.map_err(|error| error.to_string()),
-                    Err(_) => Err("the thread that synced a device panicked".to_owned()),
+                    Ok(done) => Ok(done?),
+                    Err(_) => Err(SyncError::Failed(
+                        "the thread that synced a device panicked".to_owned(),
+                    )),
                 })
             })?,
         }
@@ -170,15 +192,19 @@ impl Log {
             state.open = open;
             state.len_bytes = volume.synced_bytes().max(state.len_bytes);
         }
-        self.write_states(&mut states)
-            .map_err(|error| error.to_string())
+        self.write_states(&mut states)?;
+        if self.syncer.is_refused() {
+            self.space.set_disk_full(false);
+        }
+        Ok(())
     }
 
     fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
         for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
-            state.sequence += 1;
             state.boot = volume.device().boot();
-            write_state(volume.device().as_ref(), state)?;
+            state.sequence += 1;
+            // The next attempt must not overwrite the other copy, which is the newest.
+            write_state(volume.device().as_ref(), state).inspect_err(|_| state.sequence -= 1)?;
         }
         Ok(())
     }
