@@ -68,7 +68,7 @@ impl FileDevice {
     /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or
     /// one whose creation was interrupted, is taken over. The file is durable on return; costs a
     /// sync of it and of its directory. Disk space is taken for the pages of the header that are
-    /// written, and none for the staging file, which is emptied.
+    /// written, and for the first of the staging file, which is emptied.
     ///
     /// # Errors
     /// [`DeviceError::AlreadyExists`] if there is a file with content, [`DeviceError::Locked`],
