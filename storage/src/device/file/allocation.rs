@@ -80,8 +80,8 @@ pub(super) fn is_in_memory(file: &File) -> bool {
 }
 
 /// Whether what was allocated of a file stays its own: a store into a mapping of it then finds space, however full the disk
-/// is. A list, since no system tells. Others copy what is written again elsewhere (btrfs, ZFS, bcachefs, F2FS), find out when
-/// they write back (NFS, FUSE), or depend on what is below them (overlays).
+/// is. A list, since no system tells. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
+/// they write back (NFS, FUSE), or depend on the file system below (overlays).
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_allocations(file: &File) -> bool {
     /// As little as a mapping can touch.

@@ -114,8 +114,8 @@ impl SimulatedDevice {
         self.disk.lock().space_bytes = space_bytes;
     }
 
-    /// Lets the disk be full, or not, as one is whose file system writes elsewhere what is written again: every write is
-    /// refused then. Found devices are as full.
+    /// Lets the disk be full, or not, as one is whose file system writes a page to new space each time: every write is refused
+    /// then. Found devices are as full.
     pub fn set_refuses_writes(&self, refuses: bool) {
         self.disk.lock().refuses_writes = refuses;
     }
