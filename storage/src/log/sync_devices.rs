@@ -1,6 +1,6 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
-use crate::device::{DeviceError, DurableExtent, write_state};
+use crate::device::{DeviceError, DurableExtent, State, write_state};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
@@ -68,17 +68,12 @@ impl Log {
             .for_each(|state| state.sync_failed = false);
     }
 
-    /// Whether a block may begin with a page that the file system has given up: a sync has failed, and none before it has
-    /// covered a header there.
-    fn may_be_given_up(&self, id: BlockId) -> bool {
-        let states = self.states.lock();
-        let state = states.noted.get(id.device);
-        state.is_some_and(|state| state.sync_failed && id.index >= state.used_blocks)
-    }
-
-    /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up.
+    /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up: a
+    /// sync has failed, and none before it has covered a header there.
     pub(crate) fn renew_first_page(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
-        if !self.may_be_given_up(id) {
+        let states = self.states.lock();
+        let is_given_up = |state: &State| state.sync_failed && id.index >= state.used_blocks;
+        if !states.noted.get(id.device).is_some_and(is_given_up) {
             return Ok(());
         }
         let (device, offset) = (self.volume_of(id)?.device(), id.offset_bytes());
