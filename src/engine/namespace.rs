@@ -200,9 +200,11 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::Storage`] if a sync fails, now or earlier.
+    /// [`Error::Storage`] if a sync fails, now or earlier. [`Error::StopWrites`] if it finds the disk full; the next one tries
+    /// again.
     pub fn sync(&self) -> Result<()> {
-        Ok(self.core.storage.sync()?)
+        let synced = self.core.storage.sync();
+        synced.map_err(|error| self.core.not_written(error))
     }
 
     /// Returns the number of the latest write: once it is durable, so is every write that has returned before this call.

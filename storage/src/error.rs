@@ -47,7 +47,7 @@ pub enum Error {
         limit: u64,
     },
 
-    /// Free space is down to the reserve that deletes and defragmentation need.
+    /// Free space is down to the reserve that deletes and defragmentation need, or the disk is full.
     #[error(
         "namespace {namespace} is full ({free_blocks} free blocks left; a few are reserved for deletes and defragmentation, many mean that the disk is full): delete records, raise its max size, or make room on the disk"
     )]

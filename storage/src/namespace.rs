@@ -367,7 +367,8 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::Forked`](crate::Error::Forked).
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::StopWrites`](crate::Error::StopWrites) if it
+    /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked).
     pub fn sync(&self) -> Result<()> {
         if self.core.fork.is_child() {
             // It would flush what the parent has staged since to where the fork believes the log to end.

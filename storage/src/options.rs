@@ -22,7 +22,8 @@ const BLOCKS_MIN: u64 = 5;
 pub enum Storage {
     /// In anonymous memory, gone with the process. The same code as for files.
     Memory,
-    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=15).
+    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=15). On ext4,
+    /// XFS and tmpfs small entries are staged in mapped memory; on other file systems each is written by a call.
     Files {
         /// The directory; one namespace each.
         dir: PathBuf,

@@ -252,3 +252,26 @@ fn deletes_go_on_when_the_disk_is_full() {
         }
     }
 }
+
+#[test]
+fn without_staging_a_directory_that_cannot_be_written_takes_no_entry_with_it() {
+    // The directory goes to the device with the entry that makes it 32 KiB.
+    const ENTRIES: u64 = 63 * 41 + 1;
+    for nth in 1..16 {
+        let device = common::simulated_unstaged(1, BLOCKS).remove(0);
+        let (namespace, _) = Namespace::open(on(&device)).unwrap();
+        let put = |record| common::put(&namespace, &digest(record), &payload(record, false));
+        (0..ENTRIES - 8).for_each(|record| put(record).unwrap());
+        device.fail_write(nth);
+        let refused: Vec<u64> = (ENTRIES - 8..ENTRIES + 20)
+            .filter(|record| put(*record).is_err())
+            .collect();
+        let left = Arc::new(device.kill().unwrap());
+        let (namespace, _) = Namespace::open(on(&left)).unwrap();
+        for record in 0..ENTRIES + 20 {
+            let expected = (!refused.contains(&record)).then(|| payload(record, false));
+            let found = get(&namespace, &digest(record)).unwrap();
+            assert_eq!(found, expected, "write {nth} fails, record {record}");
+        }
+    }
+}

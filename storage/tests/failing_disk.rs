@@ -4,10 +4,11 @@
 mod common;
 
 use common::{
-    delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put, simulated,
-    version,
+    Chance, delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put,
+    simulated, simulated_unstaged, version,
 };
-use spikelet_storage::{Change, Durability, Error, Namespace, Options};
+use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 9;
@@ -146,9 +147,172 @@ fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_an_
 }
 
 #[test]
-#[ignore = "a fresh block may begin with a page that a failed sync has given up"]
 fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_new_blocks() {
     what_is_durable_after_a_reopening_survives_a_remount(5_000);
+}
+
+/// What was written: record and version, `None` for a deletion.
+type Written = Vec<(u64, Option<u64>)>;
+
+/// A store whose syncs fail for good every now and then, and what was written to it.
+struct Failing {
+    what: String,
+    chance: Chance,
+    disk: Arc<SimulatedDevice>,
+    /// What the store held when it was opened.
+    before: BTreeMap<u64, u64>,
+    written: Written,
+    /// So many of them were synced.
+    synced: usize,
+}
+
+impl Failing {
+    const BLOCKS: u64 = 10;
+    const RECORDS: u64 = 60;
+
+    fn new(seed: u64) -> Self {
+        Self {
+            what: format!("seed {seed}"),
+            chance: Chance(seed ^ 0xfa11),
+            disk: simulated(1, Self::BLOCKS).remove(0),
+            before: BTreeMap::new(),
+            written: Vec::new(),
+            synced: 0,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            defrag_threshold_percent: 80,
+            ..options(devices(&[Arc::clone(&self.disk)]), Self::BLOCKS)
+        }
+    }
+
+    /// Writes until a sync has failed, or for a while.
+    fn live(&mut self, namespace: &Namespace) {
+        let fails = !self.chance.one_in(4);
+        let steps = 10 + self.chance.below(250);
+        let fails_at = self.chance.below(steps);
+        for step in 0..steps {
+            if fails && step == fails_at {
+                let nth = 1 + self.chance.below(3);
+                self.disk.fail_sync_for_good(nth, self.chance.next());
+            }
+            let record = self.chance.below(Self::RECORDS);
+            let number = self.before.len() as u64 * 1_000_000 + self.written.len() as u64;
+            let synced = self.written.len();
+            let done = match self.chance.below(20) {
+                0 => namespace.sync().map(|()| self.synced = synced),
+                1 => namespace.maintain().map(drop),
+                2 => {
+                    self.disk.writeback(self.chance.next());
+                    Ok(())
+                }
+                3..6 => delete(namespace, &digest(record)).map(|was_there| {
+                    if was_there {
+                        self.written.push((record, None));
+                    }
+                }),
+                _ => {
+                    let bytes = 100 << self.chance.below(11);
+                    put(
+                        namespace,
+                        &digest(record),
+                        &payload_of(record, number, bytes),
+                    )
+                    .map(|()| self.written.push((record, Some(number))))
+                }
+            };
+            match done {
+                Err(Error::ReadOnly { .. }) => return,
+                Ok(()) | Err(Error::StopWrites { .. } | Error::NoSpace { .. }) => {}
+                Err(error) => panic!("{}: {error}", self.what),
+            }
+        }
+    }
+
+    /// Opens the store, of which nothing may be damaged, and reads which versions it holds.
+    fn open(&self) -> spikelet_storage::Result<(Namespace, BTreeMap<u64, u64>)> {
+        let verified = Namespace::verify(&self.options()).unwrap();
+        assert!(!verified.is_damaged(), "{}: {verified:?}", self.what);
+        let (namespace, _) = Namespace::open(self.options())?;
+        let mut found = BTreeMap::new();
+        for record in 0..Self::RECORDS {
+            if let Some(payload) = get(&namespace, &digest(record)).unwrap() {
+                let version = u64::from_le_bytes(payload[8..16].try_into().unwrap());
+                assert!(payload == payload_of(record, version, payload.len()));
+                found.insert(record, version);
+            }
+        }
+        Ok((namespace, found))
+    }
+
+    /// Whether the store holds what the first so many writes give, and all that was synced.
+    fn is_prefix(&self, found: &BTreeMap<u64, u64>, needed: usize) -> bool {
+        let mut state = self.before.clone();
+        for (count, (record, version)) in self.written.iter().enumerate() {
+            if count >= needed && state == *found {
+                return true;
+            }
+            match version {
+                Some(version) => state.insert(*record, *version),
+                None => state.remove(record),
+            };
+        }
+        state == *found
+    }
+
+    /// A kill, openings that may fail in turn or lose power, and a remount.
+    fn fail_and_return(&mut self) {
+        self.disk = Arc::new(self.disk.kill().unwrap());
+        let mut needed = self.written.len();
+        let (namespace, found) = loop {
+            if self.chance.one_in(2) {
+                let nth = 1 + self.chance.below(8);
+                self.disk.fail_sync_for_good(nth, self.chance.next());
+            }
+            match self.open() {
+                Ok(opened) => break opened,
+                Err(Error::ReadOnly { .. } | Error::Device(_)) => {}
+                Err(error) => panic!("{}: {error}", self.what),
+            }
+            let loses_power = self.chance.one_in(3);
+            self.disk = Arc::new(match loses_power {
+                true => self.disk.crash(self.chance.next()).unwrap(),
+                false => self.disk.kill().unwrap(),
+            });
+            if loses_power {
+                needed = self.synced;
+            }
+        };
+        assert!(self.is_prefix(&found, needed), "{}: no prefix", self.what);
+        drop(namespace);
+        self.disk = Arc::new(self.disk.crash(self.chance.next()).unwrap());
+        let (namespace, remounted) = self.open().unwrap();
+        assert_eq!(remounted, found, "{}", self.what);
+        drop(namespace);
+        self.before = found;
+        self.written.clear();
+        self.synced = 0;
+    }
+}
+
+#[test]
+fn no_page_that_a_failed_sync_has_given_up_is_used_again() {
+    for seed in 0..if common::long() { 4_000 } else { 40 } {
+        let mut failing = Failing::new(seed);
+        if seed % 4 == 0 {
+            failing.fail_and_return();
+        }
+        for life in 0..3 {
+            failing.what = format!("seed {seed}, life {life}");
+            match failing.open() {
+                Ok((namespace, _)) => failing.live(&namespace),
+                Err(error) => panic!("{}: {error}", failing.what),
+            }
+            failing.fail_and_return();
+        }
+    }
 }
 
 #[test]
@@ -171,4 +335,87 @@ fn a_full_disk_refuses_writes_and_costs_nothing() {
         assert!(get(&namespace, &digest(number)).unwrap().unwrap() == payload(number, true));
     }
     assert!(delete(&namespace, &digest(0)).unwrap(), "deleting goes on");
+}
+
+#[test]
+fn a_sync_that_finds_no_room_is_tried_again() {
+    for is_staged in [true, false] {
+        let origin = match is_staged {
+            true => simulated(1, BLOCKS),
+            false => simulated_unstaged(1, BLOCKS),
+        };
+        let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+        put(&namespace, &digest(1), b"synced").unwrap();
+        namespace.sync().unwrap();
+        put(&namespace, &digest(1), b"unsynced").unwrap();
+        origin[0].set_refuses_writes(true);
+        for _ in 0..3 {
+            let refused = [
+                namespace.sync().unwrap_err(),
+                put(&namespace, &digest(2), b"refused").unwrap_err(),
+            ];
+            for error in refused {
+                assert!(matches!(error, Error::StopWrites { .. }), "{error}");
+            }
+        }
+        assert_eq!(namespace.stats().read_only, None);
+        assert_eq!(
+            get(&namespace, &digest(1)).unwrap().unwrap(),
+            b"unsynced",
+            "reads go on"
+        );
+        if is_staged {
+            delete(&namespace, &digest(1)).unwrap();
+            put(&namespace, &digest(2), b"refused").unwrap_err();
+        }
+        // What is on the disk by now opens as it was synced.
+        for seed in 0..8 {
+            let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+            crashed[0].set_refuses_writes(false);
+            let verified = Namespace::verify(&options(devices(&crashed), BLOCKS)).unwrap();
+            assert!(!verified.is_damaged(), "{verified:?}");
+            let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+            let may_be = [Some(b"synced".to_vec()), Some(b"unsynced".to_vec())];
+            let found = get(&namespace, &digest(1)).unwrap();
+            let is_deleted = is_staged && found.is_none();
+            assert!(may_be.contains(&found) || is_deleted, "{found:?}");
+        }
+        // Somebody makes room.
+        origin[0].set_refuses_writes(false);
+        namespace.sync().unwrap();
+        put(&namespace, &digest(2), b"goes on").unwrap();
+        namespace.sync().unwrap();
+        let crashed = [Arc::new(origin[0].crash(9).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        let first = get(&namespace, &digest(1)).unwrap();
+        assert_eq!(first, (!is_staged).then(|| b"unsynced".to_vec()));
+        assert_eq!(get(&namespace, &digest(2)).unwrap().unwrap(), b"goes on");
+    }
+}
+
+#[test]
+fn a_write_whose_sync_finds_no_room_is_in_doubt_and_the_next_are_refused() {
+    let origin = simulated(1, BLOCKS);
+    let commit = Options {
+        durability: Durability::Commit,
+        ..options(devices(&origin), BLOCKS)
+    };
+    let (namespace, _) = Namespace::open(commit).unwrap();
+    put(&namespace, &digest(1), b"acknowledged").unwrap();
+    origin[0].set_refuses_writes(true);
+    let in_doubt = put(&namespace, &digest(1), b"in doubt").unwrap_err();
+    assert!(matches!(in_doubt, Error::InDoubt { .. }), "{in_doubt}");
+    let refused = put(&namespace, &digest(2), b"refused").unwrap_err();
+    assert!(matches!(refused, Error::StopWrites { .. }), "{refused}");
+    // Trying the disk again takes a sync that finds room.
+    let _ = namespace.maintain();
+    let refused = put(&namespace, &digest(2), b"refused").unwrap_err();
+    assert!(matches!(refused, Error::StopWrites { .. }), "{refused}");
+    origin[0].set_refuses_writes(false);
+    namespace.maintain().unwrap();
+    put(&namespace, &digest(2), b"goes on").unwrap();
+    let crashed = [Arc::new(origin[0].crash(1).unwrap())];
+    let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+    assert_eq!(get(&namespace, &digest(1)).unwrap().unwrap(), b"in doubt");
+    assert_eq!(get(&namespace, &digest(2)).unwrap().unwrap(), b"goes on");
 }

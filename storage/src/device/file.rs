@@ -42,10 +42,10 @@ const REQUEST_BYTES: u64 = 128 << 10;
 /// together. A device that was closed needs no staging file; a new one is made when it is opened to
 /// write.
 ///
-/// On a copy-on-write file system a store into mapped memory can fail for want of space, which ends
-/// the process. There is staging memory if copying on write can be turned off for its file (btrfs),
-/// else none. A file that a killed store left, copied from elsewhere, is used all the same until
-/// the store was closed once.
+/// There is staging memory only on file systems that keep what they allocate: ext4, XFS and tmpfs, on
+/// Linux. Elsewhere a store into mapped memory can fail for want of space, which ends the process, so
+/// every entry is written by a call. A file that a killed store left, copied from elsewhere, is used
+/// all the same until the store was closed once.
 #[derive(Debug)]
 pub struct FileDevice {
     path: String,
@@ -68,7 +68,7 @@ impl FileDevice {
     /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or
     /// one whose creation was interrupted, is taken over. The file is durable on return; costs a
     /// sync of it and of its directory. Disk space is taken for the pages of the header that are
-    /// written, and none for the staging file, which is emptied.
+    /// written, and for the first of the staging file, which is emptied.
     ///
     /// # Errors
     /// [`DeviceError::AlreadyExists`] if there is a file with content, [`DeviceError::Locked`],
@@ -95,10 +95,11 @@ impl FileDevice {
         device.staging = Staging::open_empty(path)?;
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
-        device
-            .file
-            .sync_all()
-            .map_err(DeviceError::io(&device.path, "sync"))?;
+        device.file.sync_all().map_err(|error| {
+            // The file system may have given up pages of the header: the next creation takes others.
+            let _ = device.file.set_len(0);
+            DeviceError::io(&device.path, "sync")(error)
+        })?;
         sync_directory(path).map_err(DeviceError::io(&device.path, "sync the directory of"))?;
         Ok(device)
     }

@@ -32,7 +32,7 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy, write_state};
+use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy};
 use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
@@ -391,9 +391,12 @@ pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)
 }
 
 /// Writes the headers of a new device: the state first, so that a device with a static header has
-/// one.
+/// one. All copies, since a file system gives up no page that it has once written.
 pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
-    write_state(device, &State::default())?;
+    let state = State::default().encode();
+    STATE_AT
+        .into_iter()
+        .try_for_each(|offset| device.write(offset, &[&state]))?;
     let bytes = header.encode();
     let mut copies = STATIC_AT.into_iter().rev();
     copies.try_for_each(|offset| device.write(offset, &[&bytes]))

@@ -169,9 +169,9 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Waits until everything written before the call is on stable storage.
     ///
     /// # Errors
-    /// [`DeviceError::Io`]. What reached the disk is then unknown, and a later success says nothing
-    /// about it, since the system may have dropped the pages it could not write: they must be
-    /// written again. [`DeviceError::ReadOnly`].
+    /// [`DeviceError::Io`], also for want of space. What reached the disk is then unknown, and a later
+    /// success says nothing about it, since the system may have dropped the pages it could not write:
+    /// they must be written again. [`DeviceError::ReadOnly`].
     fn sync(&self) -> Result<(), DeviceError>;
 
     /// Makes the pages of `offset..offset + len` resident for reading. Best effort, and never

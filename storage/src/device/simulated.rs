@@ -110,6 +110,7 @@ impl SimulatedDevice {
             staging_allocated: BTreeSet::new(),
             staging_pages: BTreeMap::new(),
             space_bytes: u64::MAX,
+            refuses_writes: false,
             stranded: BTreeSet::new(),
             failing_sync: None,
             failing_write: None,
@@ -421,6 +422,9 @@ unsafe impl Device for SimulatedDevice {
         check_range(self, offset, len)?;
         let mut disk = self.disk.lock();
         disk.counts.writes += 1;
+        if disk.refuses_writes {
+            return Err(self.refuse(offset, offset + len));
+        }
         let fails = disk.is_write_failing();
         let wanted = if fails {
             disk.chance.below(len + 1)

@@ -416,7 +416,8 @@ impl LockedLane<'_> {
         if !is_staged && self.staging.is_some() {
             self.restart()?;
         } else if self.staging.is_none() && is_pending {
-            self.write_directory()?;
+            // The entry is there, and has used its number. What fails here is tried again, at a sync at the latest.
+            let _ = self.write_directory();
         }
         // Counted before the lane is unlocked: a block that is closed next has its count.
         let block = self.volume.block(id.index);

@@ -157,7 +157,9 @@ impl Log {
                 last.last().map_or(0, |(index, _)| index + 1),
                 Ordering::SeqCst,
             );
-            let noted = read_state(volume.device().as_ref()).unwrap_or_default();
+            let mut noted = read_state(volume.device().as_ref()).unwrap_or_default();
+            // Not in another life of the machine, whose memory is gone.
+            noted.sync_failed &= noted.boot == volume.device().boot();
             states.noted.push(noted);
         }
         self.space.start(&self.volumes);
@@ -547,7 +549,7 @@ impl Log {
     }
 
     /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.
-    pub(crate) fn flush_lanes(&self) -> Result<Vec<FilledBlock>> {
+    pub(crate) fn flush_lanes(&self) -> std::result::Result<Vec<FilledBlock>, DeviceError> {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
@@ -556,7 +558,7 @@ impl Log {
             };
             let volume = self.volume_of(id)?;
             let mut lane = self.locked_lane(number, &mut state, volume);
-            lane.flush().map_err(Error::Device)?;
+            lane.flush()?;
             filled.extend(state.open.as_ref().map(FilledBlock::of));
         }
         Ok(filled)

@@ -260,11 +260,6 @@ impl Space {
         self.changed.notify_all();
     }
 
-    /// Lets writes try the disk again that was full: somebody may have made room.
-    pub(crate) fn retry_growth(&self) {
-        self.set_disk_full(false);
-    }
-
     fn is_tight(&self, blocks: &FreeBlocks) -> bool {
         blocks.available() <= self.reserve_blocks + TIGHT_BLOCKS
             || self.disk_full.load(Ordering::Relaxed)

@@ -1,13 +1,15 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
-use crate::device::{DeviceError, DurableExtent, write_state};
+use crate::device::{DeviceError, DurableExtent, State, write_state};
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
 use crate::log::entry::Lsn;
+use crate::log::lane::PAGE_BYTES;
 use crate::log::states::{Reach, States};
-use crate::log::syncer::Horizon;
+use crate::log::syncer::{Horizon, SyncError};
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -16,13 +18,32 @@ impl Log {
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
             .sync(|| self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| {
+            .map_err(|error| self.not_synced(error))
+    }
+
+    /// Notes what a sync that has not succeeded means for the writes to come.
+    #[cold]
+    fn not_synced(&self, error: SyncError) -> Error {
+        match error {
+            SyncError::Full(_) => {
+                self.space.set_disk_full(true);
+                self.stop_writes()
+            }
+            SyncError::Failed(reason) => {
                 self.note_failed_sync();
                 Error::ReadOnly {
                     namespace: self.namespace.clone(),
                     reason,
                 }
-            })
+            }
+        }
+    }
+
+    /// Lets writes try the disk again that was full, if the last sync was not refused, or the next one is not.
+    pub(crate) fn retry_growth(&self) {
+        if !self.syncer.is_refused() || self.sync().is_ok() {
+            self.space.set_disk_full(false);
+        }
     }
 
     /// Notes for the next opening that what it reads may be in the system's memory alone. A system that
@@ -38,6 +59,50 @@ impl Log {
         }
     }
 
+    /// Nothing is left of what a failed sync may have cost. The next note says so.
+    pub(crate) fn forget_failed_sync(&self) {
+        let mut states = self.states.lock();
+        states
+            .noted
+            .iter_mut()
+            .for_each(|state| state.sync_failed = false);
+    }
+
+    /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up: a
+    /// sync has failed, and none before it has covered a header there.
+    pub(crate) fn renew_first_page(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        let states = self.states.lock();
+        let is_given_up = |state: &State| state.sync_failed && id.index >= state.used_blocks;
+        if !states.noted.get(id.device).is_some_and(is_given_up) {
+            return Ok(());
+        }
+        let (device, offset) = (self.volume_of(id)?.device(), id.offset_bytes());
+        let mut headers = [0; ENTRIES_AT as usize];
+        device.read(offset, &mut headers)?;
+        if headers.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        device.release(offset, PAGE_BYTES)?;
+        device.write(offset, &[&headers])
+    }
+
+    /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
+    /// that a sync has failed: a power failure may take what is being written anew.
+    pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
+        for volume in &self.volumes {
+            volume.sync()?;
+            let blocks = (0..=volume.reachable_blocks()).zip(volume.blocks());
+            let free = blocks.filter(|(_, block)| block.phase() == Phase::Free);
+            let mut free = free.map(|(index, _)| volume.block_id(index));
+            let len_bytes = volume.device().len_bytes();
+            free.try_for_each(|id| match id.offset_bytes() + PAGE_BYTES <= len_bytes {
+                true => self.renew_first_page(id),
+                false => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
     /// share one sync.
     pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
@@ -46,14 +111,15 @@ impl Log {
         }
         self.syncer
             .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| {
-                self.note_failed_sync();
+            .map_err(|error| {
+                let reason = error.to_string();
+                self.not_synced(error);
                 Error::InDoubt { reason }
             })
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
-    fn horizon(&self) -> std::result::Result<Horizon, String> {
+    fn horizon(&self) -> std::result::Result<Horizon, SyncError> {
         let complete = self.last_lsn();
         let next_block = self.next_block();
         let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
@@ -61,10 +127,10 @@ impl Log {
             .iter()
             .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
             .collect();
-        for filled in self.flush_lanes().map_err(|error| error.to_string())? {
+        for filled in self.flush_lanes()? {
             // A block that is not among the extents counts as durable to its end.
             let device = devices.get_mut(filled.id.device);
-            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device).to_string())?;
+            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device))?;
             extents.push(DurableExtent {
                 block: filled.id.index,
                 incarnation: filled.incarnation,
@@ -74,7 +140,7 @@ impl Log {
         }
         // A group that could not be appended whole has drawn its numbers.
         if let Some(reason) = self.syncer.failure() {
-            return Err(reason);
+            return Err(SyncError::Failed(reason));
         }
         self.states.lock().syncing = Reach {
             next_block,
@@ -84,17 +150,19 @@ impl Log {
     }
 
     /// Syncs all devices side by side, then notes what has become durable.
-    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), String> {
+    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), SyncError> {
         match self.volumes.as_slice() {
-            [only] => only.sync().map_err(|error| error.to_string())?,
+            [only] => only.sync()?,
             several => std::thread::scope(|scope| {
                 let syncs: Vec<_> = several
                     .iter()
                     .map(|volume| scope.spawn(move || volume.sync()))
                     .collect();
                 syncs.into_iter().try_for_each(|sync| match sync.join() {
-                    Ok(done) => done.map_err(|error| error.to_string()),
-                    Err(_) => Err("the thread that synced a device panicked".to_owned()),
+                    Ok(done) => Ok(done?),
+                    Err(_) => Err(SyncError::Failed(
+                        "the thread that synced a device panicked".to_owned(),
+                    )),
                 })
             })?,
         }
@@ -113,20 +181,25 @@ impl Log {
         {
             state.durable_lsn = state.durable_lsn.max(at.complete);
             state.next_block = next_block;
-            state.sync_failed = false;
-            state.used_blocks = used;
+            if !state.sync_failed {
+                state.used_blocks = used;
+            }
             state.open = open;
             state.len_bytes = volume.synced_bytes().max(state.len_bytes);
         }
-        self.write_states(&mut states)
-            .map_err(|error| error.to_string())
+        self.write_states(&mut states)?;
+        if self.syncer.is_refused() {
+            self.space.set_disk_full(false);
+        }
+        Ok(())
     }
 
     fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
         for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
-            state.sequence += 1;
             state.boot = volume.device().boot();
-            write_state(volume.device().as_ref(), state)?;
+            state.sequence += 1;
+            // The next attempt must not overwrite the other copy, which is the newest.
+            write_state(volume.device().as_ref(), state).inspect_err(|_| state.sequence -= 1)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One sync at a time for all who wait for one, and what a failed sync means.
 
 use crate::changes::waiters::Waiters;
+use crate::device::DeviceError;
 use crate::error::{Error, Result};
 use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,7 +38,7 @@ pub(crate) struct Ticket {
 pub(crate) enum Wait {
     /// Everything up to its number is on stable storage.
     Durable,
-    /// A sync has failed, for this reason.
+    /// A sync has failed, or found the disk full: the reason.
     Failed(String),
     /// The task is on the list and will be woken.
     Listed(Ticket),
@@ -57,7 +58,8 @@ pub(crate) enum Request {
 }
 
 /// Runs one sync at a time for everybody who asks, and remembers the first failure for ever: a failed sync is never
-/// retried as if nothing had happened, since the kernel may have dropped the pages it could not write.
+/// retried as if nothing had happened, since the kernel may have dropped the pages it could not write. One that found no
+/// room for a write of its own has dropped nothing, and the next one tries again.
 #[derive(Debug, Default)]
 pub(crate) struct Syncer {
     progress: Mutex<Progress>,
@@ -65,10 +67,32 @@ pub(crate) struct Syncer {
     /// Told when a task begins to wait.
     asked: Condvar,
     failed: AtomicBool,
+    /// The last sync found the disk full.
+    refused: AtomicBool,
     /// Everything up to here was complete before a sync that succeeded.
     durable_lsn: AtomicU64,
     /// Told when a sync has succeeded, or failed.
     pub(crate) followers: Waiters,
+}
+
+/// Why a sync has not succeeded.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum SyncError {
+    /// A write of it found the disk full. What it was to write is still there for the next one.
+    #[error("{0}")]
+    Full(String),
+    /// What reached the devices is unknown.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<DeviceError> for SyncError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Full { .. } => Self::Full(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
 }
 
 /// What a sync covers, read when it starts.
@@ -83,9 +107,9 @@ impl Syncer {
     /// `sync` is run without any lock.
     pub(crate) fn sync(
         &self,
-        horizon: impl Fn() -> std::result::Result<Horizon, String>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), String> {
+        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+    ) -> std::result::Result<(), SyncError> {
         let progress = self.progress.lock();
         let needed = progress.started + 1;
         self.sync_until(
@@ -101,9 +125,9 @@ impl Syncer {
     pub(crate) fn sync_to(
         &self,
         lsn: Lsn,
-        horizon: impl Fn() -> std::result::Result<Horizon, String>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), String> {
+        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+    ) -> std::result::Result<(), SyncError> {
         let is_durable = |_: &Progress| lsn.0 <= self.durable_lsn();
         self.sync_until(is_durable, self.progress.lock(), horizon, sync)
     }
@@ -113,15 +137,15 @@ impl Syncer {
         &'a self,
         is_enough: impl Fn(&Progress) -> bool,
         mut progress: MutexGuard<'a, Progress>,
-        horizon: impl Fn() -> std::result::Result<Horizon, String>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), String> {
+        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+    ) -> std::result::Result<(), SyncError> {
         loop {
             if is_enough(&progress) {
                 return Ok(());
             }
             if let Some(failure) = &progress.failure {
-                return Err(failure.clone());
+                return Err(SyncError::Failed(failure.clone()));
             }
             if progress.running {
                 self.done.wait(&mut progress);
@@ -134,6 +158,8 @@ impl Syncer {
             let result = horizon().and_then(|at| sync(at).map(|()| at));
             progress = self.progress.lock();
             progress.running = false;
+            let mut refused = Ok(());
+            self.refused.store(false, Ordering::SeqCst);
             let awake = match result {
                 Ok(at) => {
                     progress.completed = number;
@@ -145,9 +171,14 @@ impl Syncer {
                     let others = progress.waiting.split_off(&beyond);
                     std::mem::replace(&mut progress.waiting, others)
                 }
-                Err(failure) => {
+                Err(SyncError::Failed(failure)) => {
                     progress.failure = Some(failure);
                     self.failed.store(true, Ordering::SeqCst);
+                    std::mem::take(&mut progress.waiting)
+                }
+                Err(full) => {
+                    self.refused.store(true, Ordering::SeqCst);
+                    refused = Err(full);
                     std::mem::take(&mut progress.waiting)
                 }
             };
@@ -155,6 +186,7 @@ impl Syncer {
             drop(progress);
             awake.into_values().for_each(Waker::wake);
             self.followers.wake();
+            refused?;
             progress = self.progress.lock();
         }
     }
@@ -201,6 +233,11 @@ impl Syncer {
         self.durable_lsn.store(durable_lsn, Ordering::SeqCst);
     }
 
+    /// Whether the last sync found the disk full.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::SeqCst)
+    }
+
     /// How many syncs have succeeded.
     pub(crate) fn completed(&self) -> u64 {
         self.progress.lock().completed
@@ -224,6 +261,10 @@ impl Syncer {
         }
         if !progress.attended {
             return Wait::Unattended;
+        }
+        if ticket.is_some_and(|ticket| !progress.waiting.contains_key(&ticket)) && self.is_refused()
+        {
+            return Wait::Failed("the disk is full".to_owned());
         }
         let ticket = ticket.unwrap_or_else(|| {
             progress.next_serial += 1;
@@ -331,10 +372,12 @@ mod shuttle_tests {
         covered: AtomicU64,
         /// The sync that fails, counted from 1; 0: none.
         failing: u64,
+        /// How many syncs find the disk full.
+        refused: AtomicU64,
     }
 
     impl Model {
-        fn sync_to(&self, lsn: Lsn) -> std::result::Result<(), String> {
+        fn sync_to(&self, lsn: Lsn) -> std::result::Result<(), SyncError> {
             let horizon = || {
                 Ok(Horizon {
                     complete: self.last.load(Ordering::SeqCst),
@@ -342,8 +385,13 @@ mod shuttle_tests {
             };
             self.syncer.sync_to(lsn, horizon, |at| {
                 thread::yield_now();
+                let left = self.refused.load(Ordering::SeqCst);
+                if left > 0 {
+                    self.refused.store(left - 1, Ordering::SeqCst);
+                    return Err(SyncError::Full("full".to_owned()));
+                }
                 if self.syncer.completed() + 1 == self.failing {
-                    return Err("failed".to_owned());
+                    return Err(SyncError::Failed("failed".to_owned()));
                 }
                 self.covered.fetch_max(at.complete, Ordering::SeqCst);
                 Ok(())
@@ -386,9 +434,10 @@ mod shuttle_tests {
         }
     }
 
-    fn waiters_and_the_end(failing: u64) {
+    fn waiters_and_the_end(failing: u64, refused: u64) {
         let model = Arc::new(Model {
             failing,
+            refused: AtomicU64::new(refused),
             ..Model::default()
         });
         model.syncer.attend();
@@ -427,12 +476,18 @@ mod shuttle_tests {
 
     #[test]
     fn every_task_that_waits_is_woken_by_a_sync_or_by_the_end() {
-        explore(|| waiters_and_the_end(0));
+        explore(|| waiters_and_the_end(0, 0));
     }
 
     #[test]
     fn every_task_that_waits_is_woken_by_a_sync_that_fails() {
-        explore(|| waiters_and_the_end(1));
-        explore(|| waiters_and_the_end(2));
+        explore(|| waiters_and_the_end(1, 0));
+        explore(|| waiters_and_the_end(2, 0));
+    }
+
+    #[test]
+    fn every_task_that_waits_is_woken_by_a_sync_that_finds_the_disk_full() {
+        explore(|| waiters_and_the_end(0, 1));
+        explore(|| waiters_and_the_end(2, 2));
     }
 }

@@ -32,7 +32,7 @@ impl Core {
     fn tick(&self, rhythm: &mut Rhythm, now: Instant) -> Duration {
         if now >= rhythm.next_expiry {
             rhythm.next_expiry = later(now, self.options.expiry_period);
-            self.log.space().retry_growth();
+            self.log.retry_growth();
             self.forget_stuck();
             // A failure shows in the next write, with its reason; there is nobody here to tell.
             let _ = self.expire();

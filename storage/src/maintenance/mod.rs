@@ -46,7 +46,7 @@ impl Namespace {
     /// [`crate::Error::ReadOnly`] if a sync fails.
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         let core = &self.core;
-        core.log.space().retry_growth();
+        core.log.retry_growth();
         core.forget_stuck();
         let mut done = MaintenanceReport {
             expired: core.expire()?,

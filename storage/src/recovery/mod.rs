@@ -284,7 +284,9 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header,
                     intact: true,
                 };
-                own == whole && mirror == whole && header.sequence < state.next_block
+                // What a failed sync was to write may be in the system's memory alone.
+                let is_written = header.sequence < state.next_block && !known.sync_failed;
+                own == whole && mirror == whole && is_written
             };
             let header = match BlockUse::judge(own, mirror, state.next_block, is_known_used) {
                 BlockUse::Free => {

@@ -170,6 +170,7 @@ impl Core {
         if repair {
             recovered.repair.run(&log)?;
             recovered.rescue(&log, &index)?;
+            log.forget_failed_sync();
             if known.may_have_lost {
                 // The next sync makes the numbers durable that were skipped, before any is given out.
                 log.sync()?;
@@ -300,7 +301,10 @@ pub(crate) fn volumes_of(
     let may_have_lost = volumes.iter().zip(&states).any(|(volume, state)| {
         state.sync_failed || state.boot == 0 || state.boot != volume.device().boot()
     });
-    let sync_failed = states.iter().any(|state| state.sync_failed);
+    let sync_failed = volumes
+        .iter()
+        .zip(&states)
+        .any(|(volume, state)| state.sync_failed && state.boot == volume.device().boot());
     let known = Known {
         sync_failed,
         durable_lsn: states

@@ -11,10 +11,10 @@ use crate::image::delta::{Delta, rebase};
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{BlockId, ENTRIES_AT, EndedBlock};
-use crate::log::directory::{identity_of, unit_of};
+use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
+use crate::log::directory::{directory_bytes, identity_of, unit_of};
 use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind};
-use crate::log::lane::{Assembled, LaneState};
+use crate::log::lane::{Assembled, LaneState, PAGE_BYTES};
 use crate::recovery::block_reader::{EndOfBlock, is_version};
 use crate::recovery::recovered_entries::{Enterer, Found};
 use crate::recovery::young::Young;
@@ -67,13 +67,16 @@ impl Recovered {
     /// Where there is no room the entries stay where they are, unless a sync of theirs has failed.
     pub(crate) fn rescue(&mut self, log: &Log, index: &Index) -> Result<()> {
         let mut young = std::mem::take(&mut self.young);
-        if self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
+        if !self.sync_failed && self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
             return Ok(());
         }
         young.extend(self.built_on(log, index, &young));
         young.sort_unstable_by_key(|young| young.lsn);
         for end in &self.ends {
             end.note(log)?;
+        }
+        if self.sync_failed {
+            log.renew_free_blocks()?;
         }
         let last_lsn = self.last_lsn;
         let may_stay = !self.sync_failed;
@@ -87,13 +90,20 @@ impl Recovered {
             batch: Batch::new(),
             moved: HashMap::new(),
         };
-        match rescue.run() {
-            Err(full) if may_stay && is_full(&full) => rescue.keep_in_place()?,
-            done => done?,
+        let done = rescue.run();
+        // Entries that stay may build on copies behind the ends of blocks.
+        let stay = matches!(&done, Err(full) if may_stay && is_full(full));
+        if stay {
+            rescue.keep_in_place()?;
+        } else {
+            done?;
         }
         log.set_last_lsn(last_lsn);
         log.sync()?;
         for end in &self.ends {
+            if !stay {
+                end.release_rest(log, self.sync_failed)?;
+            }
             if let Some(block) = log.block(end.block.id) {
                 // Nothing is left in its staging memory that counts.
                 block.set_all_flushed();
@@ -163,6 +173,27 @@ impl EndOfBlock {
             last_lsn: self.last_lsn,
         };
         volume.end_block(id.index, self.block.incarnation, self.block.sequence, ended)?;
+        Ok(())
+    }
+}
+
+impl EndOfBlock {
+    /// Gives the disk space back behind the end of the block: nothing counts there, and the file system may have given pages
+    /// up that are used again later.
+    fn release_rest(&self, log: &Log, sync_failed: bool) -> Result<()> {
+        let id = self.block.id;
+        let ended = log.block(id).and_then(BlockState::ended);
+        let ended = ended.filter(|_| self.is_new || sync_failed);
+        let Some((ended, volume)) = ended.zip(log.volumes().get(id.device)) else {
+            return Ok(());
+        };
+        let from = (u64::from(ended.units) * UNIT_BYTES).next_multiple_of(PAGE_BYTES);
+        let to = (id.bytes() - directory_bytes(ended.entries as usize)) / PAGE_BYTES * PAGE_BYTES;
+        let bytes = to.saturating_sub(from);
+        volume.device().release(id.offset_bytes() + from, bytes)?;
+        if self.end <= ENTRIES_AT {
+            log.renew_first_page(id)?;
+        }
         Ok(())
     }
 }
@@ -306,6 +337,9 @@ impl Rescue<'_> {
             return Err(full);
         }
         self.log.sync()?;
+        for end in &gone {
+            end.release_rest(self.log, self.recovered.sync_failed)?;
+        }
         free(
             self.log,
             &gone.iter().map(|end| end.block.id).collect::<Vec<_>>(),

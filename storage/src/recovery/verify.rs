@@ -130,6 +130,8 @@ impl Namespace {
                 let is_known_used = number < state.used_blocks;
                 let what = match volume.block_use(number, state.next_block, is_known_used) {
                     BlockUse::Free | BlockUse::Used { intact: true, .. } => continue,
+                    // That sync may have cost a copy, which the next opening writes anew.
+                    BlockUse::Used { .. } if state.sync_failed => continue,
                     BlockUse::Used { intact: false, .. } => {
                         format!(
                             "header of block {number}, changed since it was written: its mirror holds"

@@ -45,24 +45,55 @@ pub(super) fn refused(
 }
 
 pub(super) fn ok_if_unsupported(done: rustix::io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-        done => Ok(done?),
+    match is_unsupported(&done) {
+        true => Ok(()),
+        false => Ok(done?),
     }
 }
 
+fn is_unsupported(done: &rustix::io::Result<()>) -> bool {
+    use rustix::io::Errno;
+    matches!(done, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+/// File systems as `statfs` of Linux tells them.
+#[cfg(target_os = "linux")]
+mod kinds {
+    /// ext4, also of files without extents, which refuse to allocate.
+    pub(super) const EXT4: u32 = 0xef53;
+    pub(super) const XFS: u32 = 0x5846_5342;
+    pub(super) const TMPFS: u32 = 0x0102_1994;
+}
+
+#[cfg(target_os = "linux")]
+fn kind_of(file: &File) -> Option<u32> {
+    // Only the low 32 bits are the same on all machines.
+    rustix::fs::fstatfs(file)
+        .ok()
+        .map(|found| found.f_type as u32)
+}
+
 /// Whether the file system keeps its files in memory (`tmpfs`).
+#[cfg(target_os = "linux")]
 pub(super) fn is_in_memory(file: &File) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        /// As `statfs` of Linux tells it.
-        const TMPFS_MAGIC: i64 = 0x0102_1994;
-        #[allow(clippy::unnecessary_cast, reason = "of other width on some systems")]
-        rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as i64 == TMPFS_MAGIC)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        false
-    }
+    kind_of(file) == Some(kinds::TMPFS)
+}
+
+/// Whether what was allocated of a file stays its own: a store into a mapping of it then finds space, however full the disk
+/// is. A list, since no system tells. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
+/// they write back (NFS, FUSE), or depend on the file system below (overlays).
+#[cfg(target_os = "linux")]
+pub(super) fn keeps_allocations(file: &File) -> bool {
+    /// As little as a mapping can touch.
+    const PROBE_BYTES: u64 = 4096;
+    let is_listed =
+        kind_of(file).is_some_and(|kind| [kinds::EXT4, kinds::XFS, kinds::TMPFS].contains(&kind));
+    let probe = || fallocate(file, FallocateFlags::KEEP_SIZE, 0, PROBE_BYTES);
+    is_listed && !is_unsupported(&rustix::io::retry_on_intr(probe))
+}
+
+// The kind of a file system, and whether it keeps what it allocates, are not to be found out elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_in_memory(_: &File) -> bool {
+    false
 }

@@ -13,6 +13,8 @@ use memmap2::MmapRaw;
 
 use super::super::memory::{base_of, map_anonymous};
 use super::super::{DeviceError, STAGING_BYTES};
+#[cfg(target_os = "linux")]
+use super::allocation::keeps_allocations;
 use super::allocation::{allocate, allocated_bytes, refused};
 
 /// What is read at a time.
@@ -45,7 +47,7 @@ impl Staging {
 
     #[cfg(not(target_os = "linux"))]
     fn open_file(_: &Path, _: bool, _: bool) -> Result<Option<Self>, DeviceError> {
-        // Whether a file is copied on write is not to be found out here.
+        // Whether its file system keeps what it allocates is not to be found out here.
         Ok(None)
     }
 
@@ -75,16 +77,11 @@ impl Staging {
                 found: "its staging file is not a regular file",
             });
         }
-        let mut len_bytes = metadata.len();
-        if !stays_in_place(&file, len_bytes == 0) && (len_bytes == 0 || was_closed) {
-            file.set_len(0).map_err(DeviceError::io(&name, "empty"))?;
-            len_bytes = 0;
-            if !stays_in_place(&file, true) {
-                let _ = std::fs::remove_file(&path);
-                return Ok(None);
-            }
+        if (metadata.len() == 0 || was_closed) && !keeps_allocations(&file) {
+            let _ = std::fs::remove_file(&path);
+            return Ok(None);
         }
-        if len_bytes < STAGING_BYTES {
+        if metadata.len() < STAGING_BYTES {
             file.set_len(STAGING_BYTES)
                 .map_err(refused(&name, "extend", 0, STAGING_BYTES))?;
         }
@@ -223,32 +220,6 @@ fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
     let _ = file;
     Ok(Some(at))
-}
-
-/// Returns whether the file's blocks are overwritten in place once they are allocated, so that
-/// stores into mapped memory find space. Turns copying on write off for an empty file where that is
-/// possible.
-#[cfg(target_os = "linux")]
-fn stays_in_place(file: &File, is_empty: bool) -> bool {
-    use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};
-
-    const BTRFS: u32 = 0x9123_683e;
-    const BCACHEFS: u32 = 0xca45_1a4e;
-    const ZFS: u32 = 0x2fc1_2fc1;
-    const OVERLAYFS: u32 = 0x794c_7630;
-
-    let Ok(system) = fstatfs(file) else {
-        return false;
-    };
-    // Only the low 32 bits are the same on all machines.
-    let kind = system.f_type as u32;
-    let copies = [BTRFS, BCACHEFS, ZFS].contains(&kind);
-    if is_empty && (copies || kind == OVERLAYFS) {
-        // An overlay passes the request on to the file system below; one that never copies refuses
-        // it.
-        let _ = ioctl_getflags(file).and_then(|flags| ioctl_setflags(file, flags | IFlags::NOCOW));
-    }
-    !copies || ioctl_getflags(file).is_ok_and(|flags| flags.contains(IFlags::NOCOW))
 }
 
 #[cfg(test)]

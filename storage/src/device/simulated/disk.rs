@@ -41,6 +41,8 @@ pub(super) struct Disk {
     pub(super) staging_pages: BTreeMap<u64, Arc<Page>>,
     /// The most it has room for.
     pub(super) space_bytes: u64,
+    /// Whether it has no room even for what is written again.
+    pub(super) refuses_writes: bool,
     /// Pages that a remount reads as zeros, whatever is written there: the file system never
     /// learned that they hold data.
     pub(super) stranded: BTreeSet<u64>,

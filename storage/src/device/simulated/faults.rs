@@ -114,6 +114,12 @@ impl SimulatedDevice {
         self.disk.lock().space_bytes = space_bytes;
     }
 
+    /// Lets the disk be full, or not, as one is whose file system writes a page to new space each time: every write is refused
+    /// then. Found devices are as full.
+    pub fn set_refuses_writes(&self, refuses: bool) {
+        self.disk.lock().refuses_writes = refuses;
+    }
+
     /// Changes bytes up to the end of the device, in memory and on the disk: `change` gets the
     /// offset and the byte.
     fn damage(&self, range: Range<u64>, change: impl Fn(u64, u8) -> u8) {

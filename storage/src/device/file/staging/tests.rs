@@ -62,13 +62,13 @@ fn staging_takes_disk_space_where_it_is_reserved() {
     let path = directory.path().join("device");
     let device = create(&path);
     let fresh = device.allocated_bytes();
-    assert!(fresh <= 16 << 10, "{fresh}");
+    assert!(fresh <= 20 << 10, "{fresh}");
     device.reserve_staging(0, STAGING_LANE_BYTES).unwrap();
     device.reserve_staging(0, 0).unwrap();
     device.reserve_staging(0, STAGING_LANE_BYTES).unwrap();
     let reserved = device.allocated_bytes() - fresh;
     assert!(
-        (STAGING_LANE_BYTES..STAGING_LANE_BYTES + (64 << 10)).contains(&reserved),
+        (STAGING_LANE_BYTES - 4096..STAGING_LANE_BYTES + (64 << 10)).contains(&reserved),
         "{reserved}"
     );
     for (offset, len) in [(STAGING_BYTES, 1), (u64::MAX, 2)] {
