@@ -66,7 +66,7 @@ impl Assembled {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if no block can hold it. Nothing was added.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, header: &mut Header, parts: &[&[u8]]) -> Result<()> {
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = (ENTRY_HEADER_BYTES + body_bytes) as u64;
@@ -353,6 +353,7 @@ impl LockedLane<'_> {
     /// numbers are drawn when nothing can fail any more but a write to the device.
     ///
     /// An error leaves the entries before as they were. Numbers that were drawn by then are void.
+    #[inline(always)]
     pub(crate) fn append(
         &mut self,
         purpose: Purpose,
