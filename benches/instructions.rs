@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_950,
+        limit: 4_470,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_950,
+        limit: 4_470,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 17_000,
+        limit: 16_220,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -93,12 +93,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-indexed",
-        limit: 10_800,
+        limit: 10_320,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_900,
+        limit: 5_420,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -170,7 +170,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_900,
+        limit: 5_410,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -181,7 +181,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 14_300,
+        limit: 13_350,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -194,7 +194,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_580,
+        limit: 5_090,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

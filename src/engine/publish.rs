@@ -24,15 +24,11 @@ impl Core {
         change: &Change<'_>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        if self.indexes.any() {
-            return self.publish_indexed(lock, change, acknowledge);
-        }
-        let published = match (acknowledge, change) {
-            (Acknowledge::Applied, change) => lock.apply(change),
-            (Acknowledge::Durable, Change::Put(version)) => lock.put(version).map(Some),
-            (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(*now_ms),
+        let published = match self.indexes.any() {
+            true => self.publish_indexed(lock, change)?,
+            false => lock.apply(change),
         };
-        published.map_err(|error| self.not_written(error))
+        self.acknowledge(published, acknowledge)
     }
 
     #[inline(never)]
@@ -40,14 +36,12 @@ impl Core {
         &self,
         lock: RecordLock<'_>,
         change: &Change<'_>,
-        acknowledge: Acknowledge,
-    ) -> Result<Option<Lsn>> {
+    ) -> Result<spikelet_storage::Result<Option<Lsn>>> {
         let changes = self.change_indexes([(&lock, change)].into_iter())?;
-        let published = match GUARDS.keep(Guard::RemovedUnderLock) {
+        Ok(match GUARDS.keep(Guard::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),
-        };
-        self.acknowledge(published, acknowledge)
+        })
     }
 
     /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
-use crate::log::entry::{Appended, Header, Kind, blank_header};
+use crate::log::entry::{Appended, Header, Kind, NewEntry, blank_header};
 use crate::log::space::Purpose;
 use crate::maintenance::defrag_state::Defrag;
 use crate::options::Options;
@@ -124,9 +124,10 @@ impl Core {
             kind: Kind::Metadata,
             ..blank_header()
         };
+        let entry = NewEntry::new(header, None, metadata);
         let mut copies = Vec::with_capacity(METADATA_COPIES);
         for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, header, &[metadata]) {
+            match self.log.append(Purpose::Delete, &entry) {
                 Ok(copy) => copies.push(copy),
                 // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
                 Err(_) if !copies.is_empty() => break,

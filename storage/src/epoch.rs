@@ -83,12 +83,17 @@ mod watched {
         };
     }
 
-    /// Protects what its holder reads, until it is dropped.
+    /// Protects what its holder reads, until it is dropped. Two words: every record lock has one.
     #[derive(Debug)]
-    pub(crate) struct Guard {
-        /// `None` while it protects nothing.
-        epoch: Option<crossbeam_epoch::Guard>,
-        is_ending: bool,
+    pub(crate) struct Guard(Pin);
+
+    #[derive(Debug)]
+    enum Pin {
+        Of(crossbeam_epoch::Guard),
+        /// The thread is ending, and has no state any more.
+        OfEnding(crossbeam_epoch::Guard),
+        /// Protects nothing.
+        Released,
     }
 
     #[inline]
@@ -102,15 +107,12 @@ mod watched {
                 fence(Ordering::SeqCst);
             }
         });
-        let is_ending = entered.is_err();
-        if is_ending {
-            ENDING.fetch_add(1, Ordering::SeqCst);
+        // The outermost pin is a full fence: whoever does not see the store above has changed the index before.
+        if entered.is_ok() {
+            return Guard(Pin::Of(crossbeam_epoch::pin()));
         }
-        Guard {
-            // The outermost pin is a full fence: whoever does not see the store above has changed the index before.
-            epoch: Some(crossbeam_epoch::pin()),
-            is_ending,
-        }
+        ENDING.fetch_add(1, Ordering::SeqCst);
+        Guard(Pin::OfEnding(crossbeam_epoch::pin()))
     }
 
     impl Guard {
@@ -125,26 +127,29 @@ mod watched {
         }
 
         pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
-            match &self.epoch {
-                Some(epoch) => epoch.defer(f),
-                None => pin().defer(f),
+            match &self.0 {
+                Pin::Of(epoch) | Pin::OfEnding(epoch) => epoch.defer(f),
+                Pin::Released => pin().defer(f),
             }
         }
 
         pub(crate) fn flush(&self) {
-            if let Some(epoch) = &self.epoch {
+            if let Pin::Of(epoch) | Pin::OfEnding(epoch) = &self.0 {
                 epoch.flush();
             }
         }
 
         /// From here on it protects nothing.
+        #[inline]
         fn release(&mut self) {
-            if self.epoch.take().is_none() {
-                return;
-            }
-            if self.is_ending {
-                ENDING.fetch_sub(1, Ordering::SeqCst);
-                return;
+            match std::mem::replace(&mut self.0, Pin::Released) {
+                Pin::Of(epoch) => drop(epoch),
+                Pin::OfEnding(epoch) => {
+                    drop(epoch);
+                    ENDING.fetch_sub(1, Ordering::SeqCst);
+                    return;
+                }
+                Pin::Released => return,
             }
             // Guards may be dropped in any order: as long as one is left, the thread may look at everything.
             let _ = THREAD.try_with(|thread| {

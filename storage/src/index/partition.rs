@@ -170,16 +170,23 @@ struct Retired<'a> {
     blocks: Vec<Block>,
 }
 
-impl Drop for Retired<'_> {
-    fn drop(&mut self) {
-        if self.blocks.is_empty() {
-            return;
-        }
+impl Retired<'_> {
+    #[cold]
+    fn give_back(&mut self) {
         let (memory, blocks) = (Arc::clone(self.memory), std::mem::take(&mut self.blocks));
         let guard = epoch::pin();
         guard.defer(move || blocks.into_iter().for_each(|block| memory.give_back(block)));
         // Tables are large: do not let this thread gather dozens of them first.
         guard.flush();
+    }
+}
+
+impl Drop for Retired<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.blocks.is_empty() {
+            self.give_back();
+        }
     }
 }
 

@@ -70,17 +70,24 @@ impl Change<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitLimit {
     Never,
-    /// From the moment on at which it begins to wait.
-    After(Duration),
+    /// In nanoseconds from the moment on at which it begins to wait.
+    After(u64),
     At(Instant),
 }
 
 impl WaitLimit {
+    /// Up to 584 years.
+    #[inline]
+    fn after(timeout: Duration) -> Self {
+        let whole = timeout.as_secs().saturating_mul(1_000_000_000);
+        Self::After(whole.saturating_add(timeout.subsec_nanos().into()))
+    }
+
     /// The moment at which a wait that begins now ends. A moment beyond the clock's range is none.
     fn ends(self) -> Option<Instant> {
         match self {
             Self::Never => None,
-            Self::After(timeout) => Instant::now().checked_add(timeout),
+            Self::After(nanos) => Instant::now().checked_add(Duration::from_nanos(nanos)),
             Self::At(ends) => Some(ends),
         }
     }
@@ -100,7 +107,7 @@ pub struct RecordLock<'n> {
     /// Whether the lock outlives a change that is published.
     keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
-    queued_behind: usize,
+    queued_behind: u32,
     /// How long the owner waits, for space too.
     limit: WaitLimit,
     /// A deletion is that of a record whose time is over.
@@ -108,6 +115,10 @@ pub struct RecordLock<'n> {
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
 }
+
+// A lock is moved by value; up to this size no call is needed for that.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<RecordLock<'_>>() <= 128);
 
 impl<'n> RecordLock<'n> {
     /// Returns the digest of the record.
@@ -119,7 +130,7 @@ impl<'n> RecordLock<'n> {
     /// Returns how many writers held the lock or waited for it when the owner of this one came; 0: it was free.
     #[must_use]
     pub const fn queued_behind(&self) -> usize {
-        self.queued_behind
+        self.queued_behind as usize
     }
 
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
@@ -165,7 +176,8 @@ impl<'n> RecordLock<'n> {
     #[inline]
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
-        let lsn = self.apply_put(version)?;
+        // Only a deletion may have nothing to write.
+        let lsn = self.write(&Change::Put(*version))?.unwrap_or_default();
         drop(self);
         core.acknowledge(lsn)?;
         Ok(lsn)
@@ -182,7 +194,7 @@ impl<'n> RecordLock<'n> {
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
     #[inline]
     pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
-        self.apply_change(change)
+        self.write(change)
     }
 
     /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
@@ -196,29 +208,31 @@ impl<'n> RecordLock<'n> {
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
         self.keeps = true;
-        let applied = self.apply_change(change);
+        let applied = self.write(change);
         done(matches!(applied, Ok(Some(_))));
         applied
     }
 
-    fn apply_change(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
-        match change {
-            Change::Put(version) => self.apply_put(version).map(Some),
-            Change::Delete(now_ms) => self.apply_delete(*now_ms),
-        }
-    }
-
-    fn try_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+    /// Appends a change and publishes it, without waiting for space. `None`: there is nothing to delete.
+    fn try_write(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         self.core.check_open()?;
-        self.core.log.check_writable(Purpose::Write)?;
-        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
-        if !is_small && let Some(lsn) = self.put_delta(version)? {
-            return Ok(lsn);
+        self.core.log.check_writable(change.purpose())?;
+        match change {
+            Change::Put(version) => {
+                if version.payload.len() >= DELTA_RECORD_BYTES_MIN
+                    && let Some(lsn) = self.put_delta(version)?
+                {
+                    return Ok(Some(lsn));
+                }
+                self.check_set(change)?;
+            }
+            Change::Delete(_) if self.seen.is_none_or(|slot| slot.tombstone) => return Ok(None),
+            Change::Delete(_) => {}
         }
-        let change = Change::Put(*version);
-        let appended = self.append(&change)?;
-        self.publish(&change, &appended);
-        Ok(appended.lsn)
+        let entry = self.entry_of(change);
+        let appended = self.core.log.append(change.purpose(), &entry)?;
+        self.publish(change, &appended);
+        Ok(Some(appended.lsn))
     }
 
     /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
@@ -228,30 +242,16 @@ impl<'n> RecordLock<'n> {
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
     pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
-        let lsn = self.apply_delete(now_ms)?;
+        let lsn = self.write(&Change::Delete(now_ms))?;
         drop(self);
         lsn.map_or(Ok(()), |lsn| core.acknowledge(lsn))?;
         Ok(lsn)
     }
 
-    fn apply_delete(&mut self, now_ms: u64) -> Result<Option<Lsn>> {
-        self.core.check_open()?;
-        self.core.log.check_writable(Purpose::Delete)?;
-        if self.seen.is_none_or(|slot| slot.tombstone) {
-            return Ok(None);
-        }
-        let appended = self.append(&Change::Delete(now_ms))?;
-        self.publish(&Change::Delete(now_ms), &appended);
-        Ok(Some(appended.lsn))
-    }
-
     /// Deletes without waiting for durability: for the expiry pass.
     pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
-        let change = Change::Delete(now_ms);
         self.expires = true;
-        let appended = self.append(&change)?;
-        self.publish(&change, &appended);
-        Ok(())
+        self.write(&Change::Delete(now_ms)).map(drop)
     }
 
     /// The void-time of a live record, in seconds since 2010; 0 = never.
@@ -263,6 +263,7 @@ impl<'n> RecordLock<'n> {
 
     /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
     /// truncation by time hides the older versions with the newest one.
+    #[inline]
     fn last_update(&self) -> (u64, u8) {
         if let Some(OwnedEntry::Lent(_) | OwnedEntry::Copied(_)) = self.entry.get()
             && let Some(entry) = self.entry.get().map(OwnedEntry::view)
@@ -273,14 +274,6 @@ impl<'n> RecordLock<'n> {
             .seen
             .and_then(|slot| self.core.believed_header(&slot, &self.guard));
         header.unwrap_or_default()
-    }
-
-    /// Appends a change without publishing it.
-    fn append(&self, change: &Change<'_>) -> Result<Appended> {
-        self.check_set(change)?;
-        let entry = self.entry_of(change);
-        let log = &self.core.log;
-        log.append(change.purpose(), entry.header, &entry.parts())
     }
 
     #[inline]
@@ -294,7 +287,7 @@ impl<'n> RecordLock<'n> {
     }
 
     /// Returns the entry that a change writes: the whole record, or a tombstone.
-    #[inline]
+    #[inline(always)]
     fn entry_of<'a>(&'a self, change: &Change<'a>) -> NewEntry<'a> {
         let (least_ms, seen_flags) = self.last_update();
         // Older versions may be of other sets than the one before.

@@ -146,6 +146,7 @@ impl Directory {
     }
 
     /// Adds the line of an entry that begins `at_units` 16-byte units after the start of the block.
+    #[inline]
     pub(crate) fn push(&mut self, line: Line, at_units: u32) {
         let position = self.entries % LINES;
         if position == 0 {

@@ -170,6 +170,7 @@ impl Header {
     }
 
     /// The header with its two checks.
+    #[inline]
     pub(crate) fn encode(&self, place: Place, body: &[u8]) -> RawHeader {
         debug_assert!(self.body_bytes as usize == body.len());
         self.encode_with(place, self.body_check(body))
@@ -180,6 +181,7 @@ impl Header {
     }
 
     /// The header, for a body whose check is known (an entry that moves keeps its body).
+    #[inline]
     pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
         let mut raw = self.encode_fields(body_check);
         let check = head_check(&raw, place);

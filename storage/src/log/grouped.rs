@@ -117,7 +117,7 @@ impl Log {
                     if let Some(block) = self.block(next) {
                         block.set_change_lsns(first, u64::MAX);
                     }
-                    self.append_to_lane(
+                    self.append_again(
                         number,
                         &mut state,
                         purpose,

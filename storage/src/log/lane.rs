@@ -64,7 +64,7 @@ impl Assembled {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if no block of this size can hold it. Nothing was added.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         header: &mut Header,
@@ -349,6 +349,7 @@ impl LockedLane<'_> {
     /// numbers are drawn when nothing can fail any more but a write to the device.
     ///
     /// An error leaves the entries before as they were. Numbers that were drawn by then are void.
+    #[inline(always)]
     pub(crate) fn append(
         &mut self,
         purpose: Purpose,

@@ -30,7 +30,7 @@ use crate::image::{Image, Images};
 use crate::location::Location;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::chain::content_of;
-use crate::log::entry::{Appended, EntryView, Header, Lsn, void_header};
+use crate::log::entry::{Appended, EntryView, Header, Lsn, NewEntry, void_header};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
@@ -302,16 +302,12 @@ impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
     /// An error leaves nothing behind.
-    pub(crate) fn append(
-        &self,
-        purpose: Purpose,
-        mut header: Header,
-        parts: &[&[u8]],
-    ) -> Result<Appended> {
-        let mut entry = Assembled::new();
-        entry.push(&mut header, parts, self.block_bytes())?;
-        let location =
-            self.append_in_one(purpose, std::slice::from_mut(&mut header), &mut entry)?;
+    pub(crate) fn append(&self, purpose: Purpose, entry: &NewEntry<'_>) -> Result<Appended> {
+        let mut header = entry.header;
+        let mut assembled = Assembled::new();
+        assembled.push(&mut header, &entry.parts(), self.block_bytes())?;
+        let headers = std::slice::from_mut(&mut header);
+        let location = self.append_in_one(purpose, headers, &mut assembled)?;
         Ok(Appended {
             location,
             units: header.span_units,
@@ -322,13 +318,14 @@ impl Log {
     /// Draws a number that belongs to no change. An entry in the log stands for it.
     pub(crate) fn append_void(&self) -> Result<Lsn> {
         let header = void_header(Lsn(0), 1);
-        let appended = self.append(Purpose::Delete, header, &[])?;
+        let appended = self.append(Purpose::Delete, &NewEntry::new(header, None, &[]))?;
         self.release(appended.location, appended.units);
         Ok(appended.lsn)
     }
 
-    /// Appends entries that fit into one block together, with consecutive numbers.
-    #[inline]
+    /// Appends entries that fit into one block together, with consecutive numbers. Inlined, so that a
+    /// single entry, the common case, costs no loop.
+    #[inline(always)]
     fn append_in_one(
         &self,
         purpose: Purpose,
@@ -355,7 +352,7 @@ impl Log {
         entries: &mut Assembled,
     ) -> Result<Location> {
         let purpose = Purpose::Defrag;
-        match self.append_to_lane(0, state, purpose, headers, entries) {
+        match self.append_again(0, state, purpose, headers, entries) {
             Ok(location) => Ok(location),
             Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
         }
@@ -396,7 +393,7 @@ impl Log {
             }
             tries += 1;
             self.use_backed_block(number, state, purpose)?;
-            match self.append_to_lane(number, state, purpose, headers, entries) {
+            match self.append_again(number, state, purpose, headers, entries) {
                 Err(again) => error = again,
                 appended => return appended,
             }
@@ -416,7 +413,7 @@ impl Log {
             if let Some(mut state) = lane.state.try_lock()
                 && state.open.as_ref().is_some_and(has_room)
             {
-                return self.append_to_lane(number, &mut state, purpose, headers, entries);
+                return self.append_again(number, &mut state, purpose, headers, entries);
             }
         }
         Err(error)
@@ -438,8 +435,21 @@ impl Log {
         }
     }
 
+    /// Does as [`Log::append_to_lane`] does, where that is not worth another copy of its code.
+    #[inline(never)]
+    fn append_again(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        self.append_to_lane(number, state, purpose, headers, entries)
+    }
+
     /// Appends entries to the open block of a lane, or to a new one if that is full.
-    #[inline]
+    #[inline(always)]
     fn append_to_lane(
         &self,
         number: usize,
@@ -511,6 +521,7 @@ impl Log {
 
     /// A lane for this thread, locked: the one it had last, or else the first that nobody holds. So threads that never
     /// meet share the first lane, and further lanes come into use when writers collide.
+    #[inline]
     fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
         if purpose.is_cleaning() {

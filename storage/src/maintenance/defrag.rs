@@ -8,7 +8,7 @@ use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
 use crate::log::entry::Appended;
-use crate::log::entry::{EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn};
+use crate::log::entry::{EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
@@ -291,7 +291,8 @@ impl Core {
             flags: (header.flags & !FLAGS_OF_PLACE) | FLAG_COPIED,
             ..*header
         };
-        self.log.append(Purpose::Defrag, header, &[body])
+        self.log
+            .append(Purpose::Defrag, &NewEntry::new(header, None, body))
     }
 
     fn move_metadata<'a>(

@@ -10,7 +10,7 @@ use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
 use crate::log::entry::Kind;
-use crate::log::volume::OwnedEntry;
+use crate::log::volume::{Entry, OwnedEntry};
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ impl<'n> RecordLock<'n> {
         digest: &Digest,
         timeout: Option<Duration>,
     ) -> Result<Self> {
-        let limit = timeout.map_or(WaitLimit::Never, WaitLimit::After);
+        let limit = timeout.map_or(WaitLimit::Never, WaitLimit::after);
         Self::acquire_waiting(core, digest, limit, |waiter, ends| waiter.wait(ends))
     }
 
@@ -81,9 +81,7 @@ impl<'n> RecordLock<'n> {
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
         if partition.held().try_acquire(digest) {
-            let mut lock = Self::granted(core, digest, guard, partition, likely);
-            lock.limit = limit;
-            return Ok(lock);
+            return Ok(Self::granted(core, digest, guard, partition, likely, limit));
         }
         drop(likely);
         let ends = limit.ends();
@@ -128,8 +126,8 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        let mut lock = Self::granted(core, digest, guard, partition, None);
-        lock.queued_behind = queued_behind;
+        let mut lock = Self::granted_anew(core, digest, guard, partition);
+        lock.queued_behind = queued_behind as u32;
         Ok(lock)
     }
 
@@ -141,41 +139,7 @@ impl<'n> RecordLock<'n> {
         if !granted {
             return None;
         }
-        Some(Self::granted(core, digest, guard, partition, None))
-    }
-
-    /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
-    #[inline]
-    fn ensure_image(&mut self) {
-        if self.core.any_deltas.load(Ordering::Relaxed) {
-            self.make_image();
-        }
-    }
-
-    #[inline(never)]
-    fn make_image(&mut self) {
-        let core = self.core;
-        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return;
-        };
-        // What was looked at already is no delta.
-        if self.entry.get().is_some() || Images::number_of(seen.location).is_some() {
-            return;
-        }
-        let is_delta = core
-            .log
-            .entry(seen.location, &self.guard)
-            .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
-        if is_delta {
-            self.had_image = false;
-            let checked = core
-                .checked_entry(seen.location, seen.unverified, &self.guard)
-                .is_ok();
-            if checked {
-                let partition = core.index.lock(&self.digest);
-                self.seen = self.slot_in(&partition);
-            }
-        }
+        Some(Self::granted_anew(core, digest, guard, partition))
     }
 
     /// For defragmentation: as [`RecordLock::try_acquire`], and a record whose owner waits for space is lent, not locked.
@@ -188,7 +152,7 @@ impl<'n> RecordLock<'n> {
         if core.check_open().is_err() || !partition.held().is_resting(digest) {
             return None;
         }
-        let mut lock = Self::granted(core, digest, guard, partition, None);
+        let mut lock = Self::granted_anew(core, digest, guard, partition);
         lock.held = false;
         Some(lock)
     }
@@ -199,52 +163,93 @@ impl<'n> RecordLock<'n> {
         let core = self.core;
         let mut partition = core.index.lock(&self.digest);
         partition.held().resume(&self.digest);
-        self.seen = self.slot_in(&partition);
+        self.seen = core.slot_in(&partition, &self.digest, &self.guard);
     }
 
+    /// The lock, once it is the caller's, where nobody has looked at the record before.
     #[inline(never)]
-    fn slot_in(&self, partition: &PartitionGuard<'_>) -> Option<Slot> {
-        let is_of = |slot: &Slot| self.core.is_of(slot, &self.digest, &self.guard);
-        let at = partition.find(self.digest.tag(), is_of);
-        at.map(|at| partition.get(at))
+    fn granted_anew(
+        core: &'n Core,
+        digest: &Digest,
+        guard: Guard,
+        partition: PartitionGuard<'_>,
+    ) -> Self {
+        Self::granted(core, digest, guard, partition, None, WaitLimit::Never)
     }
 
-    /// The lock, once it is the caller's. Unlocks the partition.
-    #[inline]
+    /// The lock, once it is the caller's. Unlocks the partition. Inlined, since all of its parameters
+    /// would be copied.
+    #[inline(always)]
     fn granted(
         core: &'n Core,
         digest: &Digest,
         guard: Guard,
         partition: PartitionGuard<'_>,
         likely: Option<LikelyEntry>,
+        limit: WaitLimit,
     ) -> Self {
-        let mut lock = Self {
+        let mut had_image = true;
+        let (seen, entry) = if let Some(likely) = likely
+            && let Some(slot) = likely.slot_in(&partition, digest)
+        {
+            drop(partition);
+            core.log.prefetch(slot.location, slot.size_units, &guard);
+            // What was looked at already is no delta.
+            (Some(slot), OnceCell::from(likely.entry))
+        } else {
+            let mut seen = core.slot_in(&partition, digest, &guard);
+            drop(partition);
+            if let Some(slot) = seen {
+                core.log.prefetch(slot.location, slot.size_units, &guard);
+                had_image = !core.makes_image(&slot, &guard);
+                if !had_image {
+                    seen = core.slot_in(&core.index.lock(digest), digest, &guard);
+                }
+            }
+            (seen, OnceCell::new())
+        };
+        // Made last, where the caller wants it: a record lock is large.
+        Self {
             core,
             digest: *digest,
             guard,
-            seen: None,
+            seen,
             held: true,
             keeps: false,
             expires: false,
             queued_behind: 0,
-            limit: WaitLimit::Never,
-            entry: OnceCell::new(),
-            had_image: true,
-        };
-        if let Some(likely) = likely
-            && let Some(slot) = likely.slot_in(&partition, digest)
-        {
-            lock.seen = Some(slot);
-            lock.entry = OnceCell::from(likely.entry);
-        } else {
-            lock.seen = lock.slot_in(&partition);
+            limit,
+            entry,
+            had_image,
         }
-        drop(partition);
-        if let Some(slot) = &lock.seen {
-            core.log
-                .prefetch(slot.location, slot.size_units, &lock.guard);
-            lock.ensure_image();
+    }
+}
+
+impl Core {
+    /// Looks up what the index holds of a record whose partition is locked.
+    #[inline(never)]
+    fn slot_in(
+        &self,
+        partition: &PartitionGuard<'_>,
+        digest: &Digest,
+        guard: &Guard,
+    ) -> Option<Slot> {
+        let is_of = |slot: &Slot| self.is_of(slot, digest, guard);
+        let at = partition.find(digest.tag(), is_of);
+        at.map(|at| partition.get(at))
+    }
+
+    /// Makes the image of a record that has a chain and no image yet. Returns whether it is such a
+    /// record. What goes wrong shows when the record is read.
+    fn makes_image(&self, slot: &Slot, guard: &Guard) -> bool {
+        let is_delta = |entry: Entry<'_>| entry.view().kind_is(Kind::Delta);
+        let lacks_image = self.any_deltas.load(Ordering::Relaxed)
+            && !slot.tombstone
+            && Images::number_of(slot.location).is_none()
+            && self.log.entry(slot.location, guard).is_some_and(is_delta);
+        if lacks_image {
+            let _ = self.checked_entry(slot.location, slot.unverified, guard);
         }
-        lock
+        lacks_image
     }
 }

@@ -6,7 +6,7 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, blank_header};
+use crate::log::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry, blank_header};
 use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
 
@@ -76,7 +76,9 @@ impl RecordLock<'_> {
             digest: self.digest,
             ..blank_header()
         };
-        let appended = core.log.append(Purpose::Fold, header, &[entry.body()])?;
+        let appended = core
+            .log
+            .append(Purpose::Fold, &NewEntry::new(header, None, entry.body()))?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {

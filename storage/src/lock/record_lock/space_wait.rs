@@ -1,6 +1,6 @@
 //! Waiting for space with records locked.
 
-use super::{NewVersion, RecordLock};
+use super::{Change, RecordLock};
 use crate::core::{Core, Counters};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
@@ -39,20 +39,23 @@ impl Patience {
 }
 
 impl RecordLock<'_> {
-    pub(super) fn apply_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
-        match self.try_put(version) {
-            Err(full @ Error::StopWrites { .. }) => self.put_with_patience(version, full),
+    /// Writes a change, and waits for space where it needs any.
+    /// `None`: there is nothing to delete.
+    #[inline]
+    pub(super) fn write(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        match self.try_write(change) {
+            Err(full @ Error::StopWrites { .. }) => self.write_with_patience(change, full),
             result => result,
         }
     }
 
-    /// Puts a version as soon as there is space. `full`: what the first attempt met.
+    /// Writes a change as soon as there is space. `full`: what the first attempt met.
     #[cold]
-    fn put_with_patience(&mut self, version: &NewVersion<'_>, mut full: Error) -> Result<Lsn> {
+    fn write_with_patience(&mut self, change: &Change<'_>, mut full: Error) -> Result<Option<Lsn>> {
         let core = self.core;
         let mut patience = Patience::default();
         while patience.wait(core, &mut [&mut *self]) {
-            match self.try_put(version) {
+            match self.try_write(change) {
                 // Another writer may take the space that this one has waited for.
                 Err(again @ Error::StopWrites { .. }) => full = again,
                 result => return result,
