@@ -2,8 +2,8 @@
 
 use crate::core::Core;
 use crate::durability::Durability;
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::log::entry::Lsn;
 use crate::log::syncer::{Ticket, Wait};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,22 +1,29 @@
 //! What the handles of a namespace and its background threads share.
 
-use crate::changes::followers::Followers;
+pub(crate) mod background;
+pub(crate) mod defrag_state;
+pub(crate) mod followers;
+mod handle;
+pub(crate) mod removals;
+
 use crate::device::ForkGuard;
 use crate::digest::Digest;
+use crate::entry::{Appended, Header, Kind, NewEntry, blank_header};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
-use crate::log::entry::{Appended, Header, Kind, NewEntry, blank_header};
 use crate::log::space::Purpose;
-use crate::maintenance::defrag_state::Defrag;
 use crate::options::Options;
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::transaction::removals::Removals;
+use defrag_state::Defrag;
+use followers::Followers;
+pub use handle::Namespace;
+use removals::Removals;
 
 /// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;

@@ -2,13 +2,13 @@
 
 use crate::core::Core;
 use crate::digest::Digest;
+use crate::entry::Kind;
 use crate::epoch::Guard;
 use crate::error::Result;
 use crate::image::{Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
-use crate::log::entry::Kind;
 use crate::log::volume::{Entry, OwnedEntry};
 use std::sync::atomic::Ordering;
 

@@ -7,15 +7,15 @@
 mod changes;
 pub(crate) mod harness;
 
+use crate::core::Namespace;
 use crate::device::{BLOCK_BYTES, HEADER_BYTES};
+use crate::entry::{ENTRY_HEADER_BYTES, Header};
 use crate::epoch;
 use crate::location::UNIT_BYTES;
-use crate::lock::record_lock::space_wait::rest;
-use crate::lock::record_lock::{Change, NewVersion, RecordLock};
 use crate::log::chain::content_of;
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header};
 use crate::maintenance::victims::Effort;
-use crate::namespace::Namespace;
+use crate::record_lock::space_wait::rest;
+use crate::record_lock::{Change, NewVersion, RecordLock};
 use crate::sync::thread;
 use harness::*;
 use std::collections::BTreeSet;

@@ -4,32 +4,23 @@
 //! is and may put a new version, or a tombstone, in its place.
 
 use crate::acknowledge::DurableFuture;
-use crate::core::{Core, Counters};
+use crate::core::{Counters, Namespace};
 use crate::digest::Digest;
+use crate::entry::{EntryView, Lsn};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::UNIT_BYTES;
-use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::block::Phase;
-use crate::log::entry::{EntryView, Lsn};
 use crate::log::space::Purpose;
-use crate::maintenance::background::Background;
 use crate::options::Options;
+use crate::record_lock::{Change, RecordLock};
 use crate::sets::{SetUsage, Truncate};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A store of bytes by digest. Cheap to clone; all clones are the same store.
-#[derive(Clone, Debug)]
-pub struct Namespace {
-    pub(crate) core: Arc<Core>,
-    /// Ends the background threads when the last handle goes.
-    pub(crate) background: Arc<Background>,
-}
 
 impl Namespace {
     /// Returns the name of the namespace.

@@ -1,13 +1,15 @@
 //! What a namespace is opened with, and what opening it tells.
 
 use crate::clock::{Clock, SystemClock};
-use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX, block_bytes_for};
+use crate::device::{
+    BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX, ReadMode, block_bytes_for,
+};
 use crate::digest::Digest;
 use crate::durability::Durability;
+use crate::entry::EntryView;
 use crate::error::{Error, Result};
 use crate::location::{DEVICES_MAX, UNIT_BYTES};
 use crate::log::block::entry_units_max;
-use crate::log::entry::EntryView;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,17 +34,6 @@ pub enum Storage {
     },
     /// On devices of one's own making, already created with their headers. There is no index snapshot.
     Devices(Vec<Arc<dyn Device>>),
-}
-
-/// How records are read from the devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ReadMode {
-    /// Where they lie in a mapping of the device: no copy and no call of the system. A page that the device can no longer
-    /// read ends the process by a signal (SIGBUS).
-    #[default]
-    Mapped,
-    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`]. Costs two calls a record, about 1 us.
-    Copied,
 }
 
 /// How a namespace is opened. Build it from [`Options::new`] and change what should differ.

@@ -12,13 +12,13 @@
 //! Stages 1 to 3 change no answer: what they overlook costs a miss later and nothing else.
 
 use crate::core::Core;
+use crate::core::Namespace;
 use crate::digest::Digest;
+use crate::entry::EntryView;
 use crate::epoch::{self, Guard};
 use crate::error::Result;
 use crate::index::Candidate;
 use crate::location::Location;
-use crate::log::entry::EntryView;
-use crate::namespace::Namespace;
 
 /// Records that go through the stages together. Fewer leave the memory idle at the ends of the stages; 64 were slower, and
 /// hold back space for longer.

@@ -2,11 +2,11 @@
 
 use crate::core::Core;
 use crate::digest::PARTITIONS;
+use crate::entry::{FLAG_CHANGED_SET, Kind};
 use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::entry::{FLAG_CHANGED_SET, Kind};
 use crate::sync::atomic::Ordering;
 
 impl Core {

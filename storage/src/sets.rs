@@ -5,16 +5,18 @@
 //! u8 version (4) | truncation of the namespace | truncation of records without a set
 //! u16 sets | per set, from number 1: u8 name length, name, truncation
 //! u32 length, catalog: what the program that uses the namespace keeps there
-//! feed: what is kept for those who follow the changes, see `changes/feed.rs`
+//! feed: what is kept for those who follow the changes, see `sets/feed.rs`
 //! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
 //! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says.
 
-use crate::changes::feed::{Feed, TruncationEvent};
+pub(crate) mod feed;
+
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
-use crate::log::entry::Lsn;
-pub(crate) use crate::reader::Reader;
+use crate::reader::Reader;
+use crate::sets::feed::{Feed, TruncationEvent};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::collections::HashMap;

@@ -2,11 +2,11 @@
 
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
+use crate::entry::{EntryView, Kind};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::Location;
-use crate::log::entry::{EntryView, Kind};
 use crate::log::volume::Entry;
 
 /// A record that readers see.

@@ -1,13 +1,13 @@
 //! Blocks that are held back for followers of changes, and how many at most.
 
 use crate::core::Core;
+use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::block_walk::{BlockWalk, WalkedBlock};
 use crate::log::directory::{SECTOR_BYTES, directory_bytes};
 use crate::log::volume::Volume;
-use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::recovery::block_reader::is_version;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
 const HELD_SHARE: u64 = 8;

@@ -1,8 +1,8 @@
 //! A change that was committed, as the log has it.
 
-use crate::changes::feed::TruncationEvent;
 use crate::digest::Digest;
-use crate::log::entry::{EntryView, FLAG_EXPIRED, Header, Kind, Lsn};
+use crate::entry::{EntryView, FLAG_EXPIRED, Header, Kind, Lsn};
+use crate::sets::feed::TruncationEvent;
 
 /// What happened to a record, or to all of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -3,25 +3,22 @@
 //! The log itself is the record of all changes: each version and deletion is an entry with a
 //! number, so there is no change without its event, and no event without its change. This folder
 //! keeps blocks from being emptied while a follower needs the changes in them (`keep.rs`), notes
-//! truncations (`feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`, `reader.rs`).
-//! `waiters.rs` and `followers.rs` wake followers; `guards.rs` names the rules that the model check
+//! truncations (`sets/feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`, `reader.rs`).
+//! `waiters.rs` and `core/followers.rs` wake followers; `guards.rs` names the rules that the model check
 //! takes away.
 
-pub(crate) mod feed;
-pub(crate) mod followers;
 pub(crate) mod guards;
 pub(crate) mod keep;
 mod logged_change;
 mod reader;
 mod stream;
-pub(crate) mod waiters;
 
-use crate::changes::feed::FedSet;
 use crate::core::Core;
+use crate::core::Namespace;
 use crate::digest::PARTITIONS;
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::log::entry::Lsn;
-use crate::namespace::Namespace;
+use crate::sets::feed::FedSet;
 use std::sync::Arc;
 
 pub use logged_change::{ChangeKind, ChangePosition, LoggedChange};

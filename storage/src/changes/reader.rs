@@ -6,19 +6,19 @@
 //! left its lane, and its entries are there. The numbers of a group are drawn at once, so the noted
 //! number never falls into a group.
 
-use crate::changes::feed::{Feed, TruncationEvent};
 use crate::changes::guards::{Guard, keeps};
 use crate::changes::logged_change::{ChangeKind, Group, LoggedChange};
 use crate::changes::stream::BlockStream;
 use crate::core::Core;
 use crate::digest::Digest;
+use crate::entry::Lsn;
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::Slot;
 use crate::log::FilledBlock;
 use crate::log::block::Phase;
-use crate::log::entry::Lsn;
-use crate::maintenance::block_walk::BlockWalk;
+use crate::log::block_walk::BlockWalk;
+use crate::sets::feed::{Feed, TruncationEvent};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;

@@ -1,14 +1,14 @@
 //! The changes in one block, in the order of their numbers.
 
-use crate::changes::feed::Feed;
 use crate::changes::logged_change::{Group, LoggedChange};
+use crate::entry::is_version;
+use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind};
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT};
-use crate::log::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind};
-use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::recovery::block_reader::is_version;
+use crate::log::block_walk::{BlockWalk, WalkedBlock};
+use crate::sets::feed::Feed;
 use std::collections::VecDeque;
 
 /// A block that is read.

@@ -34,9 +34,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy};
 use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
+use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
-use crate::log::bit_repair::before_one_flip;
 
 /// The longest name of a namespace, in bytes; Aerospike's limit.
 pub const NAMESPACE_BYTES_MAX: usize = 31;

@@ -83,6 +83,17 @@ pub const STAGING_LANE_BYTES: u64 = 260 << 10;
 /// The size of the staging memory of a device.
 pub const STAGING_BYTES: u64 = STAGING_LANES_MAX as u64 * STAGING_LANE_BYTES;
 
+/// How records are read from the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadMode {
+    /// Where they lie in a mapping of the device: no copy and no call of the system. A page that the device can no longer
+    /// read ends the process by a signal (SIGBUS).
+    #[default]
+    Mapped,
+    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`]. Costs two calls a record, about 1 us.
+    Copied,
+}
+
 /// How a device is about to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPattern {

@@ -3,8 +3,8 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Device, DeviceError, STAGING_LANES_MAX};
+use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
-use crate::log::bit_repair::before_one_flip;
 
 /// The copies of the state lie on pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];

@@ -13,9 +13,9 @@
 //! What they apply to is the body of a whole record: key and payload.
 
 use crate::bytes::{Varint, slice, take_varint};
+use crate::entry::Lsn;
 use crate::location::Location;
-use crate::log::entry::Lsn;
-use crate::sets::Reader;
+use crate::reader::Reader;
 
 const FIXED_BYTES: usize = 16;
 const COUNT_SHIFT: u32 = Location::BITS;

@@ -11,9 +11,9 @@
 pub(crate) mod delta;
 
 use crate::digest::Digest;
+use crate::entry::{EntryView, RawHeader};
 use crate::epoch::Guard;
 use crate::location::{DEVICES_MAX, Location, UNIT_BYTES};
-use crate::log::entry::{EntryView, RawHeader};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::cell::UnsafeCell;

@@ -3,8 +3,8 @@
 use super::harness::*;
 use crate::changes::guards::{Guard, leave_out};
 use crate::changes::{ChangeKind, Delivery, LoggedChange, ReadEnd};
-use crate::lock::record_lock::Change;
-use crate::namespace::Namespace;
+use crate::core::Namespace;
+use crate::record_lock::Change;
 use crate::sync::{Arc, Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};

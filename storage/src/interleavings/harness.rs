@@ -1,15 +1,15 @@
 //! What the scenarios share: a disk that is watched, versions with a number, and what must hold at the end.
 
+use crate::core::Namespace;
 use crate::device::{
     BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader, Member, SimulatedDevice,
 };
 use crate::digest::Digest;
+use crate::entry::EntryView;
 use crate::location::UNIT_BYTES;
-use crate::lock::record_lock::NewVersion;
 use crate::log::block::{ENTRIES_AT, Phase};
-use crate::log::entry::EntryView;
-use crate::namespace::Namespace;
 use crate::options::{Options, Storage};
+use crate::record_lock::NewVersion;
 use crate::sync::{Arc, Mutex, thread};
 use std::ptr::NonNull;
 

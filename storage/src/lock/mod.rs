@@ -23,8 +23,6 @@
 //! if let Some(next) = next { next.notify(); }
 //! ```
 
-pub(crate) mod record_lock;
-
 use std::collections::VecDeque;
 use std::time::Instant;
 

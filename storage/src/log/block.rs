@@ -18,10 +18,10 @@
 //! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
+use crate::bit_repair::before_one_flip;
 use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
+use crate::entry::Lsn;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::bit_repair::before_one_flip;
-use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 

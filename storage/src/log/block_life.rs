@@ -1,11 +1,11 @@
 //! The life of a block in the log: opened for a lane, closed when it is full, and given back once it is empty.
 
 use crate::device::DeviceError;
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockState, ENTRIES_AT, Phase};
-use crate::log::entry::Lsn;
 use crate::log::lane::{LaneState, OpenBlock, PAGE_BYTES, SLACK_BYTES};
 use crate::log::space::{Purpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
@@ -391,10 +391,10 @@ impl Log {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use crate::core::Namespace;
     use crate::digest::Digest;
-    use crate::lock::record_lock::NewVersion;
-    use crate::namespace::Namespace;
     use crate::options::{Options, Storage};
+    use crate::record_lock::NewVersion;
 
     #[test]
     fn in_memory_a_lane_has_the_block_after_its_second_one_prepared() {

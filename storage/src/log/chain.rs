@@ -1,11 +1,11 @@
 //! Chains of deltas in the log: which entries a record consists of, and what they come to.
 
 use crate::digest::Digest;
+use crate::entry::{EntryView, FLAGS_OF_PLACE, Header, Kind, Lsn, RawHeader};
 use crate::epoch::Guard;
 use crate::image::delta::Delta;
 use crate::image::{Content, Part};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::entry::{EntryView, FLAGS_OF_PLACE, Header, Kind, Lsn, RawHeader};
 use crate::log::volume::Volume;
 
 /// Deltas of a chain at most.

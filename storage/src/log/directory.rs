@@ -15,8 +15,8 @@
 //! The identity of a record is its partition and its tag.
 
 use crate::digest::Digest;
+use crate::entry::{Header, Kind, LSN_BITS, Lsn, Place};
 use crate::location::UNIT_BYTES;
-use crate::log::entry::{Header, Kind, LSN_BITS, Lsn, Place};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A sector of the directory: what a disk writes whole or not at all.

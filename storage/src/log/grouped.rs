@@ -4,11 +4,11 @@
 //! falls between them. A group that fits into a block is one write. A larger one gets all its blocks
 //! before its first number is drawn; no write can then fail for want of space.
 
+use crate::entry::{Appended, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, NewEntry};
 use crate::error::Result;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT};
 use crate::log::directory::directory_bytes;
-use crate::log::entry::{Appended, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, NewEntry};
 use crate::log::lane::{Assembled, FILLER_BYTES_MIN};
 use crate::log::space::Purpose;
 use crate::log::{Log, number_from};

@@ -6,11 +6,11 @@
 
 use crate::bytes::slice;
 use crate::device::DeviceError;
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Lsn, Place, filler, void_header};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT, Phase, entry_units_max};
 use crate::log::directory::{Directory, Line, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, Place, filler, void_header};
 use crate::log::space::Purpose;
 use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
 use crate::log::volume::Volume;

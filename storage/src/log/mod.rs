@@ -6,13 +6,12 @@
 //! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
 
-pub(crate) mod bit_repair;
 pub(crate) mod block;
 mod block_life;
+pub(crate) mod block_walk;
 pub(crate) mod chain;
 mod chain_weight;
 pub(crate) mod directory;
-pub(crate) mod entry;
 mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
@@ -24,13 +23,13 @@ pub(crate) mod unreadable;
 pub(crate) mod volume;
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
+use crate::entry::{Appended, EntryView, Header, Lsn, NewEntry, void_header};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::{Image, Images};
 use crate::location::Location;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::chain::content_of;
-use crate::log::entry::{Appended, EntryView, Header, Lsn, NewEntry, void_header};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;

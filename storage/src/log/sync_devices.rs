@@ -1,12 +1,12 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
 use crate::device::{DeviceError, DurableExtent, State, write_state};
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
-use crate::log::entry::Lsn;
 use crate::log::lane::PAGE_BYTES;
 use crate::log::states::{Reach, States};
 use crate::log::syncer::{Horizon, SyncError};

@@ -1,11 +1,11 @@
 //! One sync at a time for all who wait for one, and what a failed sync means.
 
-use crate::changes::waiters::Waiters;
 use crate::device::DeviceError;
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::waiters::Waiters;
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Instant;

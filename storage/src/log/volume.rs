@@ -6,15 +6,15 @@
 mod entry;
 mod headers;
 
+use crate::device::ReadMode;
 use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, index_of};
 use crate::log::directory::unit_of;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
 use crate::log::unreadable::UnreadableParts;
-use crate::options::ReadMode;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use entry::{CopiedEntry, HEADER_WORDS};

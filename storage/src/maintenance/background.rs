@@ -1,12 +1,11 @@
-//! The background threads of a namespace, and their rhythm.
+//! The rhythm of the background threads.
 
 use crate::core::Core;
+use crate::core::background::{Background, Signal};
 use crate::epoch;
 use crate::log::syncer::{Request, Syncer};
 use crate::maintenance::victims::Effort;
-use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the maintenance thread looks around when nothing presses, and when space is short.
@@ -162,86 +161,15 @@ pub(super) fn after(rest: Duration) -> Instant {
     later(Instant::now(), rest)
 }
 
-#[derive(Debug, Default)]
-struct Signal {
-    stop: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Signal {
-    fn is_over(&self) -> bool {
-        *self.stop.lock()
+/// Starts the threads of a namespace that is to have them.
+pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Background> {
+    let background = Background::idle(core);
+    if core.options.background {
+        core.log.syncer().attend();
+        background.spawn("spikelet-sync", sync_loop)?;
+        background.spawn("spikelet-tidy", tidy_loop)?;
     }
-
-    /// Rests until `until`. Returns false when it is time to end.
-    fn rest(&self, until: Instant) -> bool {
-        let mut stop = self.stop.lock();
-        while !*stop && Instant::now() < until {
-            self.changed.wait_until(&mut stop, Some(until));
-        }
-        !*stop
-    }
-}
-
-/// The background threads of a namespace. They end with it.
-#[derive(Debug)]
-pub(crate) struct Background {
-    core: Arc<Core>,
-    signal: Arc<Signal>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Background {
-    /// Without threads.
-    pub(crate) fn idle(core: &Arc<Core>) -> Self {
-        Self {
-            core: Arc::clone(core),
-            signal: Arc::default(),
-            threads: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
-        let background = Self::idle(core);
-        if core.options.background {
-            core.log.syncer().attend();
-            background.spawn("spikelet-sync", sync_loop)?;
-            background.spawn("spikelet-tidy", tidy_loop)?;
-        }
-        Ok(background)
-    }
-
-    fn spawn(&self, name: &str, run: fn(&Core, &Signal)) -> std::io::Result<()> {
-        let (core, signal) = (Arc::clone(&self.core), Arc::clone(&self.signal));
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || run(&core, &signal))?;
-        self.threads.lock().push(thread);
-        Ok(())
-    }
-
-    /// Ends the threads and waits for them.
-    pub(crate) fn stop(&self) {
-        if self.core.fork.is_child() {
-            // The threads are the parent's: here they would be waited for in vain.
-            std::mem::forget(std::mem::take(&mut *self.threads.lock()));
-            return;
-        }
-        *self.signal.stop.lock() = true;
-        self.signal.changed.notify_all();
-        self.core.log.space().end_waits();
-        self.core.log.syncer().end();
-        for thread in self.threads.lock().drain(..) {
-            // A thread that panicked has told so itself.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.stop();
-    }
+    Ok(background)
 }
 
 /// Tells those who wait when the thread that syncs for them ends, however that comes about.
@@ -300,11 +228,11 @@ fn tidy_loop(core: &Core, signal: &Signal) {
 mod tests {
     use super::*;
     use crate::Durability;
+    use crate::core::Namespace;
     use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
-    use crate::lock::record_lock::NewVersion;
-    use crate::namespace::Namespace;
     use crate::options::{Options, Storage};
+    use crate::record_lock::NewVersion;
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 

@@ -1,18 +1,18 @@
 //! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
+use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
+use crate::entry::Appended;
+use crate::entry::{EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
-use crate::log::entry::Appended;
-use crate::log::entry::{EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
+use crate::log::block_walk::{BlockWalk, WalkedBlock};
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
-use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::maintenance::defrag_state::{Defrag, Emptied};
 use crate::maintenance::victims::Effort;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -320,11 +320,11 @@ impl Core {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::core::Namespace;
     use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
-    use crate::lock::record_lock::NewVersion;
-    use crate::namespace::Namespace;
     use crate::options::{Options, Storage};
+    use crate::record_lock::NewVersion;
 
     fn digest(record: u32) -> Digest {
         let mut bytes = [0; Digest::LEN];

@@ -1,21 +1,19 @@
 //! What goes on beside reading and writing: syncing, expiry, defragmentation, and forgetting tombstones. Each is a step that can be called; background threads call them in their rhythm.
 
 pub(crate) mod background;
-pub(crate) mod block_walk;
 pub(crate) mod defrag;
-pub(crate) mod defrag_state;
 mod tombstones;
 pub(crate) mod victims;
 
+use crate::core::Namespace;
 use crate::core::{Core, Counters};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
-use crate::lock::record_lock::RecordLock;
 use crate::log::space::Purpose;
 use crate::maintenance::background::after;
 use crate::maintenance::victims::Effort;
-use crate::namespace::Namespace;
+use crate::record_lock::RecordLock;
 use std::time::{Duration, Instant};
 
 /// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the

@@ -1,19 +1,19 @@
 //! Forgetting tombstones of which no older version is on any device.
 
+use crate::core::defrag_state::Defrag;
 use crate::core::{Core, Counters};
 use crate::digest::{Digest, PARTITIONS};
+use crate::entry::is_version;
+use crate::entry::{Kind, Lsn};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::FilledBlock;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
+use crate::log::block_walk::{BlockWalk, WalkedBlock};
 use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
-use crate::log::entry::{Kind, Lsn};
 use crate::log::volume::Volume;
-use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::maintenance::defrag_state::Defrag;
-use crate::recovery::block_reader::is_version;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;

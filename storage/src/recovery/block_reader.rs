@@ -3,14 +3,15 @@
 
 use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
+use crate::entry::Appended;
+use crate::entry::is_version;
+use crate::entry::{EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::epoch;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::ENTRIES_AT;
 use crate::log::directory::Line;
-use crate::log::entry::Appended;
-use crate::log::entry::{EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::block_bytes::BlockBytes;
@@ -406,11 +407,6 @@ impl Judge<'_> {
             Kind::Filler | Kind::Void => {}
         }
     }
-}
-
-/// Whether an entry of this kind is a version of a record.
-pub(crate) const fn is_version(kind: Kind) -> bool {
-    matches!(kind, Kind::Record | Kind::Tombstone | Kind::Delta)
 }
 
 /// A lost entry as it is counted: it takes the least an entry can take, at an offset of its own in the damaged bytes.

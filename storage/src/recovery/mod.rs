@@ -20,6 +20,9 @@ pub(crate) mod young;
 
 use crate::device::{DurableExtent, State};
 use crate::digest::Digest;
+use crate::entry::Appended;
+use crate::entry::is_version;
+use crate::entry::{Header, Kind};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -31,14 +34,10 @@ use crate::log::block::{
 };
 use crate::log::chain::parts_of;
 use crate::log::directory::Line;
-use crate::log::entry::Appended;
-use crate::log::entry::{Header, Kind};
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress};
-use crate::recovery::block_reader::{
-    Aside, EndOfBlock, Sweep, for_all_partitions, is_version, lost_at,
-};
+use crate::recovery::block_reader::{Aside, EndOfBlock, Sweep, for_all_partitions, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
 use crate::recovery::repair::Repair;
 use crate::recovery::sighting::UsedBlock;

@@ -1,8 +1,12 @@
 //! Opening and closing a namespace.
 
-use crate::changes::followers::Followers;
 use crate::core::METADATA_COPIES;
+use crate::core::Namespace;
+use crate::core::background::Background;
+use crate::core::followers::Followers;
+use crate::core::removals::Removals;
 use crate::core::{Core, Counters};
+use crate::device::ReadMode;
 use crate::device::{
     Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice, State,
     block_bytes_for, count_damaged_copies, new_device_id, read_header, read_state, repair_copies,
@@ -15,9 +19,8 @@ use crate::log::block::entry_units_max;
 use crate::log::staging::Staging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
-use crate::maintenance::background::Background;
-use crate::namespace::Namespace;
-use crate::options::{Opening, Options, ReadMode, Storage};
+use crate::maintenance::background;
+use crate::options::{Opening, Options, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
 use crate::recovery::{Known, Recovered, chains, count_chains, count_live, recover};
@@ -25,7 +28,6 @@ use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::transaction::removals::Removals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,7 +99,7 @@ impl Namespace {
             let _ = core.tidy_at_opening();
         }
         let core = Arc::new(core);
-        let background = Background::start(&core).map_err(|source| {
+        let background = background::start(&core).map_err(|source| {
             Error::Device(DeviceError::Io {
                 path: core.name.clone(),
                 action: "start the background threads of",

@@ -1,13 +1,13 @@
 //! What a scan has found of records, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
+use crate::entry::Appended;
+use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::epoch::{self, Guard};
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::directory::split_identity;
-use crate::log::entry::Appended;
-use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -5,6 +5,8 @@
 //! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
+use crate::entry::is_version;
+use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::delta::{Delta, rebase};
@@ -13,9 +15,8 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
 use crate::log::directory::{directory_bytes, identity_of, unit_of};
-use crate::log::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind};
 use crate::log::lane::{Assembled, LaneState, PAGE_BYTES};
-use crate::recovery::block_reader::{EndOfBlock, is_version};
+use crate::recovery::block_reader::EndOfBlock;
 use crate::recovery::recovered_entries::{Enterer, Found};
 use crate::recovery::young::Young;
 use crate::recovery::{Recovered, chains};

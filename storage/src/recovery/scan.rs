@@ -4,10 +4,10 @@
 //! and the block's directory tells whose entries are gone. Above, the first bytes that are no entry are the end: a write
 //! that was torn, or none.
 
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
 use crate::recovery::block_bytes::BlockBytes;

@@ -1,10 +1,10 @@
 //! What a reading of a block meets, and how it tells an entry from damage.
 
 use crate::device::State;
+use crate::entry::{EntryView, Header};
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, EndedBlock};
 use crate::log::directory::Line;
-use crate::log::entry::{EntryView, Header};
 
 /// What was met in a block. Offsets are those of the device.
 #[derive(Debug)]

@@ -14,6 +14,8 @@
 
 use crate::core::Core;
 use crate::digest::{Digest, PARTITIONS};
+use crate::entry::Appended;
+use crate::entry::Lsn;
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -21,8 +23,6 @@ use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::block::{BlockHeader, EndedBlock, Phase};
-use crate::log::entry::Appended;
-use crate::log::entry::Lsn;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Chain;
 use crate::recovery::snapshot_reader::SnapshotReader;

@@ -1,7 +1,10 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
+use crate::core::Namespace;
 use crate::device::{ReadPattern, damaged_parts};
 use crate::digest::PARTITIONS;
+use crate::entry::is_version;
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::{Index, Slot};
@@ -9,11 +12,8 @@ use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
-use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, OpeningStep, Options, Storage};
 use crate::recovery::block_bytes::BlockBytes;
-use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
 use crate::recovery::scan::{damaged_directory, scan_block};

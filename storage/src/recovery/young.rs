@@ -5,9 +5,9 @@
 //! others: the store is as it was at one moment. A killed process loses nothing that was acknowledged.
 //! What it was writing may be missing then, and does not matter; a group counts if all of it is there.
 
+use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::directory::Line;
-use crate::log::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
 
 /// An entry that was not durable.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::entry::blank_header;
+    use crate::entry::blank_header;
 
     fn entry(lsn: u64, flags: u8) -> Young {
         let header = Header {

@@ -2,8 +2,8 @@
 
 use crate::bytes::Varint;
 use crate::digest::Digest;
-use crate::lock::record_lock::NewVersion;
-use crate::log::entry::{EntryView, FLAG_KEYED, Header, RawHeader, blank_header};
+use crate::entry::{EntryView, FLAG_KEYED, Header, RawHeader, blank_header};
+use crate::record_lock::NewVersion;
 
 /// A version of a record in memory, which reads as a stored one does.
 ///

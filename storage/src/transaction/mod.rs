@@ -1,8 +1,6 @@
 //! Optimistic transactions: what a transaction has seen of records, and the check that it still holds at the commit.
 //!
 //! - `buffered.rs`: a version that is not stored yet
-//! - `cause.rs`: why a transaction is not committed
-//! - `removals.rs`: absences that leave no trace in the index
 //! - `rules.rs`: the rules that the model check takes away one by one
 //!
 //! # The protocol
@@ -16,21 +14,19 @@
 //! between.
 
 pub(crate) mod buffered;
-pub(crate) mod cause;
-pub(crate) mod removals;
 pub(crate) mod rules;
 
 use crate::core::Core;
+use crate::core::Namespace;
 use crate::digest::Digest;
+use crate::entry::EntryView;
 use crate::epoch::{self, Guard};
+use crate::error::ConflictCause;
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
-use crate::lock::record_lock::space_wait::rest;
-use crate::lock::record_lock::{Change, RecordLock, WaitLimit};
-use crate::log::entry::EntryView;
-use crate::namespace::Namespace;
+use crate::record_lock::space_wait::rest;
+use crate::record_lock::{Change, RecordLock, WaitLimit};
 use crate::sync::hint;
-use cause::ConflictCause;
 use rules::{Rule, keeps};
 use std::time::{Duration, Instant};
 

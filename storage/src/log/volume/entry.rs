@@ -1,8 +1,8 @@
 //! Entries as readers get them: lent where they lie, or copied.
 
 use crate::bytes::slice;
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView, RawHeader};
 use crate::image::{Content, HeldImage, ImageRef};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, RawHeader};
 use std::cell::Cell;
 use std::ptr::NonNull;
 

@@ -15,14 +15,14 @@ pub(crate) mod space_wait;
 use crate::bytes::Varint;
 use crate::core::Core;
 use crate::digest::Digest;
+use crate::entry::Appended;
+use crate::entry::{
+    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, Header, Kind, Lsn, NewEntry, blank_header,
+};
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
-use crate::log::entry::Appended;
-use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, Header, Kind, Lsn, NewEntry, blank_header,
-};
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
 use std::cell::OnceCell;

@@ -1,10 +1,10 @@
 //! Reads a block by calls of the system, for cleaning and for the tombstone pass: what cannot be read is damage of what
 //! lies there, and not a signal.
 
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::location::UNIT_BYTES;
 use crate::log::block::BlockId;
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::log::volume::Volume;
 
 /// How much is read by one call: little enough to stay in the processor's cache while it is looked at.

@@ -3,7 +3,7 @@
 use crate::epoch;
 use crate::log::Log;
 use crate::log::block::BlockId;
-use crate::maintenance::block_walk::BlockWalk;
+use crate::log::block_walk::BlockWalk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
     /// Chosen to be emptied, the best last.
-    pub(super) next: Vec<BlockId>,
-    pub(super) emptied: Vec<Emptied>,
+    pub(crate) next: Vec<BlockId>,
+    pub(crate) emptied: Vec<Emptied>,
     /// The partition with which the next look at tombstones begins.
     pub(crate) tombstones_from: usize,
     /// The memory that blocks are read into.
@@ -20,19 +20,19 @@ pub(crate) struct Defrag {
 }
 
 #[derive(Debug)]
-pub(super) struct Emptied {
-    pub(super) id: BlockId,
+pub(crate) struct Emptied {
+    pub(crate) id: BlockId,
     /// All readers that could see it are gone.
-    pub(super) unseen: Arc<AtomicBool>,
+    pub(crate) unseen: Arc<AtomicBool>,
     /// The last sequence number when it was empty: what superseded its entries has no higher one.
-    pub(super) last_lsn: u64,
+    pub(crate) last_lsn: u64,
     /// Its header says that it is free.
-    pub(super) noted: bool,
+    pub(crate) noted: bool,
 }
 
 impl Emptied {
     /// Once true, it stays so: nobody finds the block in the index any more.
-    pub(super) fn is_unseen(&self, log: &Log) -> bool {
+    pub(crate) fn is_unseen(&self, log: &Log) -> bool {
         if !self.unseen.load(Ordering::SeqCst) && epoch::is_unseen(log.watched(self.id)) {
             self.unseen.store(true, Ordering::SeqCst);
         }

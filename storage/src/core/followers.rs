@@ -1,7 +1,7 @@
 //! The followers of a namespace's changes, as the storage knows them.
 
-use crate::changes::waiters::Waiters;
 use crate::sync::Mutex;
+use crate::waiters::Waiters;
 
 /// See the module.
 #[derive(Debug, Default)]

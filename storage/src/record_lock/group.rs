@@ -4,8 +4,8 @@ use super::delta::EditedRecord;
 use super::space_wait::Patience;
 use super::{Change, RecordLock};
 use crate::core::Core;
+use crate::entry::{Appended, Lsn};
 use crate::error::{Error, Result};
-use crate::log::entry::{Appended, Lsn};
 use crate::log::space::Purpose;
 
 impl Core {

@@ -2,9 +2,9 @@
 
 use super::{Change, RecordLock};
 use crate::core::{Core, Counters};
+use crate::entry::Lsn;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
-use crate::log::entry::Lsn;
 use std::cell::OnceCell;
 use std::time::Instant;
 

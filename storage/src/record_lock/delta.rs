@@ -2,6 +2,9 @@
 
 use super::{NewVersion, RecordLock, prefix_bytes};
 use crate::bytes::Varint;
+use crate::entry::{
+    Appended, FLAG_CHANGED_SET, FLAG_KEYED, Header, Kind, Lsn, NewEntry, blank_header,
+};
 use crate::error::Result;
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
@@ -9,9 +12,6 @@ use crate::index::Slot;
 use crate::location::Location;
 use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
-use crate::log::entry::{
-    Appended, FLAG_CHANGED_SET, FLAG_KEYED, Header, Kind, Lsn, NewEntry, blank_header,
-};
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;

@@ -2,11 +2,11 @@
 
 use super::RecordLock;
 use crate::core::Core;
+use crate::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry, blank_header};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry, blank_header};
 use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
 

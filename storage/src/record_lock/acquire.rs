@@ -3,13 +3,13 @@
 use super::{RecordLock, WaitLimit};
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
+use crate::entry::Kind;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
-use crate::log::entry::Kind;
 use crate::log::volume::{Entry, OwnedEntry};
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;

@@ -15,10 +15,10 @@
 //! All integers are little-endian. The head check is written last, so a header that a killed process left behind
 //! always has its whole body.
 
+use crate::bit_repair::before_one_flip;
 use crate::bytes::{Varint, chunk, take_varint};
 use crate::digest::Digest;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::bit_repair::before_one_flip;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Size of the fixed header in bytes.
@@ -48,6 +48,11 @@ pub(crate) enum Kind {
     /// Stands for sequence numbers without a change, so that the numbers have no gap: that of a
     /// truncation, or those of an append that failed.
     Void = 6,
+}
+
+/// Whether an entry of this kind is a version of a record.
+pub(crate) const fn is_version(kind: Kind) -> bool {
+    matches!(kind, Kind::Record | Kind::Tombstone | Kind::Delta)
 }
 
 impl Kind {
