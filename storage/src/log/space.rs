@@ -327,14 +327,15 @@ fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError
         if added == 0 {
             continue;
         }
-        let reachable = volume.reachable_blocks();
-        let end = HEADER_BYTES + u64::from(reachable + added) * volume.block_bytes();
+        // Preparing a block may have made the device longer than these.
+        let known = volume.blocks().len() as u32 - *beyond;
+        let end = HEADER_BYTES + u64::from(known + added) * volume.block_bytes();
         if let Err(error) = volume.device().extend(end) {
             refused = Some(error);
             continue;
         }
         *beyond -= added;
-        let indexes = (0..).zip(reachable..reachable + added);
+        let indexes = (0..).zip(known..known + added);
         new.extend(indexes.map(|(turn, index)| (turn, volume.block_id(index))));
     }
     if let Some(error) = refused.filter(|_| new.is_empty()) {
