@@ -708,3 +708,22 @@ fn power_failures_take_back_no_change_that_was_shown_as_durable() {
         }
     }
 }
+
+#[test]
+fn a_follower_that_is_behind_holds_no_more_blocks_than_its_changes_fill() {
+    let dir = tempfile::tempdir().unwrap();
+    let (namespace, _) = Namespace::open(small(dir.path())).unwrap();
+    let set = fed(&namespace);
+    namespace.need_changes_after(&[namespace.changes_kept_after()]);
+    for round in 0..60 {
+        // Most of it is dead: without a follower cleaning would end the block and empty it.
+        for version in 0..3 {
+            let mut chance = Chance(round * 3 + version + 1);
+            let payload: Vec<u8> = (0..40_000).map(|_| chance.next() as u8).collect();
+            put(&namespace, set, 1, version as u16 + 1, &payload);
+        }
+        namespace.maintain().unwrap();
+    }
+    let used = namespace.stats().used_blocks;
+    assert!(used <= 3, "{used} blocks for 7.2 MB");
+}

@@ -22,6 +22,11 @@ impl KeptAfter {
         let (first, last) = block.change_lsns();
         first <= last && last > self.0
     }
+
+    /// Whether a follower needs a change with a number up to this one.
+    pub(crate) fn needs_any(self, last_lsn: u64) -> bool {
+        self.0 < last_lsn
+    }
 }
 
 impl Core {

@@ -193,8 +193,10 @@ impl Core {
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
         let percent = u64::from(self.options.defrag_threshold_percent);
-        // The room behind the entries may be all that is left.
-        let may_close = self.log.space().usage().available_blocks > 0;
+        // The room behind the entries may be all that is left; and a block that is held for a follower
+        // could not be emptied, but would hold nothing more.
+        let may_close = self.log.space().usage().available_blocks > 0
+            && !self.kept_after().needs_any(self.log.last_lsn());
         let is_worn = |id: BlockId, block: &BlockState, filled_bytes: u64| {
             let fill = Fill {
                 filled: filled_bytes / UNIT_BYTES,
