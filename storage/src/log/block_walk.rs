@@ -173,21 +173,6 @@ impl BlockWalk {
         let Some(target) = self.bytes.get_mut(..self.len) else {
             return;
         };
-        if volume.device().read(offset, target).is_ok() {
-            return;
-        }
-        let mut at = offset;
-        let mut left = target;
-        while !left.is_empty() {
-            let to_page_end = PAGE_BYTES - at as usize % PAGE_BYTES;
-            let (piece, rest) = left.split_at_mut(to_page_end.min(left.len()));
-            if volume.device().read(at, piece).is_err() {
-                piece.fill(0);
-                volume.unreadable().note(at, piece.len() as u64);
-                self.unreadable_bytes += piece.len() as u64;
-            }
-            at += piece.len() as u64;
-            left = rest;
-        }
+        self.unreadable_bytes += volume.read_readable(offset, target, PAGE_BYTES);
     }
 }

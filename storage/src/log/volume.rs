@@ -255,6 +255,27 @@ impl Volume {
         }
     }
 
+    /// Reads a range by calls of the system. What cannot be read is zero, and noted, in parts of `part`
+    /// bytes and at most to the next multiple of it. Returns how much that is.
+    pub(crate) fn read_readable(&self, offset: u64, target: &mut [u8], part: usize) -> u64 {
+        if self.device.read(offset, target).is_ok() {
+            return 0;
+        }
+        let (mut at, mut left, mut unreadable) = (offset, target, 0);
+        while !left.is_empty() {
+            let to_end = part - at as usize % part;
+            let (piece, rest) = left.split_at_mut(to_end.min(left.len()));
+            if self.device.read(at, piece).is_err() {
+                piece.fill(0);
+                self.unreadable.note(at, piece.len() as u64);
+                unreadable += piece.len() as u64;
+            }
+            at += piece.len() as u64;
+            left = rest;
+        }
+        unreadable
+    }
+
     /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
     #[cold]
     fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {

@@ -48,17 +48,8 @@ impl BlockBytes {
         };
         let (piece, beyond) = piece.split_at_mut(inside.min(to - from));
         beyond.fill(0);
-        if volume.device().read(offset, piece).is_ok() {
-            return;
-        }
-        for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
-            let at = offset + (number * PAGE_BYTES) as u64;
-            if volume.device().read(at, page).is_err() {
-                // No entry is there, then: damage, if there was one.
-                page.fill(0);
-                volume.unreadable().note(at, page.len() as u64);
-            }
-        }
+        // Where a page is unreadable no entry is found: damage, if there was one.
+        volume.read_readable(offset, piece, PAGE_BYTES);
     }
 
     /// Puts what staging memory holds in the place of what the block has from `at` on.

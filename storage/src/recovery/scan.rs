@@ -86,14 +86,8 @@ pub(crate) fn damaged_directory(
         // What staging memory continues was put over the rest.
         Some(entries) => {
             let mut read = vec![0; directory_bytes(entries as usize) as usize];
-            let mut at = start + block.id.bytes() - read.len() as u64;
-            for sector in read.chunks_mut(SECTOR_BYTES) {
-                if volume.device().read(at, sector).is_err() {
-                    volume.unreadable().note(at, SECTOR_BYTES as u64);
-                    sector.fill(0);
-                }
-                at += SECTOR_BYTES as u64;
-            }
+            let at = start + block.id.bytes() - read.len() as u64;
+            volume.read_readable(at, &mut read, SECTOR_BYTES);
             sectors = Some(read.len() / SECTOR_BYTES);
             durable_tail = read;
             durable_tail.as_slice()
