@@ -101,6 +101,9 @@ impl Recovered {
         }
         log.set_last_lsn(last_lsn);
         log.sync()?;
+        // The second one makes the state durable by which the new places count: until then a power failure
+        // leaves the old ones.
+        log.sync()?;
         for end in &self.ends {
             if !stay {
                 end.release_rest(log, self.sync_failed)?;
@@ -337,6 +340,7 @@ impl Rescue<'_> {
         if gone.is_empty() {
             return Err(full);
         }
+        self.log.sync()?;
         self.log.sync()?;
         for end in &gone {
             end.release_rest(self.log, self.recovered.sync_failed)?;
