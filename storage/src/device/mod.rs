@@ -90,7 +90,7 @@ pub enum ReadMode {
     /// read ends the process by a signal (SIGBUS).
     #[default]
     Mapped,
-    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`]. Costs two calls a record, about 1 us.
+    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`](crate::Error::Damaged). Costs two calls a record, about 1 us.
     Copied,
 }
 
