@@ -43,6 +43,10 @@ pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
     whole.encode_unchecked()
 }
 
+/// More entries than a chain has. An opening can put the edits of a folded record behind those that were
+/// folded, if the whole record was not durable.
+const ENTRIES_MAX: usize = 16 * DELTAS_MAX;
+
 /// Walks a chain from its newest entry to the whole record, and offers each entry. None: an entry of it is missing or
 /// damaged.
 fn walk(
@@ -53,7 +57,7 @@ fn walk(
 ) -> Option<()> {
     let mut at = newest;
     let mut expected: Option<(Lsn, Digest)> = None;
-    for _ in 0..=DELTAS_MAX + 1 {
+    for _ in 0..ENTRIES_MAX {
         let volume = volumes.get(at.device())?;
         let entry = volume.entry(at, guard)?;
         let view = entry.view();

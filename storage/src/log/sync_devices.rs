@@ -55,7 +55,12 @@ impl Log {
                 .noted
                 .iter_mut()
                 .for_each(|state| state.sync_failed = true);
-            let _ = self.write_states(&mut states);
+            // Each that can be written: the others may be on the device that has failed.
+            for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
+                state.boot = volume.device().boot();
+                state.sequence += 1;
+                let _ = write_state(volume.device().as_ref(), state);
+            }
         }
     }
 

@@ -72,8 +72,15 @@ impl Core {
         id: BlockId,
         block: &BlockState,
     ) -> Result<u64> {
-        self.lose_changes_of(block)?;
-        self.await_durable(block)?;
+        let ready = self.lose_changes_of(block);
+        if let Err(error) = ready.and_then(|()| self.await_durable(block)) {
+            // Another block may need less.
+            block.note_left(false);
+            return match error {
+                Error::NoSpace { .. } => Ok(0),
+                error => Err(error),
+            };
+        }
         block.set_phase(Phase::Draining);
         let damaged = self.counters.damaged.load(Ordering::Relaxed);
         let moved = match self.drain(volume, id, block, &mut state.walk) {

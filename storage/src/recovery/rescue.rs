@@ -92,7 +92,7 @@ impl Recovered {
             moved: HashMap::new(),
         };
         let done = rescue.run();
-        // Entries that stay may build on copies behind the ends of blocks.
+        // Entries that stay may build on others behind the ends of blocks: those are kept, too.
         let stay = matches!(&done, Err(full) if may_stay && is_full(full));
         if stay {
             rescue.keep_in_place()?;
@@ -112,6 +112,9 @@ impl Recovered {
                 // Nothing is left in its staging memory that counts.
                 block.set_all_flushed();
             }
+        }
+        if stay {
+            return Ok(());
         }
         let empty = self.ends.iter().filter(|end| end.end <= ENTRIES_AT);
         free(log, &empty.map(|end| end.block.id).collect::<Vec<_>>())
@@ -177,6 +180,10 @@ impl EndOfBlock {
             last_lsn: self.last_lsn,
         };
         volume.end_block(id.index, self.block.incarnation, self.block.sequence, ended)?;
+        if let Some(state) = volume.block(id.index) {
+            let filled = unit_of(self.end.saturating_sub(ENTRIES_AT));
+            state.note_closed(filled, self.block.sequence);
+        }
         Ok(())
     }
 }
@@ -325,15 +332,25 @@ impl Rescue<'_> {
         Ok(())
     }
 
+    /// Returns where the version lay that an entry builds on.
+    fn base_of(&self, young: &Young) -> Option<Location> {
+        let guard = epoch::pin();
+        let entry = self.log.entry(young.location, &guard)?;
+        let view = entry.view();
+        let delta = Delta::decode(view.body()).filter(|_| view.kind_is(Kind::Delta));
+        delta.map(|delta| delta.before)
+    }
+
     /// Gives blocks back of which nothing is needed any more: they hold no durable number, and all that
     /// counts in them is durable elsewhere. `full`: why.
     #[cold]
     fn make_room(&mut self, full: Error) -> Result<()> {
         let left = self.young.get(self.written..).unwrap_or_default();
-        let needed: HashSet<BlockId> = left
+        let places = left
             .iter()
-            .map(|young| self.log.block_id_of(young.location))
-            .collect();
+            .flat_map(|young| [Some(young.location), self.base_of(young)])
+            .flatten();
+        let needed: HashSet<BlockId> = places.map(|at| self.log.block_id_of(at)).collect();
         let is_gone = |end: &EndOfBlock| end.end <= ENTRIES_AT && !needed.contains(&end.block.id);
         let ends = &mut self.recovered.ends;
         let gone: Vec<EndOfBlock> = ends.extract_if(.., |end| is_gone(end)).collect();
@@ -365,6 +382,9 @@ impl Rescue<'_> {
         }
         self.recovered.young = left;
         self.recovered.enter_young(self.log, self.index);
+        // Durable ones among them are listed already.
+        self.recovered.deltas.sort_unstable();
+        self.recovered.deltas.dedup();
         Ok(())
     }
 }
