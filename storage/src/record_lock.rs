@@ -177,7 +177,9 @@ impl<'n> RecordLock<'n> {
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         // Only a deletion may have nothing to write.
-        let lsn = self.write(&Change::Put(*version))?.unwrap_or_default();
+        let lsn = self.write(&Change::Put(*version))?;
+        debug_assert!(lsn.is_some(), "a put has a number");
+        let lsn = lsn.unwrap_or_default();
         drop(self);
         core.acknowledge(lsn)?;
         Ok(lsn)

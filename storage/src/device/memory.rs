@@ -181,6 +181,10 @@ unsafe impl Device for MemoryDevice {
         Err(no_staging(self))
     }
 
+    fn may_refuse_writes(&self) -> bool {
+        false
+    }
+
     fn allocated_bytes(&self) -> u64 {
         self.written.len() * PAGE_BYTES
     }

@@ -227,6 +227,11 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// or if there is none.
     fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
+    /// Whether a write inside the device's length can fail.
+    fn may_refuse_writes(&self) -> bool {
+        true
+    }
+
     /// Returns the disk space taken, the staging memory included, in bytes.
     fn allocated_bytes(&self) -> u64;
 

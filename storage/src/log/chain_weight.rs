@@ -1,4 +1,4 @@
-//! What the deltas of chains make of emptying the blocks in which they lie.
+//! How deltas change the price of emptying a block, and the bytes it wins.
 
 use crate::image::Part;
 use crate::log::Log;

@@ -7,11 +7,12 @@
 use crate::entry::{Appended, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, NewEntry};
 use crate::error::Result;
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::Log;
+use crate::log::append::number_from;
 use crate::log::block::{BlockId, ENTRIES_AT};
 use crate::log::directory::directory_bytes;
 use crate::log::lane::{Assembled, FILLER_BYTES_MIN};
 use crate::log::space::Purpose;
-use crate::log::{Log, number_from};
 use crate::sync::atomic::Ordering;
 
 /// Entries of a group that one block can hold.
@@ -102,7 +103,7 @@ impl Log {
     fn append_in_many(&self, purpose: Purpose, pieces: &mut [Piece]) -> Result<Vec<Location>> {
         let (number, mut state) = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces.len())?;
-        let _in_order = self.staging.is_none().then(|| self.unstaged.lock());
+        let _in_order = self.writes_may_fail.then(|| self.in_order.lock());
         let count: usize = pieces.iter().map(|piece| piece.headers.len()).sum();
         let mut lsn = self.next_lsn.fetch_add(count as u64, Ordering::SeqCst);
         let mut firsts = Vec::with_capacity(pieces.len());

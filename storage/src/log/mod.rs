@@ -6,6 +6,7 @@
 //! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
 
+mod append;
 pub(crate) mod block;
 mod block_life;
 pub(crate) mod block_walk;
@@ -23,14 +24,14 @@ pub(crate) mod unreadable;
 pub(crate) mod volume;
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
-use crate::entry::{Appended, EntryView, Header, Lsn, NewEntry, void_header};
+use crate::entry::{EntryView, Header};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::{Image, Images};
 use crate::location::Location;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::chain::content_of;
-use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
+use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
 use crate::log::states::States;
@@ -79,8 +80,11 @@ pub(crate) struct Log {
     next_lsn: CachePadded<AtomicU64>,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
-    /// Held while an entry gets its number and is written, where entries are not staged.
-    unstaged: Mutex<()>,
+    /// Held while an entry gets its number and is written, where `writes_may_fail`.
+    in_order: Mutex<()>,
+    /// Whether an entry can fail to be written after its number was drawn: where entries are not staged, but
+    /// in memory.
+    writes_may_fail: bool,
     space: Space,
     syncer: Syncer,
     sessions: AtomicU64,
@@ -97,9 +101,6 @@ thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
-const BACKED_TRIES: usize = 3;
-
 impl Log {
     /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than asked for where the
     /// devices are too small for a block and a reserved block for each.
@@ -115,6 +116,8 @@ impl Log {
             &namespace,
         );
         let blocks: usize = volumes.iter().map(|volume| volume.blocks().len()).sum();
+        let mut devices = volumes.iter().map(Volume::device);
+        let writes_may_fail = staging.is_none() && devices.any(|device| device.may_refuse_writes());
         let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
         Self {
             namespace,
@@ -127,7 +130,8 @@ impl Log {
             lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
-            unstaged: Mutex::default(),
+            in_order: Mutex::default(),
+            writes_may_fail,
             space: Space::new(blocks, write_lanes),
             syncer: Syncer::default(),
             // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
@@ -298,193 +302,6 @@ impl Log {
         Ok(())
     }
 
-    /// Appends an entry. Its header gets its sizes, and a number if it has none.
-    ///
-    /// An error leaves nothing behind.
-    pub(crate) fn append(&self, purpose: Purpose, entry: &NewEntry<'_>) -> Result<Appended> {
-        let mut header = entry.header;
-        let mut assembled = Assembled::new();
-        assembled.push(&mut header, &entry.parts(), self.block_bytes())?;
-        let headers = std::slice::from_mut(&mut header);
-        let location = self.append_in_one(purpose, headers, &mut assembled)?;
-        Ok(Appended {
-            location,
-            units: header.span_units,
-            lsn: header.lsn,
-        })
-    }
-
-    /// Draws a number that belongs to no change. An entry in the log stands for it.
-    pub(crate) fn append_void(&self) -> Result<Lsn> {
-        let header = void_header(Lsn(0), 1);
-        let appended = self.append(Purpose::Delete, &NewEntry::new(header, None, &[]))?;
-        self.release(appended.location, appended.units);
-        Ok(appended.lsn)
-    }
-
-    /// Appends entries that fit into one block together, with consecutive numbers. Inlined, so that a
-    /// single entry, the common case, costs no loop.
-    #[inline(always)]
-    fn append_in_one(
-        &self,
-        purpose: Purpose,
-        headers: &mut [Header],
-        entries: &mut Assembled,
-    ) -> Result<Location> {
-        let (number, mut state) = self.lane(purpose)?;
-        match self.append_to_lane(number, &mut state, purpose, headers, entries) {
-            Ok(location) => Ok(location),
-            Err(error @ Error::NoSpace { .. }) if purpose.is_cleaning() => {
-                self.append_beside_writers(purpose, error, (headers, entries))
-            }
-            Err(error) => {
-                self.append_backed(number, &mut state, purpose, error, (headers, entries))
-            }
-        }
-    }
-
-    /// Appends entries with the numbers that they have, by a lane that belongs to an opening.
-    pub(crate) fn append_rescued(
-        &self,
-        state: &mut LaneState,
-        headers: &mut [Header],
-        entries: &mut Assembled,
-    ) -> Result<Location> {
-        let purpose = Purpose::Defrag;
-        match self.append_again(0, state, purpose, headers, entries) {
-            Ok(location) => Ok(location),
-            Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
-        }
-    }
-
-    /// Exchanges the block that a lane of an opening fills for that of the first lane: a sync names the
-    /// blocks of the log's own lanes.
-    pub(crate) fn swap_open(&self, opening: &mut LaneState) {
-        if let Some(first) = self.lanes.first() {
-            std::mem::swap(&mut first.state.lock().open, &mut opening.open);
-        }
-    }
-
-    /// The next number to be given out is the one after this.
-    pub(crate) fn set_last_lsn(&self, lsn: u64) {
-        self.next_lsn.store(lsn + 1, Ordering::SeqCst);
-    }
-
-    /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
-    #[cold]
-    fn append_backed(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        purpose: Purpose,
-        mut error: Error,
-        (headers, entries): (&mut [Header], &mut Assembled),
-    ) -> Result<Location> {
-        let mut tries = 0;
-        loop {
-            match error {
-                Error::Device(DeviceError::Full { .. })
-                    if tries < BACKED_TRIES
-                        && purpose != Purpose::Write
-                        && self.space.has_backed() => {}
-                Error::Device(error) => return Err(self.refused(purpose, error)),
-                other => return Err(other),
-            }
-            tries += 1;
-            self.use_backed_block(number, state, purpose)?;
-            match self.append_again(number, state, purpose, headers, entries) {
-                Err(again) => error = again,
-                appended => return appended,
-            }
-        }
-    }
-
-    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in what they have left.
-    #[cold]
-    fn append_beside_writers(
-        &self,
-        purpose: Purpose,
-        error: Error,
-        (headers, entries): (&mut [Header], &mut Assembled),
-    ) -> Result<Location> {
-        let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
-        for (number, lane) in self.lanes.iter().enumerate() {
-            if let Some(mut state) = lane.state.try_lock()
-                && state.open.as_ref().is_some_and(has_room)
-            {
-                return self.append_again(number, &mut state, purpose, headers, entries);
-            }
-        }
-        Err(error)
-    }
-
-    /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
-    #[cold]
-    fn use_backed_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        purpose: Purpose,
-    ) -> Result<()> {
-        let next = self.take_block(purpose)?;
-        match self.replace_open_block(number, state, next, purpose) {
-            // It was one that was only prepared.
-            Err(_) if self.space.has_backed() => Ok(()),
-            replaced => replaced,
-        }
-    }
-
-    /// Does as [`Log::append_to_lane`] does, where that is not worth another copy of its code.
-    #[inline(never)]
-    fn append_again(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        purpose: Purpose,
-        headers: &mut [Header],
-        entries: &mut Assembled,
-    ) -> Result<Location> {
-        self.append_to_lane(number, state, purpose, headers, entries)
-    }
-
-    /// Appends entries to the open block of a lane, or to a new one if that is full.
-    #[inline(always)]
-    fn append_to_lane(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        purpose: Purpose,
-        headers: &mut [Header],
-        entries: &mut Assembled,
-    ) -> Result<Location> {
-        let volume = self.open_block_for(number, state, entries.bytes(), headers.len(), purpose)?;
-        let mut lane = self.locked_lane(number, state, volume);
-        let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
-        // Where nothing is staged a write can fail after its number was drawn. One lock for all
-        // lanes then keeps the number for the next entry.
-        let in_order = (self.staging.is_none() && !is_numbered).then(|| self.unstaged.lock());
-        let draw = |headers: &mut [Header]| match (is_numbered, &in_order) {
-            (true, _) => {}
-            (false, None) => {
-                let count = headers.len() as u64;
-                number_from(self.next_lsn.fetch_add(count, Ordering::SeqCst), headers);
-            }
-            (false, Some(_)) => number_from(self.next_lsn.load(Ordering::SeqCst), headers),
-        };
-        let appended = lane.append(purpose, headers, entries, draw);
-        let is_appended = matches!(appended, Ok(Some(_)));
-        if is_appended && in_order.is_some() {
-            let count = headers.len() as u64;
-            self.next_lsn.fetch_add(count, Ordering::SeqCst);
-        }
-        if !is_appended && !is_numbered {
-            headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
-        }
-        appended
-            .map_err(Error::Device)?
-            .ok_or_else(|| self.no_space())
-    }
-
     pub(super) fn locked_lane<'a>(
         &'a self,
         number: usize,
@@ -496,18 +313,6 @@ impl Log {
             staging: self.staging().filter(|_| state.is_staged),
             state,
             volume,
-        }
-    }
-
-    /// The error of an append for want of space, or another one of a device.
-    fn refused(&self, purpose: Purpose, error: DeviceError) -> Error {
-        if !matches!(error, DeviceError::Full { .. }) {
-            return Error::Device(error);
-        }
-        self.space.set_disk_full(true);
-        match purpose {
-            Purpose::Write => self.stop_writes(),
-            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
         }
     }
 
@@ -638,13 +443,6 @@ impl Log {
         Error::NoSpace {
             namespace: self.namespace.clone(),
         }
-    }
-}
-
-/// Gives headers consecutive numbers.
-fn number_from(first: u64, headers: &mut [Header]) {
-    for (lsn, header) in (first..).zip(headers) {
-        header.lsn = Lsn(lsn);
     }
 }
 

@@ -487,7 +487,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
         return Err(Error::BadOption {
             option: "max_record_bytes",
             value: options.max_record_bytes.to_string(),
-            rule: "the blocks of this namespace are too small for such records: restore a backup of it into a new one",
+            rule: "the blocks of this namespace hold records of up to 1 MiB: set no more, or restore a backup of it into a new namespace",
         });
     }
     let damaged_headers = damaged_headers(&devices)?;

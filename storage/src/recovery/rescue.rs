@@ -390,7 +390,7 @@ impl Rescue<'_> {
 }
 
 impl EndOfBlock {
-    /// Has the block end behind those of the entries that lie in it.
+    /// Moves the end of the block behind the last of these entries in it.
     pub(crate) fn extend_over<'a>(&mut self, young: impl Iterator<Item = &'a Young>) {
         let start = self.block.id.offset_bytes();
         for one in young.filter(|one| self.block.id.holds(one.location)) {

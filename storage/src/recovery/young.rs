@@ -83,7 +83,7 @@ impl Young {
 pub(crate) struct Judged {
     /// Whole ones, in the order of their numbers.
     pub(crate) counted: Vec<Young>,
-    /// Those of which something is lost. They stay where they are.
+    /// Damaged ones. They stay where they are.
     pub(crate) damaged: Vec<Young>,
     /// No entry with this number or a higher one counts.
     pub(crate) cut: Lsn,

@@ -1,0 +1,221 @@
+//! Appending entries to a lane: their numbers, and where they go when space is short.
+
+use crate::device::DeviceError;
+use crate::entry::{Appended, Header, Lsn, NewEntry, void_header};
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::log::Log;
+use crate::log::lane::{Assembled, LaneState, OpenBlock};
+use crate::log::space::Purpose;
+use crate::sync::atomic::Ordering;
+
+/// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
+const BACKED_TRIES: usize = 3;
+
+impl Log {
+    /// Appends an entry. Its header gets its sizes, and a number if it has none.
+    ///
+    /// An error leaves nothing behind.
+    pub(crate) fn append(&self, purpose: Purpose, entry: &NewEntry<'_>) -> Result<Appended> {
+        let mut header = entry.header;
+        let mut assembled = Assembled::new();
+        assembled.push(&mut header, &entry.parts(), self.block_bytes())?;
+        let headers = std::slice::from_mut(&mut header);
+        let location = self.append_in_one(purpose, headers, &mut assembled)?;
+        Ok(Appended {
+            location,
+            units: header.span_units,
+            lsn: header.lsn,
+        })
+    }
+
+    /// Draws a number that belongs to no change. An entry in the log stands for it.
+    pub(crate) fn append_void(&self) -> Result<Lsn> {
+        let header = void_header(Lsn(0), 1);
+        let appended = self.append(Purpose::Delete, &NewEntry::new(header, None, &[]))?;
+        self.release(appended.location, appended.units);
+        Ok(appended.lsn)
+    }
+
+    /// Appends entries that fit into one block together, with consecutive numbers. Inlined, so that a
+    /// single entry, the common case, costs no loop.
+    #[inline(always)]
+    pub(super) fn append_in_one(
+        &self,
+        purpose: Purpose,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        let (number, mut state) = self.lane(purpose)?;
+        match self.append_to_lane(number, &mut state, purpose, headers, entries) {
+            Ok(location) => Ok(location),
+            Err(error @ Error::NoSpace { .. }) if purpose.is_cleaning() => {
+                self.append_beside_writers(purpose, error, (headers, entries))
+            }
+            Err(error) => {
+                self.append_backed(number, &mut state, purpose, error, (headers, entries))
+            }
+        }
+    }
+
+    /// Appends entries with the numbers that they have, by a lane that belongs to an opening.
+    pub(crate) fn append_rescued(
+        &self,
+        state: &mut LaneState,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        let purpose = Purpose::Defrag;
+        match self.append_again(0, state, purpose, headers, entries) {
+            Ok(location) => Ok(location),
+            Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
+        }
+    }
+
+    /// Exchanges the block that a lane of an opening fills for that of the first lane: a sync names the
+    /// blocks of the log's own lanes.
+    pub(crate) fn swap_open(&self, opening: &mut LaneState) {
+        if let Some(first) = self.lanes.first() {
+            std::mem::swap(&mut first.state.lock().open, &mut opening.open);
+        }
+    }
+
+    /// The next number to be given out is the one after this.
+    pub(crate) fn set_last_lsn(&self, lsn: u64) {
+        self.next_lsn.store(lsn + 1, Ordering::SeqCst);
+    }
+
+    /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
+    #[cold]
+    pub(super) fn append_backed(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        mut error: Error,
+        (headers, entries): (&mut [Header], &mut Assembled),
+    ) -> Result<Location> {
+        let mut tries = 0;
+        loop {
+            match error {
+                Error::Device(DeviceError::Full { .. })
+                    if tries < BACKED_TRIES
+                        && purpose != Purpose::Write
+                        && self.space.has_backed() => {}
+                Error::Device(error) => return Err(self.refused(purpose, error)),
+                other => return Err(other),
+            }
+            tries += 1;
+            self.use_backed_block(number, state, purpose)?;
+            match self.append_again(number, state, purpose, headers, entries) {
+                Err(again) => error = again,
+                appended => return appended,
+            }
+        }
+    }
+
+    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in what they have left.
+    #[cold]
+    fn append_beside_writers(
+        &self,
+        purpose: Purpose,
+        error: Error,
+        (headers, entries): (&mut [Header], &mut Assembled),
+    ) -> Result<Location> {
+        let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if let Some(mut state) = lane.state.try_lock()
+                && state.open.as_ref().is_some_and(has_room)
+            {
+                return self.append_again(number, &mut state, purpose, headers, entries);
+            }
+        }
+        Err(error)
+    }
+
+    /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
+    #[cold]
+    fn use_backed_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+    ) -> Result<()> {
+        let next = self.take_block(purpose)?;
+        match self.replace_open_block(number, state, next, purpose) {
+            // It was one that was only prepared.
+            Err(_) if self.space.has_backed() => Ok(()),
+            replaced => replaced,
+        }
+    }
+
+    /// Does as [`Log::append_to_lane`] does, where that is not worth another copy of its code.
+    #[inline(never)]
+    pub(super) fn append_again(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        self.append_to_lane(number, state, purpose, headers, entries)
+    }
+
+    /// Appends entries to the open block of a lane, or to a new one if that is full.
+    #[inline(always)]
+    fn append_to_lane(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        headers: &mut [Header],
+        entries: &mut Assembled,
+    ) -> Result<Location> {
+        let volume = self.open_block_for(number, state, entries.bytes(), headers.len(), purpose)?;
+        let mut lane = self.locked_lane(number, state, volume);
+        let is_numbered = headers.first().is_some_and(|header| header.lsn.0 != 0);
+        // A write that fails after its number was drawn would leave a gap. One lock for all lanes keeps
+        // the number for the next entry.
+        let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());
+        let draw = |headers: &mut [Header]| match (is_numbered, &in_order) {
+            (true, _) => {}
+            (false, None) => {
+                let count = headers.len() as u64;
+                number_from(self.next_lsn.fetch_add(count, Ordering::SeqCst), headers);
+            }
+            (false, Some(_)) => number_from(self.next_lsn.load(Ordering::SeqCst), headers),
+        };
+        let appended = lane.append(purpose, headers, entries, draw);
+        let is_appended = matches!(appended, Ok(Some(_)));
+        if is_appended && in_order.is_some() {
+            let count = headers.len() as u64;
+            self.next_lsn.fetch_add(count, Ordering::SeqCst);
+        }
+        if !is_appended && !is_numbered {
+            headers.iter_mut().for_each(|header| header.lsn = Lsn(0));
+        }
+        appended
+            .map_err(Error::Device)?
+            .ok_or_else(|| self.no_space())
+    }
+
+    /// The error of an append for want of space, or another one of a device.
+    pub(super) fn refused(&self, purpose: Purpose, error: DeviceError) -> Error {
+        if !matches!(error, DeviceError::Full { .. }) {
+            return Error::Device(error);
+        }
+        self.space.set_disk_full(true);
+        match purpose {
+            Purpose::Write => self.stop_writes(),
+            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
+        }
+    }
+}
+
+/// Gives headers consecutive numbers.
+pub(super) fn number_from(first: u64, headers: &mut [Header]) {
+    for (lsn, header) in (first..).zip(headers) {
+        header.lsn = Lsn(lsn);
+    }
+}
