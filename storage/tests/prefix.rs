@@ -178,6 +178,26 @@ struct Run {
     lanes: usize,
 }
 
+/// Opens devices, in the middle of which the power fails. Returns what is left, unless the opening was
+/// done before that.
+fn open_without_power(
+    run: &Run,
+    disks: &[Arc<SimulatedDevice>],
+    chance: &mut Chance,
+    what: &str,
+) -> Option<Vec<Arc<SimulatedDevice>>> {
+    let left = Arc::new(Mutex::new(None));
+    let (all, of_hook, seed) = (disks.to_vec(), Arc::clone(&left), chance.next());
+    let turn = chance.below(disks.len() as u64) as usize;
+    disks[turn].before_change(1 + chance.below(40), move || {
+        let crashed = SimulatedDevice::crash_all(&all, seed).unwrap();
+        *of_hook.lock().unwrap() = Some(crashed.into_iter().map(Arc::new).collect());
+    });
+    drop(run.open(disks, what));
+    disks[turn].before_change(u64::MAX, || {});
+    left.lock().unwrap().take()
+}
+
 impl Run {
     fn open(&self, left: &[Arc<SimulatedDevice>], what: &str) -> Namespace {
         let wanted = Options {
@@ -251,14 +271,13 @@ impl Run {
             let _quiet = (fault != Fault::Power).then(|| gate.write().unwrap());
             let acknowledged = history.acknowledged.load(Ordering::SeqCst);
             let synced = history.synced.load(Ordering::SeqCst);
-            let image: Vec<_> = disks
-                .iter()
-                .map(|disk| match fault {
-                    Fault::Power => disk.crash(own.next()).unwrap(),
-                    Fault::Kill | Fault::FailedSync => disk.kill().unwrap(),
-                })
-                .map(Arc::new)
-                .collect();
+            let image = match fault {
+                Fault::Power => SimulatedDevice::crash_all(disks, own.next()).unwrap(),
+                Fault::Kill | Fault::FailedSync => {
+                    disks.iter().map(|disk| disk.kill().unwrap()).collect()
+                }
+            };
+            let image = image.into_iter().map(Arc::new).collect();
             stop.store(true, Ordering::SeqCst);
             let is_acknowledged = fault != Fault::Power || self.durability == Durability::Commit;
             (
@@ -300,8 +319,8 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
             durability: DURABILITIES[(seed % 3) as usize],
             lanes: 1 + chance.below(4) as usize,
         };
-        // One device: images of several at one moment cannot be made beside writers.
-        let mut disks = simulated(1, BLOCKS);
+        let count = 1 + chance.below(2) as u8;
+        let mut disks = simulated(count, BLOCKS / u64::from(count));
         let namespace = run.open(&disks, "new");
         let mut state = State::new();
         for record in 0..ACCOUNTS {
@@ -317,8 +336,16 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
             let namespace = run.open(&disks, &what);
             assert_eq!(read_all(&namespace, &what), state, "{what}");
             namespace.maintain().unwrap();
-            let (image, history, needed) = run.live(&namespace, &disks, &mut chance, fault);
+            let (mut image, history, mut needed) = run.live(&namespace, &disks, &mut chance, fault);
             drop(namespace);
+            for _ in 0..chance.below(4) {
+                if let Some(left) = open_without_power(&run, &image, &mut chance, &what) {
+                    image = left;
+                    if run.durability != Durability::Commit {
+                        needed = history.synced.load(Ordering::SeqCst);
+                    }
+                }
+            }
             let namespace = run.open(&image, &what);
             let found = read_all(&namespace, &what);
             let writes = history.writes.into_inner().unwrap();
@@ -332,10 +359,8 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
             let sum: u64 = accounts.map(|(_, content)| balance_of(content)).sum();
             assert_eq!(sum, ACCOUNTS * BALANCE, "{what}");
             // A power failure right after the opening takes nothing of what it found.
-            let again: Vec<_> = image
-                .iter()
-                .map(|disk| Arc::new(disk.crash(seed).unwrap()))
-                .collect();
+            let again = SimulatedDevice::crash_all(&image, seed).unwrap();
+            let again: Vec<_> = again.into_iter().map(Arc::new).collect();
             drop(namespace);
             let reopened = run.open(&again, &what);
             assert_eq!(read_all(&reopened, &what), found, "{what}, again");

@@ -37,7 +37,8 @@ pub(crate) use header::{count_damaged_copies, damaged_parts, repair_copies};
 pub use memory::MemoryDevice;
 #[cfg(feature = "simulated")]
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
-pub use state::{DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state};
+pub(crate) use state::newest_state;
+pub use state::{DeviceReach, DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;

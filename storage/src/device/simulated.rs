@@ -77,7 +77,11 @@ pub struct SimulatedDevice {
     max_bytes: u64,
     len_bytes: AtomicU64,
     disk: Mutex<Disk>,
+    /// Run before one of the next changes: how many are left, and the function.
+    before_change: Mutex<Option<(u64, BeforeChange)>>,
 }
+
+type BeforeChange = Box<dyn FnOnce() + Send>;
 
 impl SimulatedDevice {
     /// Makes a device with this header, [`HEADER_BYTES`] long and synced, and with staging memory.
@@ -142,6 +146,7 @@ impl SimulatedDevice {
             max_bytes,
             len_bytes: AtomicU64::new(len_bytes),
             disk: Mutex::new(disk),
+            before_change: Mutex::default(),
         })
     }
 
@@ -177,8 +182,25 @@ impl SimulatedDevice {
     /// # Errors
     /// [`DeviceError::Io`] if the system has not the address space.
     pub fn crash_with(&self, seed: u64, atomicity: Atomicity) -> Result<Self, DeviceError> {
+        self.crashed(&self.disk.lock(), seed, atomicity)
+    }
+
+    /// Makes the devices that a power failure of all of these at one moment leaves, as
+    /// [`crash`](Self::crash) does for one.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] if the system has not the address space.
+    pub fn crash_all(devices: &[Arc<Self>], seed: u64) -> Result<Vec<Self>, DeviceError> {
+        let disks: Vec<_> = devices.iter().map(|device| device.disk.lock()).collect();
+        let seeds = (0..).map(|number: u64| seed ^ number.rotate_right(8));
+        let devices = devices.iter().zip(&disks).zip(seeds);
+        devices
+            .map(|((device, now), seed)| device.crashed(now, seed, Atomicity::Sector512))
+            .collect()
+    }
+
+    fn crashed(&self, now: &Disk, seed: u64, atomicity: Atomicity) -> Result<Self, DeviceError> {
         let mut coin = Coin::new(seed);
-        let now = self.disk.lock();
         let mut disk = now.clone();
         disk.remount();
         for page in std::mem::take(&mut disk.released) {
@@ -218,8 +240,7 @@ impl SimulatedDevice {
         disk.cut(disk.len_bytes);
         disk.restart();
         disk.boot += 1;
-        let staging = self.staging_after_crash(&now, &mut coin, atomicity);
-        drop(now);
+        let staging = self.staging_after_crash(now, &mut coin, atomicity);
         disk.staging_pages = staging
             .iter()
             .map(|(page, content)| (*page, Arc::new(*content)))
@@ -369,6 +390,7 @@ unsafe impl Device for SimulatedDevice {
 
     fn extend(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
         check_maximum(self, wanted_bytes)?;
+        self.announce_change();
         let mut disk = self.disk.lock();
         if wanted_bytes > self.len_bytes() {
             disk.extended_bytes.push(wanted_bytes);
@@ -379,6 +401,7 @@ unsafe impl Device for SimulatedDevice {
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         check_range(self, offset, len)?;
+        self.announce_change();
         let mut disk = self.disk.lock();
         let wanted: Vec<u64> = pages_of(offset, len)
             .filter(|page| !disk.allocated.contains(page))
@@ -394,6 +417,7 @@ unsafe impl Device for SimulatedDevice {
 
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         check_range(self, offset, len)?;
+        self.announce_change();
         let mut disk = self.disk.lock();
         for page in pages_of(offset, len) {
             if !disk.allocated.contains(&page) {
@@ -420,6 +444,7 @@ unsafe impl Device for SimulatedDevice {
     fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
         let len = total_len(parts);
         check_range(self, offset, len)?;
+        self.announce_change();
         let mut disk = self.disk.lock();
         disk.counts.writes += 1;
         if disk.refuses_writes {
@@ -478,6 +503,7 @@ unsafe impl Device for SimulatedDevice {
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
+        self.announce_change();
         let mut disk = self.disk.lock();
         disk.counts.syncs += 1;
         let mut chance = disk.chance.clone();

@@ -1,59 +1,72 @@
-//! The state of a device: how far it is safe. `header.rs` draws its bytes.
+//! The state of a namespace: how far its devices are safe. `header.rs` draws its bytes.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Device, DeviceError, STAGING_LANES_MAX};
 use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
+use crate::location::DEVICES_MAX;
 
 /// The copies of the state lie on pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
 
-/// What a state takes without its extents.
-const STATE_FIXED_BYTES: usize = 64;
+/// The size of a state without its devices and extents.
+const STATE_FIXED_BYTES: usize = 48;
+const DEVICE_BYTES: usize = 24;
 const EXTENT_BYTES: usize = 24;
-pub(super) const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
+pub(super) const STATE_BYTES_MAX: usize =
+    STATE_FIXED_BYTES + DEVICES_MAX * DEVICE_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
 
 /// How many extents a state can list: an open block for each region of the staging memory.
 pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
 
 /// Tells the checksum of a state from that of anything else.
-const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta2");
+const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta3");
 
 /// As many bytes of a device as a state can take.
 pub(super) type StateBytes = [u8; STATE_BYTES_MAX];
 
 const _: () = assert!(STATE_BYTES_MAX <= 4096);
 
-/// How far a device is safe: rewritten as the store goes on.
+/// How far the devices of a namespace are safe: rewritten as the store goes on, the same on each of
+/// them. The newest one that any device has counts: it was written after a sync of all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// One more than that of the state before it; a new device has 0. It chooses which copy is
+    /// One more than that of the state before it; a new namespace has 0. It chooses which copy is
     /// overwritten.
     pub sequence: u64,
     /// Every entry up to this log sequence number was on stable storage when the state was written.
     pub durable_lsn: u64,
     /// 0 while the store is in use; after a clean close the id of the index snapshot that matches
-    /// the device.
+    /// the devices.
     pub clean_close: u64,
+    /// Blocks with a lower sequence number that are not among `open` are durable to their end.
+    pub next_block: u64,
+    /// A sync has failed since: what the system has in memory may never reach the devices.
+    pub sync_failed: bool,
+    /// How far each device reaches, in their order. A new namespace has none.
+    pub devices: Vec<DeviceReach>,
+    /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
+    pub open: Vec<DurableExtent>,
+}
+
+/// How far a device reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceReach {
     /// The device's length, in bytes, that had been synced when the state was written: a shorter
     /// device was cut off.
     pub len_bytes: u64,
-    /// Blocks with a lower sequence number that are not among `open` are durable to their end.
-    pub next_block: u64,
-    /// How many blocks of this device, from the first on, have had a header written.
-    pub used_blocks: u32,
     /// The [`boot`](Device::boot) of the machine when the state was written; 0 if unknown.
     pub boot: u64,
-    /// A sync has failed since: what the system has in memory may never reach the device.
-    pub sync_failed: bool,
-    /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
-    pub open: Vec<DurableExtent>,
+    /// How many blocks of this device, from the first on, have had a header written.
+    pub used_blocks: u32,
 }
 
 /// How far a block is on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DurableExtent {
+    /// The block's device, from 0.
+    pub device: u8,
     /// The block's number on its device, from 0.
     pub block: u32,
     /// Which life of the block is meant: blocks are used again.
@@ -65,23 +78,34 @@ pub struct DurableExtent {
 }
 
 impl State {
+    /// The size of the state on a device.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        STATE_FIXED_BYTES + self.devices.len() * DEVICE_BYTES + self.open.len() * EXTENT_BYTES
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; STATE_FIXED_BYTES + self.open.len() * EXTENT_BYTES];
+        let mut bytes = vec![0; self.encoded_bytes()];
         put(&mut bytes, 8, &self.sequence.to_le_bytes());
         put(&mut bytes, 16, &self.durable_lsn.to_le_bytes());
         put(&mut bytes, 24, &self.clean_close.to_le_bytes());
-        put(&mut bytes, 32, &self.len_bytes.to_le_bytes());
-        put(&mut bytes, 40, &self.next_block.to_le_bytes());
-        put(&mut bytes, 48, &self.boot.to_le_bytes());
-        put(&mut bytes, 56, &self.used_blocks.to_le_bytes());
-        put(&mut bytes, 60, &(self.open.len() as u16).to_le_bytes());
-        put(&mut bytes, 62, &u16::from(self.sync_failed).to_le_bytes());
-        for (index, extent) in self.open.iter().enumerate() {
-            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+        put(&mut bytes, 32, &self.next_block.to_le_bytes());
+        put(&mut bytes, 40, &[u8::from(self.sync_failed)]);
+        put(&mut bytes, 41, &[self.devices.len() as u8]);
+        put(&mut bytes, 42, &(self.open.len() as u16).to_le_bytes());
+        let mut at = STATE_FIXED_BYTES;
+        for device in &self.devices {
+            put(&mut bytes, at, &device.len_bytes.to_le_bytes());
+            put(&mut bytes, at + 8, &device.boot.to_le_bytes());
+            put(&mut bytes, at + 16, &device.used_blocks.to_le_bytes());
+            at += DEVICE_BYTES;
+        }
+        for extent in &self.open {
             put(&mut bytes, at, &extent.block.to_le_bytes());
             put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
             put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
             put(&mut bytes, at + 16, &extent.entries.to_le_bytes());
+            put(&mut bytes, at + 20, &[extent.device]);
+            at += EXTENT_BYTES;
         }
         let (checksum, content) = bytes.split_at_mut(8);
         checksum.copy_from_slice(&state_checksum(content));
@@ -90,34 +114,44 @@ impl State {
 
     /// Returns the state in these bytes, if its checksum holds.
     pub(super) fn decode_exactly(bytes: &StateBytes) -> Option<Self> {
-        let count = usize::from(u16::from_le_bytes(take(bytes, 60)));
-        if count > OPEN_EXTENTS_MAX {
+        let [devices] = take(bytes, 41);
+        let (devices, extents) = (devices.into(), u16::from_le_bytes(take(bytes, 42)).into());
+        if devices > DEVICES_MAX || extents > OPEN_EXTENTS_MAX {
             return None;
         }
-        let own = bytes.get(..STATE_FIXED_BYTES + count * EXTENT_BYTES)?;
+        let extents_at = STATE_FIXED_BYTES + devices * DEVICE_BYTES;
+        let own = bytes.get(..extents_at + extents * EXTENT_BYTES)?;
         let (checksum, content) = own.split_first_chunk()?;
         if state_checksum(content) != *checksum {
             return None;
         }
-        let open = (0..count).map(|index| {
-            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+        let device = |number| {
+            let at = STATE_FIXED_BYTES + number * DEVICE_BYTES;
+            DeviceReach {
+                len_bytes: u64::from_le_bytes(take(own, at)),
+                boot: u64::from_le_bytes(take(own, at + 8)),
+                used_blocks: u32::from_le_bytes(take(own, at + 16)),
+            }
+        };
+        let extent = |number| {
+            let at = extents_at + number * EXTENT_BYTES;
+            let [device] = take(own, at + 20);
             DurableExtent {
+                device,
                 block: u32::from_le_bytes(take(own, at)),
                 durable_units: u32::from_le_bytes(take(own, at + 4)),
                 incarnation: u64::from_le_bytes(take(own, at + 8)),
                 entries: u32::from_le_bytes(take(own, at + 16)),
             }
-        });
+        };
         Some(Self {
             sequence: u64::from_le_bytes(take(own, 8)),
             durable_lsn: u64::from_le_bytes(take(own, 16)),
             clean_close: u64::from_le_bytes(take(own, 24)),
-            len_bytes: u64::from_le_bytes(take(own, 32)),
-            next_block: u64::from_le_bytes(take(own, 40)),
-            boot: u64::from_le_bytes(take(own, 48)),
-            used_blocks: u32::from_le_bytes(take(own, 56)),
-            sync_failed: take(own, 62) != [0, 0],
-            open: open.collect(),
+            next_block: u64::from_le_bytes(take(own, 32)),
+            sync_failed: take(own, 40) != [0],
+            devices: (0..devices).map(device).collect(),
+            open: (0..extents).map(extent).collect(),
         })
     }
 
@@ -127,8 +161,8 @@ impl State {
     }
 }
 
-/// Reads the newest copy of the state, or `None` if both are damaged or unreadable: then nothing is
-/// known to be durable, the store was not closed cleanly, and all blocks must be looked at.
+/// Reads the newest state of the namespace that a device has, or `None` if both copies are damaged
+/// or unreadable. Another device may have a newer one.
 ///
 /// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
 /// about a millisecond.
@@ -148,6 +182,11 @@ pub fn read_state(device: &dyn Device) -> Option<State> {
         .iter()
         .filter_map(State::decode_flipped)
         .fold(newest, newer)
+}
+
+/// Reads the newest state that any of these devices has.
+pub(crate) fn newest_state<'a>(devices: impl Iterator<Item = &'a dyn Device>) -> Option<State> {
+    devices.filter_map(read_state).fold(None, newer)
 }
 
 /// Returns the state with the higher sequence number, of equals the first.

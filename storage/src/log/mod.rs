@@ -3,7 +3,7 @@
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
-//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
+//! `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
 
 mod append;
@@ -17,13 +17,12 @@ mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
-mod states;
 mod sync_devices;
 pub(crate) mod syncer;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, DeviceReach, STAGING_LANES_MAX, State};
 use crate::entry::{EntryView, Header};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
@@ -34,7 +33,7 @@ use crate::log::chain::content_of;
 use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::states::States;
+use crate::log::sync_devices::States;
 use crate::log::syncer::Syncer;
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
@@ -142,7 +141,7 @@ impl Log {
     }
 
     /// Begins after recovery: blocks in use are marked in their volumes, the others are free.
-    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64, next_block: u64) {
+    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64, next_block: u64, mut state: State) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
         self.block_sequence.fetch_max(next_block, Ordering::SeqCst);
         self.syncer.start_from(durable_lsn);
@@ -152,7 +151,6 @@ impl Log {
                 lane.state.lock().continue_after(tenancy.number);
             }
         }
-        let mut states = self.states.lock();
         for (volume, used) in self.volumes.iter().zip(&self.used_blocks) {
             let known = (0u32..).zip(volume.blocks());
             let last = known.filter(|(_, block)| block.phase() != Phase::Free);
@@ -160,11 +158,11 @@ impl Log {
                 last.last().map_or(0, |(index, _)| index + 1),
                 Ordering::SeqCst,
             );
-            let mut noted = read_state(volume.device().as_ref()).unwrap_or_default();
-            // Not in another life of the machine, whose memory is gone.
-            noted.sync_failed &= noted.boot == volume.device().boot();
-            states.noted.push(noted);
         }
+        state
+            .devices
+            .resize(self.volumes.len(), DeviceReach::default());
+        self.states.lock().noted = state;
         self.space.start(&self.volumes);
     }
 

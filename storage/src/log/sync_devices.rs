@@ -5,12 +5,27 @@ use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
-use crate::log::block_life::no_device;
-use crate::log::directory::unit_of;
+use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::lane::PAGE_BYTES;
-use crate::log::states::{Reach, States};
 use crate::log::syncer::{Horizon, SyncError};
 use crate::sync::atomic::Ordering;
+
+/// The state as noted last, and the additions of the sync under way.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    pub(super) noted: State,
+    syncing: Reach,
+}
+
+/// How far the log reached when a sync began.
+#[derive(Debug, Default)]
+struct Reach {
+    next_block: u64,
+    /// For each device, how many blocks had a header.
+    used_blocks: Vec<u32>,
+    /// How far the open blocks were filled.
+    open: Vec<DurableExtent>,
+}
 
 impl Log {
     /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
@@ -50,15 +65,11 @@ impl Log {
     /// cannot even keep that in memory has nothing else to read, either.
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
-        if states.noted.iter().all(|state| !state.sync_failed) {
-            states
-                .noted
-                .iter_mut()
-                .for_each(|state| state.sync_failed = true);
-            // Each that can be written: the others may be on the device that has failed.
-            for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
-                state.boot = volume.device().boot();
-                state.sequence += 1;
+        let state = &mut states.noted;
+        if !std::mem::replace(&mut state.sync_failed, true) {
+            self.number_state(state);
+            // Every device that can be written: one of them has failed.
+            for volume in &self.volumes {
                 let _ = write_state(volume.device().as_ref(), state);
             }
         }
@@ -66,19 +77,16 @@ impl Log {
 
     /// Nothing is left of what a failed sync may have cost. The next note says so.
     pub(crate) fn forget_failed_sync(&self) {
-        let mut states = self.states.lock();
-        states
-            .noted
-            .iter_mut()
-            .for_each(|state| state.sync_failed = false);
+        self.states.lock().noted.sync_failed = false;
     }
 
     /// Writes the first page of a block without entries anew, in other disk space, if the file system may have given it up: a
     /// sync has failed, and none before it has covered a header there.
     pub(crate) fn renew_first_page(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
         let states = self.states.lock();
-        let is_given_up = |state: &State| state.sync_failed && id.index >= state.used_blocks;
-        if !states.noted.get(id.device).is_some_and(is_given_up) {
+        let device = states.noted.devices.get(id.device);
+        let was_used = device.is_some_and(|device| id.index < device.used_blocks);
+        if !states.noted.sync_failed || was_used {
             return Ok(());
         }
         let (device, offset) = (self.volume_of(id)?.device(), id.offset_bytes());
@@ -127,29 +135,27 @@ impl Log {
     fn horizon(&self) -> std::result::Result<Horizon, SyncError> {
         let complete = self.last_lsn();
         let next_block = self.next_block();
-        let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
-            .used_blocks
-            .iter()
-            .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
+        let used_blocks = self.used_blocks.iter();
+        let used_blocks = used_blocks
+            .map(|used| used.load(Ordering::SeqCst))
             .collect();
-        for filled in self.flush_lanes()? {
-            // A block that is not among the extents counts as durable to its end.
-            let device = devices.get_mut(filled.id.device);
-            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device))?;
-            extents.push(DurableExtent {
-                block: filled.id.index,
-                incarnation: filled.incarnation,
-                durable_units: unit_of(filled.end),
-                entries: filled.entries as u32,
-            });
-        }
+        // A block that is not among the extents counts as durable to its end.
+        let open = self.flush_lanes()?.into_iter().map(|filled| DurableExtent {
+            device: filled.id.device as u8,
+            block: filled.id.index,
+            incarnation: filled.incarnation,
+            durable_units: unit_of(filled.end),
+            entries: filled.entries as u32,
+        });
+        let open = open.collect();
         // A group that could not be appended whole has drawn its numbers.
         if let Some(reason) = self.syncer.failure() {
             return Err(SyncError::Failed(reason));
         }
         self.states.lock().syncing = Reach {
             next_block,
-            devices,
+            used_blocks,
+            open,
         };
         Ok(Horizon { complete })
     }
@@ -172,50 +178,57 @@ impl Log {
             })?,
         }
         let mut states = self.states.lock();
-        let Reach {
-            next_block,
-            devices,
-        } = std::mem::take(&mut states.syncing);
-        debug_assert_eq!(
-            devices.len(),
-            self.volumes.len(),
-            "a sync without its horizon"
-        );
-        for ((state, volume), (used, open)) in
-            states.noted.iter_mut().zip(&self.volumes).zip(devices)
-        {
-            state.durable_lsn = state.durable_lsn.max(at.complete);
-            state.next_block = next_block;
+        let reach = std::mem::take(&mut states.syncing);
+        let state = &mut states.noted;
+        state.durable_lsn = state.durable_lsn.max(at.complete);
+        state.next_block = reach.next_block;
+        state.open = reach.open;
+        let devices = state.devices.iter_mut().zip(&self.volumes);
+        for ((device, volume), used) in devices.zip(reach.used_blocks) {
             if !state.sync_failed {
-                state.used_blocks = used;
+                device.used_blocks = used;
             }
-            state.open = open;
-            state.len_bytes = volume.synced_bytes().max(state.len_bytes);
+            device.len_bytes = volume.synced_bytes().max(device.len_bytes);
         }
-        self.write_states(&mut states)?;
+        self.write_state(state)?;
         if self.syncer.is_refused() {
             self.space.set_disk_full(false);
         }
         Ok(())
     }
 
-    fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
-        for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
-            state.boot = volume.device().boot();
-            state.sequence += 1;
-            // The next attempt must not overwrite the other copy, which is the newest.
-            write_state(volume.device().as_ref(), state).inspect_err(|_| state.sequence -= 1)?;
+    /// Writes a state to all devices, each of which may be the only one that can be read later.
+    fn write_state(&self, state: &mut State) -> std::result::Result<(), DeviceError> {
+        self.number_state(state);
+        let mut volumes = self.volumes.iter();
+        // The next attempt must not overwrite the other copy, which is the newest.
+        volumes
+            .try_for_each(|volume| write_state(volume.device().as_ref(), state))
+            .inspect_err(|_| state.sequence -= 1)
+    }
+
+    fn number_state(&self, state: &mut State) {
+        state.sequence += 1;
+        for (device, volume) in state.devices.iter_mut().zip(&self.volumes) {
+            device.boot = volume.device().boot();
         }
-        Ok(())
     }
 
     /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
     pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
         let mut states = self.states.lock();
-        states
-            .noted
-            .iter_mut()
-            .for_each(|state| state.clean_close = id);
-        self.write_states(&mut states).map_err(Error::Device)
+        states.noted.clean_close = id;
+        self.write_state(&mut states.noted).map_err(Error::Device)
+    }
+
+    /// Notes that the namespace is in use. Neither copy of the state names a snapshot afterwards.
+    pub(crate) fn set_in_use(&self) -> Result<()> {
+        self.set_clean_close(0)?;
+        if self.states.lock().noted.encoded_bytes() > SECTOR_BYTES {
+            // A state that takes several sectors may be torn: only one copy at a time.
+            self.sync()?;
+        }
+        self.set_clean_close(0)?;
+        self.sync()
     }
 }

@@ -296,11 +296,8 @@ impl Judge<'_> {
                 (false, false) => Standing::Young,
             };
         }
-        // Of devices with states of different syncs, the older one tells less than is durable: what it does
-        // not tell is appended again, like everything else behind the end of a block.
-        let of_device = known.states.get(block.id.device);
-        let of_device = of_device.map_or(0, |state| state.durable_lsn);
-        let is_void = is_copy || flags & FLAG_REAPPENDED != 0 || lsn.0 <= of_device;
+        // Behind the end of its block, an entry with a durable number was appended again.
+        let is_void = is_copy || flags & FLAG_REAPPENDED != 0 || was_durable;
         if is_void {
             Standing::Void
         } else {

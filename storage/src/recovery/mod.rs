@@ -268,11 +268,14 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let tenancies = log.staging().map(|staging| staging.tenancies());
     let tenancies = tenancies.unwrap_or_default();
     let mut all_free = Vec::new();
-    for (volume, state) in log.volumes().iter().zip(&known.states) {
-        used.next_block = used.next_block.max(state.next_block);
+    let state = &known.state;
+    used.next_block = state.next_block;
+    for volume in log.volumes() {
+        let reach = state.devices.get(volume.number());
+        let known_used = reach.map_or(0, |reach| reach.used_blocks);
         let mut free = Vec::new();
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
-            let is_known_used = index < state.used_blocks;
+            let is_known_used = index < known_used;
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
             for header in copies.iter().filter_map(HeaderCopy::header) {
@@ -308,7 +311,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             };
             let id = volume.block_id(index);
             block.begin(&header, Phase::Closed);
-            let (durable_to, durable_entries) = durable_to(&header, state, volume.block_bytes());
+            let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
                 id,
                 incarnation: header.incarnation,
@@ -340,16 +343,17 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
 }
 
 /// How far a block was durable, in bytes from its start, and how many entries lie there, unless it is all of the block.
-fn durable_to(header: &BlockHeader, state: &State, block_bytes: u64) -> (u64, Option<u32>) {
+fn durable_to(id: BlockId, header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
-        extent.block == header.index && extent.incarnation == header.incarnation
+        (usize::from(extent.device), extent.block) == (id.device, id.index)
+            && extent.incarnation == header.incarnation
     };
     let extent = state.open.iter().find(is_it);
     let extent = extent.map(|extent| (extent.durable_units, extent.entries));
     let ended = header.ended.map(|ended| (ended.units, ended.entries));
     match extent.or(ended) {
         Some((units, entries)) => (u64::from(units) * UNIT_BYTES, Some(entries)),
-        None if header.sequence < state.next_block => (block_bytes, None),
+        None if header.sequence < state.next_block => (id.bytes(), None),
         None => (ENTRIES_AT, Some(0)),
     }
 }

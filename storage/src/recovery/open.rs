@@ -9,7 +9,8 @@ use crate::core::{Core, Counters};
 use crate::device::ReadMode;
 use crate::device::{
     Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice, State,
-    block_bytes_for, count_damaged_copies, new_device_id, read_header, read_state, repair_copies,
+    block_bytes_for, count_damaged_copies, new_device_id, newest_state, read_header, read_state,
+    repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
@@ -31,9 +32,6 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The state that lists an open block for each of this many lanes, and for defragmentation, takes one sector.
-const LANES_A_SECTOR: usize = 16;
 
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
 /// the log.
@@ -85,14 +83,8 @@ impl Namespace {
         let (core, mut opening) = Core::load(options, devices, true)?;
         opening.created = created;
         opening.damaged_headers = damaged_headers;
-        // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
-        core.log.set_clean_close(0)?;
-        if core.options.write_lanes > LANES_A_SECTOR {
-            // A state that takes several sectors may be torn: only one copy at a time.
-            core.log.sync()?;
-        }
-        core.log.set_clean_close(0)?;
-        core.log.sync()?;
+        // From here on the snapshot is out of date.
+        core.log.set_in_use()?;
         core.complete_metadata()?;
         if core.options.background {
             // What fails shows in the next write.
@@ -124,7 +116,6 @@ impl Core {
         repair: bool,
     ) -> Result<(Self, Opening)> {
         let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
-        let clean_close = clean_close_of(&known.states);
         let log = Log::new(
             options.name.clone(),
             volumes,
@@ -134,9 +125,12 @@ impl Core {
         );
         let mut index = Index::new(0);
         let mut sets = Sets::new();
-        let snapshot = match clean_close.zip(snapshot_dir(&options.storage)) {
-            Some((id, dir)) => snapshot::read(&dir, id, &log, &index, &sets, &options.progress)?,
-            None => None,
+        let snapshot = match snapshot_dir(&options.storage) {
+            Some(dir) if known.state.clean_close != 0 => {
+                let id = known.state.clean_close;
+                snapshot::read(&dir, id, &log, &index, &sets, &options.progress)?
+            }
+            _ => None,
         };
         let mut earlier_traffic = Traffic::default();
         let mut snapshot_chains = None;
@@ -168,7 +162,13 @@ impl Core {
                 recover(&log, &index, &sets, &known, &options.progress)?
             }
         };
-        log.start(recovered.last_lsn, known.durable_lsn, recovered.next_block);
+        let state = State {
+            // Not in another life of the machine, whose memory is gone.
+            sync_failed: known.sync_failed,
+            ..known.state
+        };
+        let (last_lsn, next_block) = (recovered.last_lsn, recovered.next_block);
+        log.start(last_lsn, known.durable_lsn, next_block, state);
         if repair {
             recovered.repair.run(&log)?;
             recovered.rescue(&log, &index)?;
@@ -273,58 +273,44 @@ pub(crate) fn volumes_of(
     read_mode: ReadMode,
 ) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
     let staging = staging_of(&devices);
+    let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
-    let mut states = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
-        // A device without a block may be one whose creation was cut short. Any other one had a state: without it, nobody
-        // can tell a lost entry from one that was never durable.
-        let state = match read_state(device.as_ref()) {
-            Some(state) => state,
-            None if device.len_bytes() <= HEADER_BYTES => State::default(),
-            None => {
-                return Err(Error::Device(DeviceError::DamagedHeader {
-                    path: device.describe(),
-                    reason: "both copies of its state are lost",
-                }));
-            }
-        };
-        if device.len_bytes() < state.len_bytes {
+        let reach = newest.as_ref().and_then(|state| state.devices.get(number));
+        let (len_bytes, expected_bytes) =
+            (device.len_bytes(), reach.map_or(0, |reach| reach.len_bytes));
+        if len_bytes < expected_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),
-                len_bytes: device.len_bytes(),
-                expected_bytes: state.len_bytes,
+                len_bytes,
+                expected_bytes,
+            }));
+        }
+        // A device without a block may be one whose creation was cut short. Any other one had a state: without it, nobody
+        // can tell a lost entry from one that was never durable.
+        if newest.is_none() && len_bytes > HEADER_BYTES {
+            return Err(Error::Device(DeviceError::DamagedHeader {
+                path: device.describe(),
+                reason: "both copies of its state are lost",
             }));
         }
         let staging = staging.clone();
         volumes.push(Volume::new(device, number, &header, staging, read_mode));
-        states.push(state);
     }
-    let may_have_lost = volumes.iter().zip(&states).any(|(volume, state)| {
-        state.sync_failed || state.boot == 0 || state.boot != volume.device().boot()
-    });
-    let sync_failed = volumes
-        .iter()
-        .zip(&states)
-        .any(|(volume, state)| state.sync_failed && state.boot == volume.device().boot());
+    let state = newest.unwrap_or_default();
+    let is_same_life = |volume: &Volume| {
+        let reach = state.devices.get(volume.number());
+        let boot = reach.map_or(0, |reach| reach.boot);
+        boot != 0 && boot == volume.device().boot()
+    };
     let known = Known {
-        sync_failed,
-        durable_lsn: states
-            .iter()
-            .map(|state| state.durable_lsn)
-            .max()
-            .unwrap_or(0),
-        states,
-        may_have_lost,
+        sync_failed: state.sync_failed && volumes.iter().any(is_same_life),
+        may_have_lost: state.sync_failed || !volumes.iter().all(is_same_life),
+        durable_lsn: state.durable_lsn,
+        state,
     };
     Ok((volumes, staging, known))
-}
-
-/// The id of the snapshot that was written when all devices were closed cleanly.
-pub(crate) fn clean_close_of(states: &[State]) -> Option<u64> {
-    let first = states.first()?.clean_close;
-    let same = states.iter().all(|state| state.clean_close == first);
-    (first != 0 && same).then_some(first)
 }
 
 fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {

@@ -31,8 +31,8 @@ pub(crate) enum Sighting<'a> {
 /// What is known of the devices before their blocks are read.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Of each device; the state as it is before this opening.
-    pub(crate) states: Vec<State>,
+    /// The state as it is before this opening.
+    pub(crate) state: State,
     /// Everything up to here was durable.
     pub(crate) durable_lsn: u64,
     /// The devices may have lost writes that were not durable: the machine has been started again

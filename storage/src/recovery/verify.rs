@@ -14,7 +14,7 @@ use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::options::{OpeningProgress, OpeningStep, Options, Storage};
 use crate::recovery::block_bytes::BlockBytes;
-use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
+use crate::recovery::open::{open_read_only, volumes_of};
 use crate::recovery::recover;
 use crate::recovery::scan::{damaged_directory, scan_block};
 use crate::recovery::sighting::Sighting;
@@ -98,7 +98,8 @@ impl Namespace {
         options.check()?;
         let devices = open_read_only(options)?;
         let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
-        let clean_close = clean_close_of(&known.states);
+        let state = &known.state;
+        let clean_close = Some(state.clean_close).filter(|id| *id != 0);
         let log = Log::new(
             options.name.clone(),
             volumes,
@@ -116,7 +117,9 @@ impl Namespace {
             ..Verification::default()
         };
         let (mut checked, blocks) = (0, recovered.ends.len() as u64);
-        for (volume, state) in log.volumes().iter().zip(&known.states) {
+        for volume in log.volumes() {
+            let reach = state.devices.get(volume.number());
+            let used_blocks = reach.map_or(0, |reach| reach.used_blocks);
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
                 found.damaged_headers += 1;
                 found.note(
@@ -127,7 +130,7 @@ impl Namespace {
                 );
             }
             for number in 0..volume.reachable_blocks() {
-                let is_known_used = number < state.used_blocks;
+                let is_known_used = number < used_blocks;
                 let what = match volume.block_use(number, state.next_block, is_known_used) {
                     BlockUse::Free | BlockUse::Used { intact: true, .. } => continue,
                     // That sync may have cost a copy, which the next opening writes anew.

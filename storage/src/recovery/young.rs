@@ -99,8 +99,7 @@ impl Judged {
     }
 }
 
-/// Judges the entries of which the state of their device does not know. Those up to the durable number
-/// count; another device knows that. `may_have_lost`: the devices can have lost some.
+/// Judges the entries behind the durable number. `may_have_lost`: the devices can have lost some.
 pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool) -> Judged {
     young.sort_unstable_by_key(|entry| entry.lsn);
     let mut cut = u64::MAX;
@@ -118,17 +117,12 @@ pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool
     let mut counted = Vec::with_capacity(young.len());
     let (mut damaged, mut cut_groups) = (Vec::new(), 0);
     for group in young.chunk_by(Young::goes_on_in) {
-        // Other members may lie where the device's own state calls them durable.
-        let is_durable = group
+        let is_whole = group
             .first()
-            .is_some_and(|first| first.lsn.0 <= durable_lsn);
-        let is_whole = is_durable
-            || group
-                .first()
-                .is_some_and(|first| !first.must_have(FLAG_HAS_PREVIOUS))
-                && group
-                    .last()
-                    .is_some_and(|last| !last.must_have(FLAG_HAS_NEXT));
+            .is_some_and(|first| !first.must_have(FLAG_HAS_PREVIOUS))
+            && group
+                .last()
+                .is_some_and(|last| !last.must_have(FLAG_HAS_NEXT));
         if is_whole {
             let changes = group.iter().filter(|entry| entry.kind != Kind::Void);
             for entry in changes {
@@ -226,12 +220,6 @@ mod tests {
             (numbers(&judged), judged.cut_groups),
             (vec![11, 12, 13, 14], 1)
         );
-    }
-
-    #[test]
-    fn what_another_device_calls_durable_counts_without_the_rest_of_its_group() {
-        let found = vec![entry(8, LAST), entry(11, 0), entry(13, 0)];
-        assert_eq!(numbers(&judge(found, 10, true)), [8, 11]);
     }
 
     #[test]

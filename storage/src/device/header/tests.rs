@@ -56,20 +56,24 @@ const VECTOR_CHECKSUM: u64 = 0x3e0b_2b91_1606_fced;
 
 fn state(sequence: u64, extents: u32) -> State {
     let extent = |index| DurableExtent {
+        device: (index % 15) as u8,
         block: index * 3,
         incarnation: 1_u64 << (index % 64),
         durable_units: 1000 - index,
         entries: 17 * index,
     };
+    let device = DeviceReach {
+        len_bytes: HEADER_BYTES,
+        boot: 99,
+        used_blocks: 4,
+    };
     State {
         sequence,
         durable_lsn: sequence * 10,
         clean_close: sequence % 2,
-        len_bytes: HEADER_BYTES,
         next_block: 12,
-        used_blocks: 4,
-        boot: 99,
         sync_failed: false,
+        devices: vec![device; DEVICES_MAX],
         open: (0..extents).map(extent).collect(),
     }
 }
@@ -85,19 +89,30 @@ fn the_state_is_laid_out_byte_for_byte() {
         sequence: 2,
         durable_lsn: 0x0102,
         clean_close: 7,
-        len_bytes: 0x0304_0000,
         next_block: 5,
-        used_blocks: 0x0605,
-        boot: 0x0102_0304_0506_0708,
         sync_failed: true,
+        devices: vec![
+            DeviceReach {
+                len_bytes: 0x0304_0000,
+                boot: 0x0102_0304_0506_0708,
+                used_blocks: 0x0605,
+            },
+            DeviceReach {
+                len_bytes: 1,
+                boot: 2,
+                used_blocks: 3,
+            },
+        ],
         open: vec![
             DurableExtent {
+                device: 1,
                 block: 3,
                 incarnation: 0x0900,
                 durable_units: 0x080000,
                 entries: 0x0201,
             },
             DurableExtent {
+                device: 0,
                 block: 4,
                 incarnation: 1,
                 durable_units: 2,
@@ -107,18 +122,21 @@ fn the_state_is_laid_out_byte_for_byte() {
     };
     let mut expected = Vec::from(VECTOR_STATE_CHECKSUM.to_le_bytes());
     expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
-    expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
-    expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
-    expected.extend([5, 6, 0, 0, 2, 0, 1, 0]);
+    expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([1, 2, 2, 0, 0, 0, 0, 0]);
+    expected.extend([0, 0, 4, 3, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
+    expected.extend([5, 6, 0, 0, 0, 0, 0, 0]);
+    expected.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([3, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([3, 0, 0, 0, 0, 0, 8, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
-    expected.extend([1, 2, 0, 0, 0, 0, 0, 0]);
+    expected.extend([1, 2, 0, 0, 1, 0, 0, 0]);
     expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([9, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(state.encode(), expected);
     assert_eq!(State::decode_exactly(&page(&expected)), Some(state));
 }
 
-const VECTOR_STATE_CHECKSUM: u64 = 0x524d_1d17_55b9_c211;
+const VECTOR_STATE_CHECKSUM: u64 = 0xde7e_10aa_d990_00ee;
 
 #[test]
 fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {

@@ -10,6 +10,26 @@ use crate::device::Device;
 use crate::device::memory::PAGE_BYTES;
 
 impl SimulatedDevice {
+    /// Runs a function before the `nth` change from now, 1 being the next: a write, a sync, an
+    /// extension, a reservation or a release. It may make images of this device and of others.
+    pub fn before_change(&self, nth: u64, run: impl FnOnce() + Send + 'static) {
+        *self.before_change.lock() = Some((nth, Box::new(run)));
+    }
+
+    /// Counts a change that is about to be made.
+    pub(super) fn announce_change(&self) {
+        let mut waiting = self.before_change.lock();
+        if let Some((left, _)) = waiting.as_mut() {
+            *left = left.saturating_sub(1);
+        }
+        let due = waiting.take_if(|(left, _)| *left == 0);
+        // Without the lock: the function may look at this device.
+        drop(waiting);
+        if let Some((_, run)) = due {
+            run();
+        }
+    }
+
     /// Flips bit `bit % 8` of the byte at `offset`, in memory and on the disk. Does nothing beyond
     /// the end.
     pub fn flip_bit(&self, offset: u64, bit: u32) {
