@@ -9,7 +9,8 @@ mod common;
 
 use common::{Chance, devices, digest, get, long, options, simulated, version};
 use spikelet_storage::{
-    Change, Durability, Error, Lsn, Namespace, Options, RecordChange, SeenRecord, SimulatedDevice,
+    Change, DeviceError, Durability, Error, Lsn, Namespace, Options, RecordChange, SeenRecord,
+    SimulatedDevice,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -178,39 +179,63 @@ struct Run {
     lanes: usize,
 }
 
-/// Opens devices, in the middle of which the power fails. Returns what is left, unless the opening was
-/// done before that.
+/// Opens devices, perhaps without any room, and fails the power or kills the process in the middle. Returns what is left,
+/// unless the opening was done before that. `may_refuse`: more than a kill has happened to the devices.
 fn open_without_power(
     run: &Run,
     disks: &[Arc<SimulatedDevice>],
     chance: &mut Chance,
+    may_refuse: bool,
     what: &str,
 ) -> Option<Vec<Arc<SimulatedDevice>>> {
     let left = Arc::new(Mutex::new(None));
     let (all, of_hook, seed) = (disks.to_vec(), Arc::clone(&left), chance.next());
     let turn = chance.below(disks.len() as u64) as usize;
+    let is_kill = chance.one_in(3);
     disks[turn].before_change(1 + chance.below(40), move || {
-        let crashed = SimulatedDevice::crash_all(&all, seed).unwrap();
-        *of_hook.lock().unwrap() = Some(crashed.into_iter().map(Arc::new).collect());
+        let left = match is_kill {
+            true => all.iter().map(|disk| disk.kill().unwrap()).collect(),
+            false => SimulatedDevice::crash_all(&all, seed).unwrap(),
+        };
+        *of_hook.lock().unwrap() = Some(left.into_iter().map(Arc::new).collect());
     });
-    drop(run.open(disks, what));
+    let is_full = chance.one_in(2);
+    if is_full {
+        disks.iter().for_each(|disk| disk.set_space_bytes(0));
+    }
+    match run.try_open(disks) {
+        Ok(namespace) => drop(namespace),
+        Err(Error::NoSpace { .. } | Error::Device(DeviceError::Full { .. }))
+            if is_full && may_refuse => {}
+        Err(error) => panic!("{what}: {error}"),
+    }
     disks[turn].before_change(u64::MAX, || {});
-    left.lock().unwrap().take()
+    let left: Option<Vec<Arc<SimulatedDevice>>> = left.lock().unwrap().take();
+    let found = left.as_deref().unwrap_or(disks);
+    found.iter().for_each(|disk| disk.set_space_bytes(u64::MAX));
+    left
 }
 
 impl Run {
     fn open(&self, left: &[Arc<SimulatedDevice>], what: &str) -> Namespace {
-        let wanted = Options {
+        let verified = Namespace::verify(&self.options(left));
+        let verified = verified.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(!verified.is_damaged(), "{what}: {verified:?}");
+        let opened = self.try_open(left);
+        opened.unwrap_or_else(|error| panic!("{what}: {error}"))
+    }
+
+    fn try_open(&self, left: &[Arc<SimulatedDevice>]) -> Result<Namespace, Error> {
+        Namespace::open(self.options(left)).map(|(namespace, _)| namespace)
+    }
+
+    fn options(&self, left: &[Arc<SimulatedDevice>]) -> Options {
+        Options {
             durability: self.durability,
             write_lanes: self.lanes,
             defrag_threshold_percent: 90,
             ..options(devices(left), BLOCKS)
-        };
-        let verified = Namespace::verify(&wanted).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!(!verified.is_damaged(), "{what}: {verified:?}");
-        Namespace::open(wanted)
-            .unwrap_or_else(|error| panic!("{what}: {error}"))
-            .0
+        }
     }
 
     /// One life of a store: returns what is left of its devices, the writes in order, and how many of
@@ -338,9 +363,11 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
             namespace.maintain().unwrap();
             let (mut image, history, mut needed) = run.live(&namespace, &disks, &mut chance, fault);
             drop(namespace);
+            let mut may_refuse = fault != Fault::Kill;
             for _ in 0..chance.below(4) {
-                if let Some(left) = open_without_power(&run, &image, &mut chance, &what) {
-                    image = left;
+                let left = open_without_power(&run, &image, &mut chance, may_refuse, &what);
+                if let Some(left) = left {
+                    (image, may_refuse) = (left, true);
                     if run.durability != Durability::Commit {
                         needed = history.synced.load(Ordering::SeqCst);
                     }

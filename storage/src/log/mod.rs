@@ -437,7 +437,7 @@ impl Log {
     }
 
     #[cold]
-    fn no_space(&self) -> Error {
+    pub(crate) fn no_space(&self) -> Error {
         Error::NoSpace {
             namespace: self.namespace.clone(),
         }

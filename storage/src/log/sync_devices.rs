@@ -14,6 +14,8 @@ use crate::sync::atomic::Ordering;
 #[derive(Debug, Default)]
 pub(super) struct States {
     pub(super) noted: State,
+    /// Whether notes keep the boots of the state that an opening has found.
+    keeps_boots: bool,
     syncing: Reach,
 }
 
@@ -65,12 +67,11 @@ impl Log {
     /// cannot even keep that in memory has nothing else to read, either.
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
-        let state = &mut states.noted;
-        if !std::mem::replace(&mut state.sync_failed, true) {
-            self.number_state(state);
+        if !std::mem::replace(&mut states.noted.sync_failed, true) {
+            self.number_state(&mut states);
             // Every device that can be written: one of them has failed.
             for volume in &self.volumes {
-                let _ = write_state(volume.device().as_ref(), state);
+                let _ = write_state(volume.device().as_ref(), &states.noted);
             }
         }
     }
@@ -190,35 +191,44 @@ impl Log {
             }
             device.len_bytes = volume.synced_bytes().max(device.len_bytes);
         }
-        self.write_state(state)?;
+        self.write_state(&mut states)?;
         if self.syncer.is_refused() {
             self.space.set_disk_full(false);
         }
         Ok(())
     }
 
-    /// Writes a state to all devices, each of which may be the only one that can be read later.
-    fn write_state(&self, state: &mut State) -> std::result::Result<(), DeviceError> {
-        self.number_state(state);
+    /// Writes the state to all devices, each of which may be the only one that can be read later.
+    fn write_state(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
+        self.number_state(states);
         let mut volumes = self.volumes.iter();
+        let written =
+            volumes.try_for_each(|volume| write_state(volume.device().as_ref(), &states.noted));
         // The next attempt must not overwrite the other copy, which is the newest.
-        volumes
-            .try_for_each(|volume| write_state(volume.device().as_ref(), state))
-            .inspect_err(|_| state.sequence -= 1)
+        written.inspect_err(|_| states.noted.sequence -= 1)
     }
 
-    fn number_state(&self, state: &mut State) {
-        state.sequence += 1;
-        for (device, volume) in state.devices.iter_mut().zip(&self.volumes) {
+    fn number_state(&self, states: &mut States) {
+        states.noted.sequence += 1;
+        if states.keeps_boots {
+            return;
+        }
+        for (device, volume) in states.noted.devices.iter_mut().zip(&self.volumes) {
             device.boot = volume.device().boot();
         }
+    }
+
+    /// Lets states keep the boots that an opening has found, or note those of the devices. As long as entries that a power
+    /// failure has cut off are not void, an opening after this one must know of it.
+    pub(crate) fn keep_boots(&self, keeps: bool) {
+        self.states.lock().keeps_boots = keeps;
     }
 
     /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
     pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
         let mut states = self.states.lock();
         states.noted.clean_close = id;
-        self.write_state(&mut states.noted).map_err(Error::Device)
+        self.write_state(&mut states).map_err(Error::Device)
     }
 
     /// Notes that the namespace is in use. Neither copy of the state names a snapshot afterwards.

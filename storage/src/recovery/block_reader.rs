@@ -60,7 +60,7 @@ pub(crate) struct Aside {
 }
 
 /// Where the durable numbers of a block end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EndOfBlock {
     pub(crate) block: UsedBlock,
     /// From the start of the block, in bytes.
@@ -73,6 +73,8 @@ pub(crate) struct EndOfBlock {
     pub(crate) staged_from: Option<u64>,
     /// Whether its header has to say so.
     pub(crate) is_new: bool,
+    /// Where the end was moved over entries that were not durable: the lines of all entries before it.
+    pub(crate) lines: Vec<(Line, u32)>,
 }
 
 impl Aside {
@@ -280,6 +282,7 @@ impl Judge<'_> {
             last_lsn: Lsn(self.sweep.known.durable_lsn),
             staged_from: scanned.staged_from,
             is_new: is_open || (is_cut && block.ended.is_none()),
+            lines: Vec::new(),
         });
     }
 

@@ -95,6 +95,9 @@ impl Recovered {
                 self.deltas.push((young.location, header.digest));
             }
         }
+        // Durable ones behind young ones are listed already.
+        self.deltas.sort_unstable();
+        self.deltas.dedup();
     }
 
     /// Has the records of lost entries answer with an error, unless newer versions are there. After
@@ -143,16 +146,9 @@ pub(crate) fn recover(
     );
     if !judged.damaged.is_empty() {
         // What is damaged must be found again, and nothing before it is out of the block.
+        let damaged: Vec<_> = judged.damaged.iter().map(Young::place).collect();
         for end in &mut aside.ends {
-            let in_block = |young: &&Young| end.block.id.holds(young.location);
-            let last = judged
-                .damaged
-                .iter()
-                .filter(in_block)
-                .map(|one| one.location)
-                .max();
-            let all = judged.counted.iter().chain(&judged.damaged);
-            end.extend_over(all.filter(|one| last.is_some_and(|last| one.location <= last)));
+            end.extend_over(log, &damaged);
         }
     }
     aside.lost.retain(|(_, line)| line.lsn < judged.cut);

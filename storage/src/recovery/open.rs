@@ -52,7 +52,7 @@ impl Namespace {
                 ..options
             },
             devices,
-            false,
+            Undurable::Read,
         )?;
         opening.damaged_headers = damaged_headers;
         core.closed.store(true, Ordering::SeqCst);
@@ -80,7 +80,13 @@ impl Namespace {
             created,
             damaged_headers,
         } = open_devices(&options)?;
-        let (core, mut opening) = Core::load(options, devices, true)?;
+        let appended = Core::load(options.clone(), devices.clone(), Undurable::Append);
+        let (core, mut opening) = match appended {
+            Err(Error::NoSpace { .. } | Error::StopWrites { .. }) => {
+                Core::load(options, devices, Undurable::Adopt)?
+            }
+            done => done?,
+        };
         opening.created = created;
         opening.damaged_headers = damaged_headers;
         // From here on the snapshot is out of date.
@@ -108,12 +114,23 @@ impl Namespace {
     }
 }
 
+/// What an opening does with entries that were not durable, and count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Undurable {
+    /// Reads them where they are. Nothing is written.
+    Read,
+    /// Appends them again.
+    Append,
+    /// Makes them durable where they are.
+    Adopt,
+}
+
 impl Core {
-    /// Brings a namespace into memory. `repair`: it will be written to.
+    /// Brings a namespace into memory.
     pub(crate) fn load(
         options: Options,
         devices: Vec<Arc<dyn Device>>,
-        repair: bool,
+        undurable: Undurable,
     ) -> Result<(Self, Opening)> {
         let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
         let log = Log::new(
@@ -169,16 +186,22 @@ impl Core {
         };
         let (last_lsn, next_block) = (recovered.last_lsn, recovered.next_block);
         log.start(last_lsn, known.durable_lsn, next_block, state);
-        if repair {
+        if undurable == Undurable::Read {
+            recovered.enter_young(&log, &index);
+        } else {
+            log.keep_boots(known.may_have_lost);
             recovered.repair.run(&log)?;
-            recovered.rescue(&log, &index)?;
+            if undurable == Undurable::Append {
+                recovered.rescue(&log, &index)?;
+            } else {
+                recovered.adopt(&log, &index, known.may_have_lost)?;
+            }
             log.forget_failed_sync();
+            log.keep_boots(false);
             if known.may_have_lost {
                 // The next sync makes the numbers durable that were skipped, before any is given out.
                 log.sync()?;
             }
-        } else {
-            recovered.enter_young(&log, &index);
         }
         recovered.enter_lost(&log, &index);
         let chains = snapshot_chains.unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
@@ -204,7 +227,7 @@ impl Core {
             defrag: Mutex::default(),
             earlier_traffic,
             closed: AtomicBool::new(false),
-            opened_for_reading: !repair,
+            opened_for_reading: undurable == Undurable::Read,
             close_done: Mutex::new(false),
         };
         core.find_changes();

@@ -6,18 +6,23 @@
 //! the new ones are durable.
 
 use crate::entry::is_version;
-use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind};
+use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
+use crate::image::Part;
 use crate::image::delta::{Delta, rebase};
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
-use crate::log::directory::{directory_bytes, identity_of, unit_of};
+use crate::log::chain::parts_of;
+use crate::log::directory::{Directory, directory_bytes, identity_of, unit_of};
 use crate::log::lane::{Assembled, LaneState, PAGE_BYTES};
+use crate::log::volume::Volume;
+use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::block_reader::EndOfBlock;
 use crate::recovery::recovered_entries::{Enterer, Found};
+use crate::recovery::scan::scan_block;
 use crate::recovery::young::Young;
 use crate::recovery::{Recovered, chains};
 use std::collections::{HashMap, HashSet};
@@ -65,7 +70,8 @@ impl Recovered {
     /// Ends the blocks that were not closed, appends the young entries again, enters them into the
     /// index, and syncs.
     ///
-    /// Where there is no room the entries stay where they are, unless a sync of theirs has failed.
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::StopWrites`] if there is no room for them.
     pub(crate) fn rescue(&mut self, log: &Log, index: &Index) -> Result<()> {
         let mut young = std::mem::take(&mut self.young);
         if !self.sync_failed && self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
@@ -73,14 +79,11 @@ impl Recovered {
         }
         young.extend(self.built_on(log, index, &young));
         young.sort_unstable_by_key(|young| young.lsn);
-        for end in &self.ends {
-            end.note(log)?;
-        }
+        self.note_ends(log)?;
         if self.sync_failed {
             log.renew_free_blocks()?;
         }
         let last_lsn = self.last_lsn;
-        let may_stay = !self.sync_failed;
         let mut rescue = Rescue {
             log,
             index,
@@ -91,33 +94,82 @@ impl Recovered {
             batch: Batch::new(),
             moved: HashMap::new(),
         };
-        let done = rescue.run();
-        // Entries that stay may build on others behind the ends of blocks: those are kept, too.
-        let stay = matches!(&done, Err(full) if may_stay && is_full(full));
-        if stay {
-            rescue.keep_in_place()?;
-        } else {
-            done?;
-        }
+        rescue.run()?;
         log.set_last_lsn(last_lsn);
+        self.release_ends(log)
+    }
+
+    /// Notes in the headers of blocks where they end.
+    fn note_ends(&self, log: &Log) -> Result<()> {
+        let mut moved = self.ends.iter().filter(|end| !end.lines.is_empty());
+        moved.try_for_each(|end| end.store(log))?;
+        if self.ends.iter().any(|end| !end.lines.is_empty()) {
+            // A header that names an end must not be on a device before all entries up to there.
+            log.volumes().iter().try_for_each(Volume::sync)?;
+        }
+        self.ends.iter().try_for_each(|end| end.note(log))
+    }
+
+    /// Gives up the places behind the ends of blocks, once their entries are durable elsewhere.
+    fn release_ends(&self, log: &Log) -> Result<()> {
         log.sync()?;
-        // The second one makes the state durable by which the new places count: until then a power failure
+        // The second sync makes the state durable by which the new places count: until then a power failure
         // leaves the old ones.
         log.sync()?;
         for end in &self.ends {
-            if !stay {
-                end.release_rest(log, self.sync_failed)?;
-            }
+            end.release_rest(log, self.sync_failed)?;
             if let Some(block) = log.block(end.block.id) {
                 // Nothing is left in its staging memory that counts.
                 block.set_all_flushed();
             }
         }
-        if stay {
-            return Ok(());
-        }
         let empty = self.ends.iter().filter(|end| end.end <= ENTRIES_AT);
         free(log, &empty.map(|end| end.block.id).collect::<Vec<_>>())
+    }
+
+    /// Ends the blocks that were not closed behind the young entries, which stay where they are, enters
+    /// those into the index, and syncs. For an opening that has no room to append them again: a sync of
+    /// the pages in which they were found does instead.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] after a failed sync, or if an entry builds on a version that a power failure
+    /// has taken.
+    pub(crate) fn adopt(&mut self, log: &Log, index: &Index, may_have_lost: bool) -> Result<()> {
+        if self.sync_failed {
+            return Err(log.no_space());
+        }
+        let mut stay: Vec<(Location, u64)> = Vec::with_capacity(self.young.len());
+        let place = |part: &Part| (part.location, u64::from(part.units) * UNIT_BYTES);
+        let guard = epoch::pin();
+        for young in &self.young {
+            stay.push(young.place());
+            if young.kind == Kind::Delta {
+                // A base may be a copy that no sync has made durable.
+                match parts_of(log.volumes(), young.location, &guard) {
+                    Some(parts) => stay.extend(parts.iter().map(place)),
+                    None if may_have_lost => return Err(log.no_space()),
+                    None => {}
+                }
+            }
+        }
+        let own: HashSet<Location> = self.young.iter().map(|young| young.location).collect();
+        for end in &mut self.ends {
+            let before = end.end;
+            end.extend_over(log, &stay);
+            let start = end.block.id.offset_bytes();
+            let places = end.lines.iter().map(|(_, at)| u64::from(*at) * UNIT_BYTES);
+            let mut places = places.filter(|at| *at >= before);
+            let device = end.block.id.device;
+            // The base of a copy that no sync has made durable may be lost.
+            if may_have_lost && places.any(|at| !own.contains(&Location::new(device, start + at))) {
+                return Err(log.no_space());
+            }
+        }
+        self.note_ends(log)?;
+        self.release_ends(log)?;
+        self.enter_young(log, index);
+        self.young.clear();
+        Ok(())
     }
 
     /// Returns the durable deltas of records that build on durable entries among the young: their
@@ -186,9 +238,7 @@ impl EndOfBlock {
         }
         Ok(())
     }
-}
 
-impl EndOfBlock {
     /// Gives the disk space back behind the end of the block: nothing counts there, and the file system may have given pages
     /// up that are used again later.
     fn release_rest(&self, log: &Log, sync_failed: bool) -> Result<()> {
@@ -332,7 +382,7 @@ impl Rescue<'_> {
         Ok(())
     }
 
-    /// Returns where the version lay that an entry builds on.
+    /// Returns where the version was that an entry builds on.
     fn base_of(&self, young: &Young) -> Option<Location> {
         let guard = epoch::pin();
         let entry = self.log.entry(young.location, &guard)?;
@@ -367,56 +417,50 @@ impl Rescue<'_> {
             &gone.iter().map(|end| end.block.id).collect::<Vec<_>>(),
         )
     }
-
-    /// Leaves the entries where they are that have not been written: their blocks end behind them.
-    #[cold]
-    fn keep_in_place(&mut self) -> Result<()> {
-        let left = self.young.split_off(self.written);
-        for end in &mut self.recovered.ends {
-            if left.iter().any(|young| end.block.id.holds(young.location)) {
-                let all = self.young.iter().chain(&left);
-                end.extend_over(all);
-                end.store_staged(self.log)?;
-                end.note(self.log)?;
-            }
-        }
-        self.recovered.young = left;
-        self.recovered.enter_young(self.log, self.index);
-        // Durable ones among them are listed already.
-        self.recovered.deltas.sort_unstable();
-        self.recovered.deltas.dedup();
-        Ok(())
-    }
 }
 
 impl EndOfBlock {
     /// Moves the end of the block behind the last of these entries in it.
-    pub(crate) fn extend_over<'a>(&mut self, young: impl Iterator<Item = &'a Young>) {
-        let start = self.block.id.offset_bytes();
-        for one in young.filter(|one| self.block.id.holds(one.location)) {
-            let behind = one.location.offset_bytes() + one.bytes() - start;
-            if behind > self.end {
-                self.end = behind;
-                self.entries += 1;
-                self.last_lsn = self.last_lsn.max(one.lsn);
-                self.is_new = true;
-            }
-        }
+    pub(crate) fn extend_over(&mut self, log: &Log, entries: &[(Location, u64)]) {
+        let id = self.block.id;
+        let in_block = entries.iter().filter(|(at, _)| id.holds(*at));
+        let behind = in_block.map(|(at, bytes)| at.offset_bytes() + bytes - id.offset_bytes());
+        let end = behind.max().unwrap_or_default();
+        let Some(volume) = log.volumes().get(id.device).filter(|_| end > self.end) else {
+            return;
+        };
+        let mut bytes = BlockBytes::new(id.bytes());
+        self.lines = scan_block(volume, &self.block, log.staging(), &mut bytes, |_| {}).lines;
+        self.lines
+            .retain(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
+        self.end = end;
+        self.entries = self.lines.len() as u32;
+        let highest = self.lines.iter().map(|(line, _)| line.lsn).max();
+        self.last_lsn = self.last_lsn.max(highest.unwrap_or(Lsn(0)));
+        self.is_new = true;
     }
 
-    /// Writes what staging memory alone has of the block.
-    fn store_staged(&self, log: &Log) -> Result<()> {
-        let Some(((lane, start), from)) = self.block.staged.zip(self.staged_from) else {
+    /// Writes what staging memory alone has of the block up to its end, and the directory, of which the last lines may not
+    /// have been written.
+    fn store(&self, log: &Log) -> Result<()> {
+        let id = self.block.id;
+        let Some(volume) = log.volumes().get(id.device) else {
             return Ok(());
         };
-        let Some((volume, staging)) = log.volumes().get(self.block.id.device).zip(log.staging())
-        else {
-            return Ok(());
-        };
-        if from < self.end {
+        let (device, offset) = (volume.device(), id.offset_bytes());
+        if let (Some((lane, start)), Some(from), Some(staging)) =
+            (self.block.staged, self.staged_from, log.staging())
+            && from < self.end
+        {
             let bytes = staging.bytes(lane, from - start, self.end - start);
-            let offset = self.block.id.offset_bytes() + from;
-            volume.device().write(offset, &[bytes])?;
+            device.write(offset + from, &[bytes])?;
+        }
+        let mut directory = Directory::new(volume.place(self.block.incarnation, offset));
+        for (line, at_units) in &self.lines {
+            directory.push(*line, *at_units);
+        }
+        if let Some((from_end, bytes)) = directory.pending() {
+            device.write(offset + id.bytes() - from_end, &[&bytes])?;
         }
         Ok(())
     }

@@ -52,8 +52,9 @@ impl Young {
         }
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.units) * UNIT_BYTES
+    /// Where it begins, and how many bytes it spans.
+    pub(crate) fn place(&self) -> (Location, u64) {
+        (self.location, u64::from(self.units) * UNIT_BYTES)
     }
 
     /// Whether the entry is not the change itself: the original was durable.
