@@ -123,6 +123,46 @@ fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
 }
 
 #[test]
+fn a_full_disk_leaves_what_deletes_and_defragmentation_need_to_a_later_opening() {
+    let _turn = alone();
+    for (bytes, is_kill) in [
+        (1 << 20, true),
+        (1 << 20, false),
+        (4_000, true),
+        (4_000, false),
+    ] {
+        let what = format!("records of {bytes} bytes, killed: {is_kill}");
+        let disks = simulated(1, 40);
+        disks[0].set_space_bytes(common::device_bytes(11));
+        let (namespace, _) = Namespace::open(options(devices(&disks), 40)).unwrap();
+        let mut count = fill(&namespace, bytes);
+        for round in 0..3 {
+            // Blocks that were in use are free by then.
+            for record in round * count / 4..(round + 1) * count / 4 {
+                delete(&namespace, &digest(record)).unwrap();
+            }
+            namespace.maintain().unwrap();
+            count = count.max(fill(&namespace, bytes));
+        }
+        if !is_kill {
+            namespace.close().unwrap();
+        }
+        let left = [Arc::new(disks[0].kill().unwrap())];
+        drop(namespace);
+        let (namespace, _) = Namespace::open(options(devices(&left), 40)).unwrap();
+        for record in 0..count {
+            if record % 4 > 0 {
+                let done = delete(&namespace, &digest(record));
+                done.unwrap_or_else(|error| panic!("{what}, record {record}: {error}"));
+            }
+        }
+        let done = namespace.maintain().unwrap();
+        assert!(done.freed_blocks >= 4, "{what}: {done:?}");
+        put(&namespace, &digest(1), b"there is room").unwrap();
+    }
+}
+
+#[test]
 fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
     let _turn = alone();
     let namespace = memory(BLOCKS);

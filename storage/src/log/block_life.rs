@@ -41,6 +41,9 @@ pub(super) fn no_device(number: usize) -> DeviceError {
     DeviceError::io(&format!("device {number} of the log"), "find")(ErrorKind::NotFound.into())
 }
 
+/// So many free blocks are tried at an opening.
+const BACKED_TRIES_AT_OPENING: usize = 64;
+
 impl Log {
     /// Returns the device of a block.
     pub(super) fn volume_of(&self, id: BlockId) -> std::result::Result<&Volume, DeviceError> {
@@ -144,6 +147,23 @@ impl Log {
         let backed = self.back_whole(id);
         self.space.give_back(id, backed.is_ok());
         backed
+    }
+
+    /// Finds the free block that an earlier opening has kept backed, or keeps another one. `was_closed`: no other free block
+    /// has disk space behind it.
+    pub(crate) fn renew_backed(&self, was_closed: bool) -> Result<()> {
+        let free = self.space.free_blocks();
+        if !was_closed {
+            free.iter().try_for_each(|id| self.release_block(*id))?;
+        }
+        if self.backed_max() > 0 {
+            // On a full disk a reservation succeeds for that one alone.
+            let mut tried = free.iter().rev().take(BACKED_TRIES_AT_OPENING);
+            if let Some(id) = tried.find(|id| self.back_whole(**id).is_ok()) {
+                self.space.note_backed(*id);
+            }
+        }
+        Ok(())
     }
 
     /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
@@ -376,7 +396,9 @@ impl Log {
         let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
         let is_readable = !volume.unreadable().overlap(id.offset_bytes(), id.bytes());
-        let is_backed = is_readable && self.space.wants_backed(self.backed_max());
+        let is_kept = is_readable && self.space.wants_backed(self.backed_max());
+        // A block that was closed early has no disk space behind its middle.
+        let is_backed = is_kept && self.back_whole(id).is_ok();
         if !is_backed {
             self.release_block(id)?;
         }

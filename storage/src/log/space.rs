@@ -229,6 +229,20 @@ impl Space {
         blocks.next
     }
 
+    /// The free blocks that are not known to have disk space behind them, the next one last.
+    pub(crate) fn free_blocks(&self) -> Vec<BlockId> {
+        self.blocks.lock().free.clone()
+    }
+
+    /// Notes that a free block has disk space behind all of it.
+    pub(crate) fn note_backed(&self, id: BlockId) {
+        let mut blocks = self.blocks.lock();
+        if let Some(at) = blocks.free.iter().rposition(|free| *free == id) {
+            blocks.free.remove(at);
+            blocks.backed.push_back(id);
+        }
+    }
+
     /// Whether a free block has disk space behind all of it.
     pub(crate) fn has_backed(&self) -> bool {
         !self.blocks.lock().backed.is_empty()

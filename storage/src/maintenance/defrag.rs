@@ -87,12 +87,10 @@ impl Core {
             Ok(moved) => moved,
             Err(error) => {
                 block.set_phase(Phase::Closed);
-                block.note_left(true);
-                return match error {
-                    // It was dearer than it looked.
-                    Error::NoSpace { .. } => Ok(0),
-                    error => Err(error),
-                };
+                // It was dearer than it looked; any other error may be gone at the next look.
+                let is_dear = matches!(error, Error::NoSpace { .. });
+                block.note_left(is_dear);
+                return if is_dear { Ok(0) } else { Err(error) };
             }
         };
         if block.live_units() > 0 {

@@ -91,6 +91,7 @@ impl Namespace {
         opening.damaged_headers = damaged_headers;
         // From here on the snapshot is out of date.
         core.log.set_in_use()?;
+        core.log.renew_backed(opening.from_snapshot)?;
         core.complete_metadata()?;
         if core.options.background {
             // What fails shows in the next write.
