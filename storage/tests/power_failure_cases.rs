@@ -126,12 +126,23 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
     for number in 1..4 {
         put(&namespace, &digest(number), &vec![2; 6 << 20]).unwrap();
     }
-    for seed in 0..if common::long() { 1000 } else { 40 } {
+    let mut opened_full = 0;
+    for seed in 0..if common::long() { 2000 } else { 60 } {
         let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
-        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
-        namespace.sync().unwrap();
-        namespace.sync().unwrap();
+        let is_full = seed % 3 > 0;
+        if is_full {
+            crashed[0].set_space_bytes(0);
+        }
+        match Namespace::open(options(devices(&crashed), BLOCKS)) {
+            Ok((namespace, _)) => {
+                namespace.sync().unwrap();
+                namespace.sync().unwrap();
+                opened_full += u64::from(is_full);
+            }
+            Err(error) => assert!(is_full, "seed {seed}: {error}"),
+        }
         let killed = [Arc::new(crashed[0].kill().unwrap())];
+        killed[0].set_space_bytes(u64::MAX);
         let verified = Namespace::verify(&options(devices(&killed), BLOCKS)).unwrap();
         assert!(!verified.is_damaged(), "seed {seed}: {verified:?}");
         let (namespace, _) = Namespace::open(options(devices(&killed), BLOCKS)).unwrap();
@@ -140,6 +151,10 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
             "seed {seed}"
         );
     }
+    assert!(
+        opened_full > 10,
+        "{opened_full} stores opened on a full disk"
+    );
 }
 
 /// A record of the threads: what was attempted, what is promised.

@@ -36,8 +36,11 @@ impl Repair {
         for header in &self.headers {
             if let Some(volume) = volume_of(log, header) {
                 match volume.write_block_header(header) {
-                    // A disk that is full has no page for a block that holds nothing.
-                    Err(DeviceError::Full { .. }) if header.incarnation == 0 => {}
+                    // A disk that is full has no page for a block that holds nothing. But a mirror that was never durable would
+                    // be believed once younger blocks are.
+                    Err(DeviceError::Full { .. }) if header.incarnation == 0 => {
+                        volume.replace_block_header(header)?;
+                    }
                     done => done?,
                 }
             }

@@ -72,6 +72,18 @@ impl Volume {
         Ok(())
     }
 
+    /// Replaces the copies of a block's header that are there, on pages that the device has.
+    pub(crate) fn replace_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
+        let raw = header.encode();
+        let own = self.block_id(header.index).offset_bytes();
+        for offset in [own, self.mirror_offset(header.index)] {
+            if self.read_header_copy(offset, header.index) != HeaderCopy::Blank {
+                self.device.write(offset, &[&raw])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the header of a block, and its mirror if the device reaches that far.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
         let _one_at_a_time = self.headers.lock();
