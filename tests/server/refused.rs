@@ -1,5 +1,11 @@
 //! Keys, sets and requests that do not fit, and what they are answered.
 
+use std::time::Duration;
+
+use spikelet::record::KeyHash;
+use spikelet::server::Server;
+use spikelet::{NamespaceConfig, Store};
+
 use crate::server_client::*;
 
 #[test]
@@ -158,4 +164,38 @@ fn compressed_requests_are_understood_and_answers_compressed_if_asked() {
     body.truncate(100);
     wire.send(&frame(4, &body));
     assert_eq!(wire.receive(), None);
+}
+
+#[test]
+fn a_write_that_waits_for_space_is_refused_within_the_clients_own_limit() {
+    let mut config = NamespaceConfig::new("test").max_space_wait(Duration::from_secs(600));
+    config.key_hash = KeyHash::Ripemd160;
+    config.max_device_bytes = 64 << 20;
+    let store = Store::builder().namespace(config).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let set = store.set("s").unwrap();
+    let payload = vec![7_u8; 100 << 10];
+    let count = (0_i64..)
+        .find(|key| set.put(*key, [("b", payload.as_slice())]).is_err())
+        .unwrap();
+    let answers = set.read(0, |_| {
+        // The space of these comes back when no reader can see them any more, which this one prevents.
+        for key in 1..count / 2 {
+            set.delete(key).unwrap();
+        }
+        let mut wire = Wire::to(handle.addr());
+        let mut put = Message::about(0, WRITE, 0, 1).op(2, 4, "b", &payload);
+        put.timeout_ms = 300;
+        // Some fit into blocks that are open.
+        let answers = (0..200).map(|_| wire.ask(&put).code);
+        answers.take_while(|code| *code == 0).count()
+    });
+    let written = answers.unwrap().unwrap();
+    assert!(written < 200, "nothing was refused");
+    let stats = store.namespace("test").unwrap().stats();
+    assert!(stats.space_waits > 0, "no write has waited: {stats:?}");
+    // It waits no more once the reader has gone.
+    let mut wire = Wire::to(handle.addr());
+    let put = Message::about(0, WRITE, 0, 1).op(2, 4, "b", &payload);
+    until(|| wire.ask(&put).code == 0);
 }
