@@ -134,7 +134,7 @@ fn traffic_survives_a_clean_close() {
     drop(namespace);
     let (namespace, _) = Namespace::open(wanted).unwrap();
     assert_eq!(namespace.stats().traffic, traffic);
-    put(&namespace, &digest(1), &[1; 500]).unwrap();
+    put(&namespace, &digest(1), &[2; 500]).unwrap();
     assert!(namespace.stats().traffic.requested_bytes > traffic.requested_bytes + 500);
 }
 

@@ -16,7 +16,7 @@ const DELTAS_OF_SMALL: usize = 64;
 const LARGE_BYTES: usize = 64 << 10;
 
 /// Records from this size on are edited by deltas.
-pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
+pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 256;
 /// A delta takes at most one part in this many of its record.
 pub(crate) const DELTA_SHARE: usize = 8;
 
