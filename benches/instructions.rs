@@ -92,6 +92,25 @@ const MEASURED: &[Measured] = &[
         },
     },
     Measured {
+        name: "two puts together",
+        limit: 16_000,
+        run: |store, set, times| {
+            for _ in 0..times {
+                let hundred = || Value::from([7_u8; 100].as_slice());
+                let results = store.write_together(|writes| {
+                    writes.put(set, black_box("hundred"), [("bin", hundred())]);
+                    writes.put(set, black_box("other"), [("bin", hundred())]);
+                });
+                black_box(results.unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "one link",
+        limit: 45_000,
+        run: link_edges,
+    },
+    Measured {
         name: "put-indexed",
         limit: 10_320,
         run: put_by_turns,
@@ -245,6 +264,15 @@ fn ask_edges(store: &Store, _: &Set, times: u64) {
     for at in 0..times as i64 {
         let (source, target) = (at % NODES, (at + at % 30) % NODES);
         black_box(follows.contains(source, target).unwrap());
+    }
+}
+
+/// Links nodes whose lists grow from 8 to some 30 keys.
+fn link_edges(store: &Store, _: &Set, times: u64) {
+    let follows = follows(store);
+    for at in 0..times as i64 {
+        let (source, step) = (at % NODES, 100 + at / NODES);
+        assert!(follows.link(source, (source + step) % NODES).unwrap());
     }
 }
 

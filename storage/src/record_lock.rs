@@ -78,7 +78,7 @@ pub(crate) enum WaitLimit {
 impl WaitLimit {
     /// Up to 584 years.
     #[inline]
-    fn after(timeout: Duration) -> Self {
+    pub(crate) fn after(timeout: Duration) -> Self {
         let whole = timeout.as_secs().saturating_mul(1_000_000_000);
         Self::After(whole.saturating_add(timeout.subsec_nanos().into()))
     }
@@ -131,6 +131,11 @@ impl<'n> RecordLock<'n> {
     #[must_use]
     pub const fn queued_behind(&self) -> usize {
         self.queued_behind as usize
+    }
+
+    /// How long the owner waits from here on.
+    pub(crate) const fn limit(&self) -> WaitLimit {
+        self.limit
     }
 
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
