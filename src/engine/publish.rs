@@ -3,7 +3,7 @@
 //! Every write of the engine comes through here with its records locked, so this is where secondary indexes follow: the
 //! entries of new versions are added before, those of superseded ones removed after, while the records are locked still.
 
-use spikelet_storage::{Change, Lsn, RecordLock};
+use spikelet_storage::{Change, GroupMember, Lsn, RecordLock};
 
 use super::core::Core;
 use super::indexes::IndexChanges;
@@ -45,27 +45,25 @@ impl Core {
     }
 
     /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
-    /// is to be acknowledged.
+    /// is to be acknowledged. `None`: there was nothing to change.
     ///
     /// # Errors
     /// As for [`Core::publish`].
     pub(super) fn publish_group(
         &self,
-        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        // One change is whole by itself.
-        if changes.len() == 1
-            && let Some((lock, change)) = changes.pop()
-        {
-            return self.publish(lock, &change, acknowledge);
-        }
-        let indexes = match self.indexes.any() {
-            true => self.change_indexes(changes.iter().map(|(lock, change)| (lock, change)))?,
-            false => IndexChanges::default(),
+        let indexes = if self.indexes.any() {
+            let changed = members.iter();
+            self.change_indexes(
+                changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?))),
+            )?
+        } else {
+            IndexChanges::default()
         };
         let done = |is_published| indexes.finish(is_published);
-        let published = self.storage.apply_group_then(changes, done);
+        let published = self.storage.apply_group_then(members, done);
         self.acknowledge(published, acknowledge)
     }
 

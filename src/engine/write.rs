@@ -81,7 +81,8 @@ impl Target<'_> {
     /// [`Error::ShardCompanion`].
     fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
-            (_, ShardAccess::Own) => Ok(ShardRole::None),
+            (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
+            (_, ShardAccess::Unsharded) => Err(Error::FilteredOut { record: None }),
             (ShardRole::Companion, ShardAccess::Protected) => {
                 let (set, key) = self.names();
                 Err(Error::ShardCompanion { set, key })

@@ -14,7 +14,7 @@ use crate::location::UNIT_BYTES;
 use crate::log::block::Phase;
 use crate::log::space::Purpose;
 use crate::options::Options;
-use crate::record_lock::{Change, RecordLock};
+use crate::record_lock::{GroupMember, RecordLock};
 use crate::sets::{SetUsage, Truncate};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -126,8 +126,8 @@ impl Namespace {
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
-    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        let lsn = self.core.apply_group(changes, |_| {})?;
+    pub fn commit_group(&self, members: Vec<GroupMember<'_, '_>>) -> Result<Option<Lsn>> {
+        let lsn = self.core.apply_group(members, |_| {})?;
         lsn.map_or(Ok(()), |lsn| self.core.acknowledge(lsn))?;
         Ok(lsn)
     }
@@ -137,8 +137,8 @@ impl Namespace {
     ///
     /// # Errors
     /// Nothing was changed.
-    pub fn apply_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        self.core.apply_group(changes, |_| {})
+    pub fn apply_group(&self, members: Vec<GroupMember<'_, '_>>) -> Result<Option<Lsn>> {
+        self.core.apply_group(members, |_| {})
     }
 
     /// Does as [`Namespace::apply_group`] does, and calls `done` with whether anything was changed before any of the records is
@@ -148,10 +148,10 @@ impl Namespace {
     /// Nothing was changed.
     pub fn apply_group_then(
         &self,
-        changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        members: Vec<GroupMember<'_, '_>>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
-        self.core.apply_group(changes, done)
+        self.core.apply_group(members, done)
     }
 
     /// Waits until a write is as durable as the namespace promises: what [`RecordLock::put`] does after

@@ -25,6 +25,7 @@ use crate::index::{PartitionGuard, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
+pub use group::GroupMember;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 

@@ -482,7 +482,7 @@ fn what_was_waited_for_survives_a_power_failure() {
         apply(&namespace, 1);
         let locks = [2, 3].map(|record| namespace.lock(&digest(record), None).unwrap());
         let bytes = [2_u64, 3].map(u64::to_le_bytes);
-        let changes = bytes.iter().map(|bytes| Change::Put(version(bytes)));
+        let changes = bytes.iter().map(|bytes| Some(Change::Put(version(bytes))));
         let group = namespace.apply_group(locks.into_iter().zip(changes).collect());
         namespace.wait_durable(group.unwrap().unwrap()).unwrap();
         // Nobody waits for these.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
-    BufferedVersion, Change, ConflictCause, Digest, EntryView, Lsn, NewVersion, RecordChange,
-    RecordVersion, SeenRecord,
+    BufferedVersion, Change, ConflictCause, Digest, EntryView, GroupMember, Lsn, NewVersion,
+    RecordChange, RecordVersion, SeenRecord,
 };
 
 use crate::engine::core::{Core, expired};
@@ -369,15 +369,13 @@ fn overrule(core: &Core, reads: &[SeenRecord]) {
     core.provisional_locks.overrule(digests);
 }
 
-type Locked<'n, 'c> = Vec<(spikelet_storage::RecordLock<'n>, Change<'c>)>;
-
 /// Locks what is written and checks all that was seen.
 fn lock_unchanged<'n, 'c>(
     core: &'n Core,
     state: &State,
     (reads, changes): (&[SeenRecord], &[RecordChange<'c>]),
     timeout: Option<Duration>,
-) -> std::result::Result<Locked<'n, 'c>, CommitFailure> {
+) -> std::result::Result<Vec<GroupMember<'n, 'c>>, CommitFailure> {
     use spikelet_storage::Error as StorageError;
     // The last look of all says whether what was read is still there.
     let is_last = !reads.is_empty() || changes.len() == state.records.len();

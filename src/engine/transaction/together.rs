@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use spikelet_storage::{Digest, Lsn};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::set::TransactionSet;
 use super::{Transaction, TransactionPolicy};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::{Expiration, WritePolicy};
-use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put};
+use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, bins_to_put};
 use crate::engine::store::Store;
 use crate::operation::Operation;
 use crate::record::{Bins, Key};
@@ -39,6 +40,7 @@ pub struct WriteGroup<'a> {
 pub(in crate::engine) struct KnownWrite<'a> {
     pub(in crate::engine) set: &'a Set,
     pub(in crate::engine) key: Key<'a>,
+    pub(in crate::engine) digest: Digest,
     /// `None`: the default.
     pub(in crate::engine) policy: Option<&'a WritePolicy>,
     pub(in crate::engine) action: WriteAction<'a>,
@@ -116,6 +118,14 @@ impl<'a> WriteGroup<'a> {
         self.push(set, key.into(), Some(policy), WriteAction::Check);
     }
 
+    /// Makes each of these calls.
+    pub(crate) fn operate_all(&mut self, calls: &'a [(&'a Set, RecordCall<'a>)]) {
+        self.writes.reserve_exact(calls.len());
+        for (set, call) in calls {
+            self.operate_with(call.policy, set, &call.key, call.operations);
+        }
+    }
+
     fn push_put(
         &mut self,
         set: &'a Set,
@@ -138,9 +148,11 @@ impl<'a> WriteGroup<'a> {
         policy: Option<&'a WritePolicy>,
         action: WriteAction<'a>,
     ) {
+        let digest = set.target(&key);
         self.writes.push(KnownWrite {
             set,
             key,
+            digest,
             policy,
             action,
         });
@@ -300,7 +312,7 @@ impl Store {
 type Made = (OperateResult, bool);
 
 /// Gives the number of the commit to what was written by it.
-fn numbered(made: Vec<Made>, lsn: Option<spikelet_storage::Lsn>) -> Vec<OperateResult> {
+fn numbered(made: Vec<Made>, lsn: Option<Lsn>) -> Vec<OperateResult> {
     let numbered = made.into_iter().map(|(mut result, wrote)| {
         result.lsn = lsn.filter(|_| wrote);
         result

@@ -25,7 +25,7 @@ use crate::error::ConflictCause;
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::record_lock::space_wait::rest;
-use crate::record_lock::{Change, RecordLock, WaitLimit};
+use crate::record_lock::{Change, GroupMember, RecordLock, WaitLimit};
 use crate::sync::hint;
 use rules::{Rule, keeps};
 use std::time::{Duration, Instant};
@@ -123,20 +123,20 @@ impl Namespace {
         writes: &[RecordChange<'c>],
         readable_until: u32,
         timeout: Option<Duration>,
-    ) -> Result<Vec<(RecordLock<'n>, Change<'c>)>> {
+    ) -> Result<Vec<GroupMember<'n, 'c>>> {
         let core = &*self.core;
         check_order(writes.iter().map(|write| &write.seen.digest))?;
         core.check_open_to_read()?;
         let ends = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
-        let mut locked: Vec<(RecordLock<'n>, Change<'c>)> = Vec::with_capacity(writes.len());
+        let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(writes.len());
         for write in writes {
             let others = locked.iter_mut().map(|(lock, _)| lock);
             let lock = lock_beside(core, others, &write.seen.digest, limit)?;
             if keeps(Rule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
                 return Err(conflict(write.seen.digest, ConflictCause::Changed));
             }
-            locked.push((lock, write.change));
+            locked.push((lock, Some(write.change)));
         }
         let guard = epoch::pin();
         for read in reads {
@@ -155,31 +155,27 @@ impl Namespace {
         Ok(locked)
     }
 
-    /// Locks the records with these digests, which must be strictly ascending. `timeout`: how long all locks together, and
-    /// space at the commit, are waited for; `None`: as long as it takes. While one lock is waited for, records that are
-    /// locked already may be moved.
+    /// Locks the records with these digests, which must be strictly ascending, for [`Namespace::apply_group`], without
+    /// changes yet. `timeout`: how long all locks together, and space at the commit, are waited for; `None`: as long as it
+    /// takes. While one lock is waited for, records that are locked already may be moved.
     ///
     /// # Errors
     /// As for [`Namespace::lock`], with the record that could not be locked. No lock is held then.
-    pub fn lock_all(
-        &self,
-        digests: &[Digest],
+    pub fn lock_all<'n, 'c, 'd>(
+        &'n self,
+        digests: impl ExactSizeIterator<Item = &'d Digest> + Clone,
         timeout: Option<Duration>,
-    ) -> std::result::Result<Vec<RecordLock<'_>>, (Digest, Error)> {
-        let refused = |digest: &Digest| {
-            let digest = *digest;
-            move |error| (digest, error)
-        };
-        let first = digests.first().unwrap_or(&NO_DIGEST);
-        check_order(digests.iter()).map_err(refused(first))?;
+    ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, (Digest, Error)> {
+        check_order(digests.clone()).map_err(|error| (NO_DIGEST, error))?;
         let mut limit = timeout.map_or(WaitLimit::Never, WaitLimit::after);
-        let mut locked: Vec<RecordLock<'_>> = Vec::with_capacity(digests.len());
+        let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(digests.len());
         for digest in digests {
-            let lock = lock_beside(&self.core, locked.iter_mut(), digest, limit);
-            let lock = lock.map_err(refused(digest))?;
+            let others = locked.iter_mut().map(|(lock, _)| lock);
+            let lock = lock_beside(&self.core, others, digest, limit);
+            let lock = lock.map_err(|error| (*digest, error))?;
             // The first wait sets the end of all.
             limit = lock.limit();
-            locked.push(lock);
+            locked.push((lock, None));
         }
         Ok(locked)
     }

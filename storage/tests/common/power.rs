@@ -218,7 +218,7 @@ impl Run {
                     Some(payload) => Change::Put(version(payload)),
                     None => Change::Delete(now_ms),
                 };
-                (lock, change)
+                (lock, Some(change))
             })
             .collect();
         let result = namespace.commit_group(locked);
