@@ -4,9 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use spikelet_storage::{
-    BufferedVersion, Change, Digest, EntryView, GroupMember, Lsn, NewVersion, RecordLock,
-};
+use spikelet_storage::{BufferedVersion, Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use super::core::{Core, expired};
 use super::policy::WritePolicy;
@@ -192,7 +190,7 @@ impl Core {
     /// Keeps wire clients' transactions from being committed that have locked what the group has seen and leaves as it is.
     /// Those that have locked a record which is written find it changed.
     #[cfg(feature = "server")]
-    fn overrule_unchanged(&self, locked: &[GroupMember<'_, '_>]) {
+    fn overrule_unchanged(&self, locked: &[spikelet_storage::GroupMember<'_, '_>]) {
         let unchanged = locked.iter().filter(|(_, change)| change.is_none());
         self.provisional_locks
             .overrule(unchanged.map(|(lock, _)| lock.digest()));
