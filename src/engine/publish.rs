@@ -6,7 +6,6 @@
 use spikelet_storage::{Change, GroupMember, Lsn, RecordLock};
 
 use super::core::Core;
-use super::indexes::IndexChanges;
 use super::policy::Acknowledge;
 use crate::Result;
 use crate::index::{GUARDS, Guard};
@@ -54,14 +53,12 @@ impl Core {
         members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        let indexes = if self.indexes.any() {
-            let changed = members.iter();
-            self.change_indexes(
-                changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?))),
-            )?
-        } else {
-            IndexChanges::default()
-        };
+        if !self.indexes.any() {
+            return self.acknowledge(self.storage.apply_group(members), acknowledge);
+        }
+        let changed = members.iter();
+        let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
+        let indexes = self.change_indexes(changed)?;
         let done = |is_published| indexes.finish(is_published);
         let published = self.storage.apply_group_then(members, done);
         self.acknowledge(published, acknowledge)

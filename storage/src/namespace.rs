@@ -127,7 +127,7 @@ impl Namespace {
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
     pub fn commit_group(&self, members: Vec<GroupMember<'_, '_>>) -> Result<Option<Lsn>> {
-        let lsn = self.core.apply_group(members, |_| {})?;
+        let lsn = self.apply_group(members)?;
         lsn.map_or(Ok(()), |lsn| self.core.acknowledge(lsn))?;
         Ok(lsn)
     }
@@ -138,7 +138,7 @@ impl Namespace {
     /// # Errors
     /// Nothing was changed.
     pub fn apply_group(&self, members: Vec<GroupMember<'_, '_>>) -> Result<Option<Lsn>> {
-        self.core.apply_group(members, |_| {})
+        self.core.apply_group(members, None::<fn(bool)>)
     }
 
     /// Does as [`Namespace::apply_group`] does, and calls `done` with whether anything was changed before any of the records is
@@ -151,7 +151,7 @@ impl Namespace {
         members: Vec<GroupMember<'_, '_>>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
-        self.core.apply_group(members, done)
+        self.core.apply_group(members, Some(done))
     }
 
     /// Waits until a write is as durable as the namespace promises: what [`RecordLock::put`] does after

@@ -25,11 +25,11 @@ impl Core {
     /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
     /// Readers may see them appear one after the other. Does not wait for durability.
     ///
-    /// `done` is called with whether anything was changed before any of the records is unlocked.
+    /// `done`, if there is one, is called with whether anything was changed before any of the records is unlocked.
     pub(crate) fn apply_group(
         &self,
         mut members: Vec<GroupMember<'_, '_>>,
-        done: impl FnOnce(bool),
+        done: Option<impl FnOnce(bool)>,
     ) -> Result<Option<Lsn>> {
         let applied = self.append_patiently(&mut members);
         let mut lsn = None;
@@ -37,7 +37,9 @@ impl Core {
             let mut edits = group.edits.iter().peekable();
             let changed = members.iter_mut().enumerate().filter_map(with_change);
             for ((position, lock, change), entry) in changed.zip(group.entries.appended()) {
-                lock.keeps = true;
+                // Else each member loses its lock as it appears: whoever has seen one of them finds those that are still to
+                // appear locked.
+                lock.keeps = done.is_some();
                 lsn = Some(entry.lsn);
                 match (change, edits.next_if(|(of, _)| *of == position)) {
                     (Change::Put(version), Some((_, edit))) => {
@@ -47,7 +49,9 @@ impl Core {
                 }
             }
         }
-        done(lsn.is_some());
+        if let Some(done) = done {
+            done(lsn.is_some());
+        }
         applied.map(|_| lsn)
     }
 
