@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_470,
+        limit: 4_430,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_470,
+        limit: 4_430,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 16_220,
+        limit: 14_700,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -93,7 +93,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 16_000,
+        limit: 11_200,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -107,17 +107,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 45_000,
+        limit: 19_400,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_320,
+        limit: 10_100,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_420,
+        limit: 5_380,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -189,7 +189,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_410,
+        limit: 5_340,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -200,7 +200,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_350,
+        limit: 13_020,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -213,7 +213,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_090,
+        limit: 4_910,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

@@ -54,13 +54,14 @@ impl Core {
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         if !self.indexes.any() {
-            return self.acknowledge(self.storage.apply_group(members), acknowledge);
+            let published = self.storage.apply_members(members, None::<fn(bool)>);
+            return self.acknowledge(published, acknowledge);
         }
         let changed = members.iter();
         let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
         let indexes = self.change_indexes(changed)?;
         let done = |is_published| indexes.finish(is_published);
-        let published = self.storage.apply_group_then(members, done);
+        let published = self.storage.apply_members(members, Some(done));
         self.acknowledge(published, acknowledge)
     }
 

@@ -131,8 +131,8 @@ impl Core {
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<OperateResult>> {
         let mut members: Vec<Member> = writes.iter().map(Member::new).collect();
-        members.sort_unstable_by(|one, other| one.digest.cmp(&other.digest));
-        members.dedup_by(|one, other| one.digest == other.digest);
+        members.sort_unstable_by_key(|member| member.digest);
+        members.dedup_by_key(|member| member.digest);
         check_limit(members.len(), policy.max_records, "records", "max_records")?;
         let digests = members.iter().map(|member| &member.digest);
         let locked = self.storage.lock_all(digests, policy.total_timeout);

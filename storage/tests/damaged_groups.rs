@@ -47,7 +47,7 @@ fn commit(namespace: &Namespace, puts: &[(u64, &[u8])]) {
     puts.sort_by_key(|(digest, _)| *digest);
     let locked = puts.iter().map(|(digest, payload)| {
         let lock = namespace.lock(digest, None).unwrap();
-        (lock, Some(Change::Put(version(payload))))
+        (lock, Change::Put(version(payload)))
     });
     namespace.commit_group(locked.collect()).unwrap();
 }

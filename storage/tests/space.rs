@@ -538,7 +538,7 @@ fn a_group_waits_for_space_as_a_single_write_does() {
         let members = (0..4).map(|member| {
             let record = (group * 4 + member) % 200;
             let lock = namespace.lock(&digest(record), None).unwrap();
-            (lock, Some(Change::Put(version(&payload))))
+            (lock, Change::Put(version(&payload)))
         });
         let members = members.collect();
         let done = namespace.commit_group(members);

@@ -29,7 +29,7 @@ fn put_within(namespace: &Namespace, in_group: bool, limit: Duration) -> Result<
     if !in_group {
         return lock(1)?.put(&version(&payload)).map(drop);
     }
-    let changes = [lock(1)?, lock(2)?].map(|lock| (lock, Some(Change::Put(version(&payload)))));
+    let changes = [lock(1)?, lock(2)?].map(|lock| (lock, Change::Put(version(&payload))));
     namespace.commit_group(changes.into()).map(drop)
 }
 

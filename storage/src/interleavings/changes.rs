@@ -90,7 +90,7 @@ fn group(namespace: &Namespace, number: u8) {
     let payload = [number; SMALL];
     let changes = [3, 4].map(|record| {
         let lock = namespace.lock(&digest(record), None).unwrap();
-        (lock, Some(Change::Put(version(&payload))))
+        (lock, Change::Put(version(&payload)))
     });
     namespace.commit_group(changes.into()).unwrap();
 }

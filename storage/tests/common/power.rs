@@ -218,7 +218,7 @@ impl Run {
                     Some(payload) => Change::Put(version(payload)),
                     None => Change::Delete(now_ms),
                 };
-                (lock, Some(change))
+                (lock, change)
             })
             .collect();
         let result = namespace.commit_group(locked);

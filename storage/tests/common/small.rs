@@ -54,9 +54,9 @@ pub fn fill(namespace: &Namespace) {
         .unwrap();
     let lock = |number: u64| namespace.lock(&digest(number), None).unwrap();
     let changes = vec![
-        (lock(5), Some(Change::Put(version(b"of the group")))),
-        (lock(6), Some(Change::Put(version(b"of the group")))),
-        (lock(7), Some(Change::Delete(NOW_MS))),
+        (lock(5), Change::Put(version(b"of the group"))),
+        (lock(6), Change::Put(version(b"of the group"))),
+        (lock(7), Change::Delete(NOW_MS)),
     ];
     namespace.commit_group(changes).unwrap();
     namespace.sync().unwrap();
