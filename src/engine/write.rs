@@ -13,7 +13,6 @@ use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
-use crate::operation::OperationResults;
 use crate::record::{
     Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description, parse_with_role,
 };
@@ -21,7 +20,6 @@ use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
-use super::set::OperateResult;
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -241,20 +239,6 @@ impl<'a, R> Evaluated<'a, R> {
             results: self.results,
         };
         (self.plan, outcome)
-    }
-}
-
-impl WriteOutcome<OperationResults> {
-    /// The outcome as callers get it.
-    pub(super) fn into_result(self) -> OperateResult {
-        OperateResult {
-            generation: self.generation,
-            record_bytes: self.record_bytes,
-            void_time: self.void_time,
-            queued_behind: Some(self.queued_behind),
-            lsn: self.lsn,
-            results: self.results,
-        }
     }
 }
 

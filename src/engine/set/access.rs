@@ -157,6 +157,20 @@ pub(in crate::engine) trait RecordAccess {
     }
 }
 
+impl WriteOutcome<OperationResults> {
+    /// The outcome as callers get it.
+    pub(in crate::engine) fn into_result(self) -> OperateResult {
+        OperateResult {
+            generation: self.generation,
+            record_bytes: self.record_bytes,
+            void_time: self.void_time,
+            queued_behind: Some(self.queued_behind),
+            lsn: self.lsn,
+            results: self.results,
+        }
+    }
+}
+
 /// Lends what a read of a list or map returns to `show`, unless a collection of the record is sharded. After an error `show` was
 /// not called.
 pub(super) fn lend_unsharded(
