@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_470,
+        limit: 4_430,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_470,
+        limit: 4_430,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 16_220,
+        limit: 14_700,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -92,13 +92,32 @@ const MEASURED: &[Measured] = &[
         },
     },
     Measured {
+        name: "two puts together",
+        limit: 11_200,
+        run: |store, set, times| {
+            for _ in 0..times {
+                let hundred = || Value::from([7_u8; 100].as_slice());
+                let results = store.write_together(|writes| {
+                    writes.put(set, black_box("hundred"), [("bin", hundred())]);
+                    writes.put(set, black_box("other"), [("bin", hundred())]);
+                });
+                black_box(results.unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "one link",
+        limit: 19_400,
+        run: link_edges,
+    },
+    Measured {
         name: "put-indexed",
-        limit: 10_320,
+        limit: 10_100,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_420,
+        limit: 5_380,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -170,7 +189,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_410,
+        limit: 5_340,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -181,7 +200,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_350,
+        limit: 13_020,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -194,7 +213,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_090,
+        limit: 4_910,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -245,6 +264,15 @@ fn ask_edges(store: &Store, _: &Set, times: u64) {
     for at in 0..times as i64 {
         let (source, target) = (at % NODES, (at + at % 30) % NODES);
         black_box(follows.contains(source, target).unwrap());
+    }
+}
+
+/// Links nodes whose lists grow from 8 to some 30 keys.
+fn link_edges(store: &Store, _: &Set, times: u64) {
+    let follows = follows(store);
+    for at in 0..times as i64 {
+        let (source, step) = (at % NODES, 100 + at / NODES);
+        assert!(follows.link(source, (source + step) % NODES).unwrap());
     }
 }
 

@@ -434,10 +434,10 @@ pub enum Error {
         /// The field of the policy.
         option: &'static str,
     },
-    /// Calls that were to be made all or none were refused (code 22). None was made.
-    #[error("{} of the calls were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
-    CallsRefused {
-        /// The refused calls by their positions, each with the reason.
+    /// Writes that were to be made all or none were refused (code 22). None was made.
+    #[error("{} of the writes were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
+    WritesRefused {
+        /// The refused writes by their positions, each with the reason.
         reasons: Vec<(usize, Error)>,
     },
     /// Text that should be GeoJSON is not (code 160).

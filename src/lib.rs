@@ -172,8 +172,8 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, SetCall, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
-    TransactionSet, TransactionStats, UnshardedRead, WritePolicy,
+    ScannedRecord, Set, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
+    TransactionSet, TransactionStats, UnshardedRead, WriteGroup, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;

@@ -51,6 +51,19 @@ pub trait RecordStore {
         false
     }
 
+    /// Makes these calls as one group, all of them or none: as [`Namespace::write_together`]. `None`, the default: the store
+    /// has no such groups.
+    ///
+    /// # Errors
+    /// Those of [`Namespace::write_together`].
+    fn operate_together(
+        &self,
+        calls: &[(&Self::Records, RecordCall<'_>)],
+    ) -> Option<Result<Vec<OperateResult>>> {
+        let _ = calls;
+        None
+    }
+
     /// Makes writes to several records that belong together. A store with transactions makes all of them or none; this
     /// default makes them in their order, and a process that dies in between leaves the first of them.
     ///
@@ -329,6 +342,13 @@ impl RecordStore for Store {
         self.set(set)
     }
 
+    fn operate_together(
+        &self,
+        calls: &[(&Set, RecordCall<'_>)],
+    ) -> Option<Result<Vec<OperateResult>>> {
+        Some(self.write_together(|group| group.operate_all(calls)))
+    }
+
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
         self.transaction(|transaction| writes.make(transaction))
     }
@@ -339,6 +359,13 @@ impl RecordStore for Namespace {
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
+    }
+
+    fn operate_together(
+        &self,
+        calls: &[(&Set, RecordCall<'_>)],
+    ) -> Option<Result<Vec<OperateResult>>> {
+        Some(self.write_together(|group| group.operate_all(calls)))
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
@@ -367,6 +394,13 @@ impl<T: RecordStore> RecordStore for &T {
 
     fn is_transaction(&self) -> bool {
         (**self).is_transaction()
+    }
+
+    fn operate_together(
+        &self,
+        calls: &[(&Self::Records, RecordCall<'_>)],
+    ) -> Option<Result<Vec<OperateResult>>> {
+        (**self).operate_together(calls)
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {

@@ -1,4 +1,4 @@
-//! Transfers in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, no
+//! Transfers, by transactions and by groups of writes, in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, no
 //! edge of a follow graph has one side only, and secondary indexes agree with the records.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every so many transfers. A
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use spikelet::operations::lists;
+use spikelet::operations::{add, lists};
 use spikelet::query::{IndexComponent, IndexDefinition, Query};
 use spikelet::{
     Durability, Error, Key, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store,
@@ -52,6 +52,21 @@ fn transfer(store: &Store, random: &mut u64) {
         .max_attempts(u32::MAX)
         .total_timeout(None);
     let namespace = store.namespace("test").unwrap();
+    if next(random) % 2 == 0 {
+        let (accounts, users) = (store.set("accounts").unwrap(), store.set("users").unwrap());
+        let made = namespace.write_together_with(&patient, |writes| {
+            writes.operate(&accounts, from, vec![add("cents", -cents)]);
+            writes.operate(&accounts, to, vec![add("cents", cents)]);
+            let (following, follower) = (
+                lists::append(&unique, "following", follow.1),
+                lists::append(&unique, "followers", follow.0),
+            );
+            writes.operate(&users, follow.0, vec![following]);
+            writes.operate(&users, follow.1, vec![follower]);
+        });
+        made.unwrap();
+        return;
+    }
     namespace
         .transaction_with(&patient, |tx| {
             let accounts = tx.set("accounts")?;

@@ -25,7 +25,6 @@ pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins}
 use super::hot_keys::HotKeys;
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
-use super::policy::WritePolicy;
 #[cfg(feature = "server")]
 use super::provisional::locks::ProvisionalLocks;
 use super::transaction::Counters;
@@ -302,11 +301,15 @@ impl Core {
         digests
     }
 
-    /// Puts the policy's limit into a storage error that does not know it.
-    pub(super) fn refused(&self, error: spikelet_storage::Error, policy: &WritePolicy) -> Error {
+    /// Puts the caller's time limit into a storage error that does not know it.
+    pub(super) fn refused(
+        &self,
+        error: spikelet_storage::Error,
+        timeout: Option<Duration>,
+    ) -> Error {
         match error {
             spikelet_storage::Error::Timeout => Error::Timeout {
-                after: policy.total_timeout.unwrap_or_default(),
+                after: timeout.unwrap_or_default(),
                 in_doubt: false,
                 record: None,
             },

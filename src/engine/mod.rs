@@ -30,6 +30,7 @@ mod store;
 mod transaction;
 mod transition_log;
 mod write;
+mod write_group;
 
 #[cfg(feature = "server")]
 pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
@@ -63,7 +64,7 @@ pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set, UnshardedRead};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 pub use transaction::{
-    SetCall, TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats,
+    TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats, WriteGroup,
 };
 pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]

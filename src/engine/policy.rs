@@ -177,8 +177,8 @@ pub struct WritePolicy {
     pub acknowledge: Acknowledge,
     /// Whether the write may break a sharded collection. Default: false, see [`WritePolicy::override_shards`].
     pub override_shards: bool,
-    /// Whether it is a write of the sharded collection itself.
-    pub(crate) of_shards: bool,
+    /// Whether it is a write of a collection that can be sharded.
+    pub(crate) collection: CollectionWrite,
 }
 
 /// What a write may do to the records of a sharded collection.
@@ -190,6 +190,19 @@ pub(super) enum ShardAccess {
     Override,
     /// Everything: it is the collection's own handle that writes.
     Own,
+    /// Everything to a record that belongs to no sharded collection, and nothing to another.
+    Unsharded,
+}
+
+/// Whether a write is one of a collection that can be sharded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CollectionWrite {
+    /// It is a user's.
+    No,
+    /// It is, whatever is sharded.
+    Any,
+    /// It is, as long as nothing of the record is sharded.
+    Unsharded,
 }
 
 impl Default for WritePolicy {
@@ -204,7 +217,7 @@ impl Default for WritePolicy {
             filter: None,
             acknowledge: Acknowledge::Durable,
             override_shards: false,
-            of_shards: false,
+            collection: CollectionWrite::No,
         }
     }
 }
@@ -281,15 +294,23 @@ impl WritePolicy {
     /// For the writes of a sharded collection's own handle.
     #[must_use]
     pub(crate) const fn of_shards(mut self) -> Self {
-        self.of_shards = true;
+        self.collection = CollectionWrite::Any;
+        self
+    }
+
+    /// For writes of a collection that are refused with [`Error::FilteredOut`] where any collection of the record is sharded.
+    #[must_use]
+    pub(crate) const fn of_unsharded(mut self) -> Self {
+        self.collection = CollectionWrite::Unsharded;
         self
     }
 
     pub(super) const fn shard_access(&self) -> ShardAccess {
-        match (self.of_shards, self.override_shards) {
-            (true, _) => ShardAccess::Own,
-            (false, true) => ShardAccess::Override,
-            (false, false) => ShardAccess::Protected,
+        match (self.collection, self.override_shards) {
+            (CollectionWrite::Any, _) => ShardAccess::Own,
+            (CollectionWrite::Unsharded, _) => ShardAccess::Unsharded,
+            (CollectionWrite::No, true) => ShardAccess::Override,
+            (CollectionWrite::No, false) => ShardAccess::Protected,
         }
     }
 

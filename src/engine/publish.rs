@@ -3,10 +3,9 @@
 //! Every write of the engine comes through here with its records locked, so this is where secondary indexes follow: the
 //! entries of new versions are added before, those of superseded ones removed after, while the records are locked still.
 
-use spikelet_storage::{Change, Lsn, RecordLock};
+use spikelet_storage::{Change, GroupMember, Lsn, RecordLock};
 
 use super::core::Core;
-use super::indexes::IndexChanges;
 use super::policy::Acknowledge;
 use crate::Result;
 use crate::index::{GUARDS, Guard};
@@ -45,27 +44,24 @@ impl Core {
     }
 
     /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
-    /// is to be acknowledged.
+    /// is to be acknowledged. `None`: there was nothing to change.
     ///
     /// # Errors
     /// As for [`Core::publish`].
     pub(super) fn publish_group(
         &self,
-        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        // One change is whole by itself.
-        if changes.len() == 1
-            && let Some((lock, change)) = changes.pop()
-        {
-            return self.publish(lock, &change, acknowledge);
+        if !self.indexes.any() {
+            let published = self.storage.apply_members(members, None::<fn(bool)>);
+            return self.acknowledge(published, acknowledge);
         }
-        let indexes = match self.indexes.any() {
-            true => self.change_indexes(changes.iter().map(|(lock, change)| (lock, change)))?,
-            false => IndexChanges::default(),
-        };
+        let changed = members.iter();
+        let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
+        let indexes = self.change_indexes(changed)?;
         let done = |is_published| indexes.finish(is_published);
-        let published = self.storage.apply_group_then(changes, done);
+        let published = self.storage.apply_members(members, Some(done));
         self.acknowledge(published, acknowledge)
     }
 

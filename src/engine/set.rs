@@ -109,6 +109,18 @@ pub struct OperateResult {
 }
 
 impl OperateResult {
+    /// The result for a record that is not there now.
+    pub(super) fn gone() -> Self {
+        Self {
+            generation: 0,
+            record_bytes: 0,
+            void_time: 0,
+            queued_behind: None,
+            lsn: None,
+            results: OperationResults::default(),
+        }
+    }
+
     /// The result of the operation at this position among those given; `None` if it has none.
     #[must_use]
     pub fn value(&self, operation: usize) -> Option<&Value> {

@@ -1,6 +1,6 @@
 //! The store: its namespaces, and where they are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,7 +36,7 @@ struct Core {
     read_only: bool,
     /// `None`: there are several, and none of them was named first, or is called `test`.
     default: Option<String>,
-    namespaces: RwLock<HashMap<String, Namespace>>,
+    namespaces: RwLock<BTreeMap<String, Namespace>>,
 }
 
 /// How a store is opened. From [`Store::builder`].

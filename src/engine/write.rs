@@ -79,7 +79,8 @@ impl Target<'_> {
     /// [`Error::ShardCompanion`].
     fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
-            (_, ShardAccess::Own) => Ok(ShardRole::None),
+            (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
+            (_, ShardAccess::Unsharded) => Err(Error::FilteredOut { record: None }),
             (ShardRole::Companion, ShardAccess::Protected) => {
                 let (set, key) = self.names();
                 Err(Error::ShardCompanion { set, key })
@@ -204,10 +205,20 @@ pub(super) struct Evaluated<'a, R> {
     pub(super) loses_shards: bool,
 }
 
-impl<R> Evaluated<'_, R> {
+impl<'a, R> Evaluated<'a, R> {
     /// The outcome, once the plan is carried out.
     #[inline]
     pub(super) fn outcome(self, queued_behind: usize, lsn: Option<Lsn>) -> WriteOutcome<R> {
+        self.into_parts(queued_behind, lsn).1
+    }
+
+    /// The plan, and the outcome once it is carried out.
+    #[inline]
+    pub(super) fn into_parts(
+        self,
+        queued_behind: usize,
+        lsn: Option<Lsn>,
+    ) -> (Plan<'a>, WriteOutcome<R>) {
         let (generation, void_time, record_bytes) = match &self.plan {
             Plan::Nothing | Plan::Delete => (0, 0, 0),
             Plan::Put(version) => {
@@ -219,14 +230,15 @@ impl<R> Evaluated<'_, R> {
                 (generation, void_time, version.record_bytes)
             }
         };
-        WriteOutcome {
+        let outcome = WriteOutcome {
             generation,
             void_time,
             record_bytes,
             queued_behind,
             lsn,
             results: self.results,
-        }
+        };
+        (self.plan, outcome)
     }
 }
 
@@ -248,7 +260,7 @@ impl Core {
     ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
         let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
             Ok(lock) => lock,
-            Err(error) => return Err(self.refused(error, policy).into()),
+            Err(error) => return Err(self.refused(error, policy.total_timeout).into()),
         };
         #[cfg(feature = "server")]
         self.check_not_provisional(target)?;
@@ -269,7 +281,7 @@ impl Core {
         Ok(evaluated.outcome(queued_behind, lsn))
     }
 
-    /// Judges a write by the live record that it meets at this time, and makes the new body. Changes nothing.
+    /// Judges a write by the live record that it meets at this time, and appends the new body to `body`. Changes nothing.
     #[inline]
     pub(super) fn evaluate<'a, R>(
         &self,
@@ -355,7 +367,10 @@ impl Core {
             in_memory: self.in_memory,
         };
         let old = old.transpose().map_err(&refused)?;
+        // Other members of a group have their bodies before this one.
+        let from = body.len();
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
+        let body = body.get(from..).unwrap_or_default();
         let loses_shards = role == ShardRole::Root
             && live.is_some_and(|live| {
                 edited == EditOutcome::Emptied || !keeps_description(live.payload(), body)
@@ -413,7 +428,7 @@ impl Core {
         let lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
-            .map_err(|error| self.refused(error, policy))?;
+            .map_err(|error| self.refused(error, policy.total_timeout))?;
         #[cfg(feature = "server")]
         self.check_not_provisional(target)?;
         let now_ms = self.clock.now_ms();

@@ -46,7 +46,7 @@ impl Error {
             Self::NotUnique { .. }
             | Self::ChangesLost { .. }
             | Self::Forbidden(_)
-            | Self::CallsRefused { .. }
+            | Self::WritesRefused { .. }
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardCompanion { .. } => 22,

@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use super::record_id::{RecordId, Subject};
 
-/// The part of the message of [`super::Error::CallsRefused`] that names a reason.
+/// The part of the message of [`super::Error::WritesRefused`] that names a reason.
 pub(super) fn first_of(reasons: &[(usize, impl Display)]) -> String {
     let first = reasons.first();
     first.map_or_else(String::new, |(position, error)| {
-        format!("call {position}: {error}")
+        format!("write {position}: {error}")
     })
 }
 

@@ -21,6 +21,17 @@ bitflags! {
     }
 }
 
+impl Mode {
+    /// The mode of a write, which `replaces` the old bins or not.
+    pub(crate) const fn of(replaces: bool) -> Self {
+        if replaces {
+            Self::REPLACE
+        } else {
+            Self::empty()
+        }
+    }
+}
+
 /// Operations that may be executed together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checked<'o> {

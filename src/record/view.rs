@@ -30,26 +30,31 @@ impl<'a> RecordView<'a> {
     /// [`Error::Malformed`] if the bytes are not the body of a record.
     #[inline]
     pub fn parse(body: &'a [u8]) -> Result<Self> {
-        Self::parse_each(body, |_| {})
+        Self::each(body, check_bin).map_err(|source| Error::malformed("record", source))
     }
 
-    /// The same, and lends each bin to `look`.
+    /// Looks at each bin of a body whose values were checked when it was written.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the bins do not end where the body does.
     #[inline]
-    pub(super) fn parse_each(body: &'a [u8], look: impl FnMut(&RawBin<'a>)) -> Result<Self> {
-        Self::checked(body, look).map_err(|source| Error::malformed("record", source))
+    pub(super) fn framed(body: &'a [u8], mut look: impl FnMut(&RawBin<'a>)) -> Result<Self> {
+        let look = |bin: &RawBin<'a>| {
+            look(bin);
+            Ok(())
+        };
+        Self::each(body, look).map_err(|source| Error::malformed("record", source))
     }
 
     #[inline]
-    fn checked(
+    fn each(
         body: &'a [u8],
-        mut look: impl FnMut(&RawBin<'a>),
+        mut look: impl FnMut(&RawBin<'a>) -> std::result::Result<(), CodecError>,
     ) -> std::result::Result<Self, CodecError> {
         let view = Self::unchecked(body)?;
         let mut rest = view.bins;
         for _ in 0..view.count {
-            let bin = read_bin(&mut rest)?;
-            check_bin(&bin)?;
-            look(&bin);
+            look(&read_bin(&mut rest)?)?;
         }
         match rest.len() {
             0 => Ok(view),

@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
-use super::keys::BATCH;
+use super::keys::{BATCH, element_of};
 use super::many_to_many::OnDelete;
 use super::side::{DeleteEmpty, Side};
+use super::together::{KnownEdit, OnExisting, make_together};
 use super::writes::{delete, delete_without, puts, replacing};
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
@@ -161,7 +162,27 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let edge = self.edge_change(source, edge_type, target)?;
         let attributes = to_bins(attributes)?;
         self.schema
-            .named(self.store.atomically(&PutEdge { edge, attributes }))
+            .named(self.put_edge(&PutEdge { edge, attributes }))
+    }
+
+    fn put_edge(&self, put: &PutEdge<'_>) -> Result<()> {
+        let edge = &put.edge;
+        if !edge.edge_type.is_in_edge_set() {
+            return self.store.atomically(put).map(drop);
+        }
+        let (edges, nodes) = self.records()?;
+        let (set, existing) = (edge.edge_set(), OnExisting::MakeOthers);
+        let (element, sort) = (element_of(&edge.target), Value::String(put.sort_key()));
+        let edits = [
+            KnownEdit::replace(&edges, &edge.key, &put.bins()?),
+            set.adding(&nodes, &edge.source, element, &sort, existing),
+        ];
+        make_together(&self.store, edits, 0, put).map(drop)
+    }
+
+    fn records(&self) -> Result<(S::Records, S::Records)> {
+        let Schema { edges, nodes, .. } = &self.schema;
+        Ok((self.store.records(edges)?, self.store.records(nodes)?))
     }
 
     /// Removes an edge. Returns whether it was there. Two writes.
@@ -170,8 +191,21 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// As for [`Graph::link`].
     pub fn unlink(&self, source: &NodeId, edge_type: &str, target: &NodeId) -> Result<bool> {
         let edge = self.edge_change(source, edge_type, target)?;
-        self.schema
-            .named(self.store.atomically(&RemoveEdge { edge }))
+        self.schema.named(self.remove_edge(&RemoveEdge { edge }))
+    }
+
+    fn remove_edge(&self, remove: &RemoveEdge<'_>) -> Result<bool> {
+        let edge = &remove.edge;
+        if !edge.edge_type.is_in_edge_set() {
+            return self.store.atomically(remove);
+        }
+        let (edges, nodes) = self.records()?;
+        let set = edge.edge_set();
+        let edits = [
+            set.removing(&nodes, &edge.source, element_of(&edge.target)),
+            KnownEdit::delete(&edges, &edge.key),
+        ];
+        make_together(&self.store, edits, 1, remove)
     }
 
     fn edge_change<'a>(
@@ -336,22 +370,33 @@ struct PutEdge<'a> {
     attributes: Bins,
 }
 
-impl AtomicWrites for PutEdge<'_> {
-    type Output = ();
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+impl PutEdge<'_> {
+    /// The bins of the edge's record.
+    fn bins(&self) -> Result<Bins> {
         let edge = &self.edge;
-        let bins =
-            edge.schema
-                .edge_bins(edge.edge_type, &edge.source, &edge.target, &self.attributes)?;
+        edge.schema
+            .edge_bins(edge.edge_type, &edge.source, &edge.target, &self.attributes)
+    }
+
+    /// What the edge set has as the edge's value.
+    fn sort_key(&self) -> String {
+        self.edge.edge_type.first_sort_key(&self.attributes)
+    }
+}
+
+impl AtomicWrites for PutEdge<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let edge = &self.edge;
         let records = store.records(&edge.schema.edges)?;
-        records.operate_on(&replacing(), &edge.key, &puts(&bins))?;
+        records.operate_on(&replacing(), &edge.key, &puts(&self.bins()?))?;
         if edge.edge_type.is_in_edge_set() {
-            let sort = edge.edge_type.first_sort_key(&self.attributes);
+            let sort = Value::String(self.sort_key());
             edge.edge_set()
-                .add(store, &edge.source, &edge.target, &Value::String(sort))?;
+                .add(store, &edge.source, &edge.target, &sort)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

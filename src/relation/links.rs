@@ -7,6 +7,7 @@ use super::address::{Address, TaggedLink};
 use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::{element_of, key_of};
 use super::side::Side;
+use super::together::{OnExisting, make_together};
 use crate::operations::lists;
 use crate::record::Record;
 use crate::shard::ShardPolicy;
@@ -112,7 +113,19 @@ impl<S: RecordStore> Links<S> {
     /// # Errors
     /// [`Error::Relation`], which names set and bin, around what a write may be refused for.
     pub fn link(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
-        self.store.atomically(&AddLink(self.change(from, tag, to)))
+        let change = self.change(from, tag, to);
+        let Some(back) = change.back else {
+            return self.store.atomically(&AddLink(change));
+        };
+        let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
+        let (side, back_side) = (self.bin.side(from), self.bin.side(to));
+        let existing = OnExisting::WriteNothing;
+        let (link, link_back) = (element(tag, to), element(back, from));
+        let edits = [
+            side.adding(&at_from, &from.key, link, &Value::Nil, existing),
+            back_side.adding(&at_to, &to.key, link_back, &Value::Nil, existing),
+        ];
+        make_together(&self.store, edits, 0, &AddLink(change))
     }
 
     /// Removes a link, and the link back where that is declared. Returns whether the link was there.
@@ -120,8 +133,17 @@ impl<S: RecordStore> Links<S> {
     /// # Errors
     /// As for [`Links::link`].
     pub fn unlink(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
-        self.store
-            .atomically(&RemoveLink(self.change(from, tag, to)))
+        let change = self.change(from, tag, to);
+        let Some(back) = change.back else {
+            return self.store.atomically(&RemoveLink(change));
+        };
+        let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
+        let (side, back_side) = (self.bin.side(from), self.bin.side(to));
+        let edits = [
+            back_side.removing(&at_to, &to.key, element(back, from)),
+            side.removing(&at_from, &from.key, element(tag, to)),
+        ];
+        make_together(&self.store, edits, 1, &RemoveLink(change))
     }
 
     /// Declares the links of these sets in the store, under this name, for [`declared_relations`](super::declared_relations) and
@@ -211,6 +233,13 @@ impl<S: RecordStore> Links<S> {
 }
 
 impl LinkBin {
+    /// The links of one set as a side of a relation.
+    fn side(&self, of: &Address) -> Side {
+        let mut side = Side::new(&of.set, &self.name);
+        side.shard_policy = self.shard_policy;
+        side
+    }
+
     fn list<S: RecordStore>(&self, store: &S, of: &Address) -> Result<ShardedList<S::Records>> {
         let list = ShardedList::new(store, &of.set, &of.key, &self.name)?;
         Ok(list.policy(self.shard_policy))

@@ -1,8 +1,9 @@
 //! Records whose keys a collection lists.
 
 use super::audit::{RelationAudit, RelationFault, Repair};
-use super::keys::BATCH;
+use super::keys::{BATCH, element_of};
 use super::side::{Edge, Side};
+use super::together::{KnownEdit, OnExisting, make_together};
 use super::writes::{delete, puts, replacing};
 use crate::record::Record;
 use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
@@ -23,12 +24,20 @@ impl ListedRecords {
         key: &Key<'_>,
         bins: &Bins,
     ) -> Result<bool> {
-        store.atomically(&PutListed {
+        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
+        let (element, existing) = (element_of(key), OnExisting::MakeOthers);
+        let edits = [
+            self.side
+                .adding(&owners, owner, element, &Value::Nil, existing),
+            KnownEdit::replace(&records, key, bins),
+        ];
+        let in_order = PutListed {
             listed: self,
             owner,
             key,
             bins,
-        })
+        };
+        make_together(store, edits, 0, &in_order)
     }
 
     pub(super) fn remove<S: RecordStore>(
@@ -37,11 +46,17 @@ impl ListedRecords {
         owner: &Key<'_>,
         key: &Key<'_>,
     ) -> Result<bool> {
-        store.atomically(&RemoveListed {
+        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
+        let edits = [
+            KnownEdit::delete(&records, key),
+            self.side.removing(&owners, owner, element_of(key)),
+        ];
+        let in_order = RemoveListed {
             listed: self,
             owner,
             key,
-        })
+        };
+        make_together(store, edits, 0, &in_order)
     }
 
     /// Reads the records of keys in one batch, without those that are not there.

@@ -12,9 +12,10 @@ use serde::de::DeserializeOwned;
 
 use super::audit::{Observer, RelationProgress};
 use super::declared::{RelationDeclaration, RelationKind};
-use super::keys::{BATCH, from_value, to_value};
+use super::keys::{BATCH, element_of, from_value, to_value};
 use super::side::{DeleteEmpty, Side};
 use super::side_reader::SideReader;
+use super::together::{OnExisting, make_together};
 use super::writes::delete_without;
 use crate::shard::ShardPolicy;
 use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
@@ -241,12 +242,24 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {
-        self.store.atomically(&Link {
+        let EdgeSides {
+            targets, sources, ..
+        } = &self.edges;
+        let in_order = Link {
             edges: &self.edges,
             source,
             target,
             attributes,
-        })
+        };
+        let attributes = &in_order.attributes;
+        let (at_source, at_target) = (self.records(targets)?, self.records(sources)?);
+        let (to_target, to_source) = (element_of(target), element_of(source));
+        let existing = OnExisting::WriteNothing;
+        let edits = [
+            targets.adding(at_source, source, to_target, attributes, existing),
+            sources.adding(at_target, target, to_source, attributes, existing),
+        ];
+        make_together(&self.store, edits, 0, &in_order)
     }
 
     /// Removes an edge. Returns whether it was there. Two writes.
@@ -258,11 +271,21 @@ impl<S: RecordStore> ManyToMany<S> {
         source: impl Into<Key<'a>>,
         target: impl Into<Key<'b>>,
     ) -> Result<bool> {
-        self.store.atomically(&Unlink {
+        let (source, target) = (&source.into(), &target.into());
+        let EdgeSides {
+            targets, sources, ..
+        } = &self.edges;
+        let (at_source, at_target) = (self.records(targets)?, self.records(sources)?);
+        let edits = [
+            sources.removing(at_target, target, element_of(source)),
+            targets.removing(at_source, source, element_of(target)),
+        ];
+        let in_order = Unlink {
             edges: &self.edges,
-            source: &source.into(),
-            target: &target.into(),
-        })
+            source,
+            target,
+        };
+        make_together(&self.store, edits, 1, &in_order)
     }
 
     /// Returns whether there is an edge, as the source says. One read, O(log edges).
@@ -300,22 +323,25 @@ impl<S: RecordStore> ManyToMany<S> {
 
     /// Returns a reader of one of the sides.
     fn reader<'r>(&'r self, side: &'r Side) -> Result<SideReader<'r, S, &'r S::Records>> {
-        let opened = match std::ptr::eq(side, &raw const self.edges.targets) {
-            true => &self.opened.targets,
-            false => &self.opened.sources,
-        };
-        let records = match opened.get() {
-            Some(records) => records,
-            None => {
-                let records = self.store.records(&side.set)?;
-                opened.get_or_init(|| records)
-            }
-        };
         Ok(SideReader {
             side,
             store: &self.store,
-            records,
+            records: self.records(side)?,
         })
+    }
+
+    /// Returns the set of one of the sides.
+    fn records(&self, side: &Side) -> Result<&S::Records> {
+        let opened = if std::ptr::eq(side, &raw const self.edges.targets) {
+            &self.opened.targets
+        } else {
+            &self.opened.sources
+        };
+        if let Some(records) = opened.get() {
+            return Ok(records);
+        }
+        let records = self.store.records(&side.set)?;
+        Ok(opened.get_or_init(|| records))
     }
 
     /// Returns the targets of a record.

@@ -45,6 +45,7 @@ mod reference_path;
 mod side;
 mod side_reader;
 mod stats;
+mod together;
 mod traversal;
 mod updater;
 mod writes;

@@ -52,6 +52,9 @@ mod time;
 #[cfg(feature = "monitor")]
 pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
+pub(crate) use content::Collection;
+pub(crate) use scheme::check_bin;
+
 pub use audit::{
     ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records,
 };

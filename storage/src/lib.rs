@@ -58,7 +58,7 @@ pub use entry::{EntryView, Lsn};
 pub use error::{ConflictCause, Error, Result};
 pub use maintenance::MaintenanceReport;
 pub use options::{Observer, Opening, OpeningProgress, OpeningStep, Options, Storage};
-pub use record_lock::{Change, NewVersion, RecordLock};
+pub use record_lock::{Change, GroupMember, NewVersion, RecordLock};
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{CATALOG_BYTES_MAX, SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};

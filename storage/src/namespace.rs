@@ -14,7 +14,7 @@ use crate::location::UNIT_BYTES;
 use crate::log::block::Phase;
 use crate::log::space::Purpose;
 use crate::options::Options;
-use crate::record_lock::{Change, RecordLock};
+use crate::record_lock::{Change, GroupMember, RecordLock};
 use crate::sets::{SetUsage, Truncate};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -126,8 +126,11 @@ impl Namespace {
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
-    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        let lsn = self.core.apply_group(changes, |_| {})?;
+    pub fn commit_group<'c, C: Into<Option<Change<'c>>>>(
+        &self,
+        members: Vec<(RecordLock<'_>, C)>,
+    ) -> Result<Option<Lsn>> {
+        let lsn = self.apply_group(members)?;
         lsn.map_or(Ok(()), |lsn| self.core.acknowledge(lsn))?;
         Ok(lsn)
     }
@@ -137,21 +140,26 @@ impl Namespace {
     ///
     /// # Errors
     /// Nothing was changed.
-    pub fn apply_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        self.core.apply_group(changes, |_| {})
+    pub fn apply_group<'c, C: Into<Option<Change<'c>>>>(
+        &self,
+        members: Vec<(RecordLock<'_>, C)>,
+    ) -> Result<Option<Lsn>> {
+        let members = members.into_iter();
+        let members = members.map(|(lock, change)| (lock, change.into()));
+        self.apply_members(members.collect(), None::<fn(bool)>)
     }
 
-    /// Does as [`Namespace::apply_group`] does, and calls `done` with whether anything was changed before any of the records is
-    /// unlocked.
+    /// Does as [`Namespace::apply_group`] does. `done`, if there is one, is called with whether anything was changed before any
+    /// of the records is unlocked.
     ///
     /// # Errors
     /// Nothing was changed.
-    pub fn apply_group_then(
+    pub fn apply_members(
         &self,
-        changes: Vec<(RecordLock<'_>, Change<'_>)>,
-        done: impl FnOnce(bool),
+        members: Vec<GroupMember<'_, '_>>,
+        done: Option<impl FnOnce(bool)>,
     ) -> Result<Option<Lsn>> {
-        self.core.apply_group(changes, done)
+        self.core.apply_group(members, done)
     }
 
     /// Waits until a write is as durable as the namespace promises: what [`RecordLock::put`] does after

@@ -25,6 +25,7 @@ use crate::index::{PartitionGuard, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
+pub use group::GroupMember;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,7 @@ pub(crate) enum WaitLimit {
 impl WaitLimit {
     /// Up to 584 years.
     #[inline]
-    fn after(timeout: Duration) -> Self {
+    pub(crate) fn after(timeout: Duration) -> Self {
         let whole = timeout.as_secs().saturating_mul(1_000_000_000);
         Self::After(whole.saturating_add(timeout.subsec_nanos().into()))
     }
@@ -131,6 +132,11 @@ impl<'n> RecordLock<'n> {
     #[must_use]
     pub const fn queued_behind(&self) -> usize {
         self.queued_behind as usize
+    }
+
+    /// How long the owner waits from here on.
+    pub(crate) const fn limit(&self) -> WaitLimit {
+        self.limit
     }
 
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.

@@ -261,11 +261,16 @@ fn numbers_rise_with_every_write_and_say_what_is_durable() {
     assert_eq!(delete(), None, "there is nothing any more");
     let locks = [2, 3].map(|record| namespace.lock(&digest(record), None).unwrap());
     let changes = [Change::Delete(NOW_MS), Change::Put(version(b"third"))];
-    let group = namespace.commit_group(locks.into_iter().zip(changes).collect());
+    let group = namespace.commit_group(locks.into_iter().zip(changes).collect::<Vec<_>>());
     let fourth = group.unwrap().unwrap();
     assert!(first < second && second < third && third < fourth);
     assert!(namespace.last_lsn() >= fourth);
-    assert_eq!(namespace.commit_group(Vec::new()).unwrap(), None);
+    assert_eq!(
+        namespace
+            .commit_group(Vec::<(_, Change<'_>)>::new())
+            .unwrap(),
+        None
+    );
     let before = namespace.durable_lsn();
     assert!(before < first);
     namespace.wait_durable(second).unwrap();
@@ -483,7 +488,7 @@ fn what_was_waited_for_survives_a_power_failure() {
         let locks = [2, 3].map(|record| namespace.lock(&digest(record), None).unwrap());
         let bytes = [2_u64, 3].map(u64::to_le_bytes);
         let changes = bytes.iter().map(|bytes| Change::Put(version(bytes)));
-        let group = namespace.apply_group(locks.into_iter().zip(changes).collect());
+        let group = namespace.apply_group(locks.into_iter().zip(changes).collect::<Vec<_>>());
         namespace.wait_durable(group.unwrap().unwrap()).unwrap();
         // Nobody waits for these.
         apply(&namespace, 1);

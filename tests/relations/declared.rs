@@ -43,6 +43,7 @@ fn a_declared_relation_is_listed_with_its_counts_after_a_restart() {
     follows.declare().unwrap();
     follows.declare().unwrap();
     store.close().unwrap();
+    drop(follows);
     drop(store);
     let store = Store::open(dir.path()).unwrap();
     let (found, stats) = declared(&store, "follows");

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use spikelet::TransactionPolicy;
+use spikelet::operations::add;
 
 use crate::server_client::transaction::*;
 use crate::server_client::*;
@@ -123,6 +124,12 @@ fn money_is_neither_made_nor_lost() {
                     set.add(to, [("i", 1)])
                 });
                 moved.unwrap();
+                let set = namespace.set("demo").unwrap();
+                let moved = namespace.write_together_with(&patient(), |writes| {
+                    writes.operate(&set, to, vec![add("i", -1)]);
+                    writes.operate(&set, from, vec![add("i", 1)]);
+                });
+                moved.unwrap();
                 let seen = namespace.snapshot_read_with(&patient(), |tx| {
                     let set = tx.set("demo")?;
                     let balance = |key| {
@@ -158,6 +165,37 @@ fn money_is_neither_made_nor_lost() {
         told.contains("mrt_provisionals=0;mrt_monitors=0;"),
         "{told}"
     );
+}
+
+#[test]
+fn a_group_of_the_process_is_not_held_up_by_a_client_which_then_cannot_commit() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    set.put(1, [("i", 1)]).unwrap();
+    // The client writes a record that the group writes, or one that the group finds absent.
+    for locked in [1, 2] {
+        let mut txn = begin();
+        assert_eq!(txn.put(&mut wire, locked, 9).code, 0);
+        let results = running.store.write_together(|writes| {
+            writes.operate(&set, 1, vec![add("i", 1)]);
+            writes.delete(&set, 2);
+            writes.put(&set, 3, [("i", 1)]);
+        });
+        assert_eq!(results.unwrap()[1].lsn, None, "record {locked}");
+        assert_ne!(txn.commit(&mut wire), 0, "record {locked}");
+    }
+    // A group that is refused has not looked.
+    let mut txn = begin();
+    assert_eq!(txn.put(&mut wire, 2, 9).code, 0);
+    let refused = running.store.write_together(|writes| {
+        writes.delete(&set, 2);
+        writes.operate(&set, 1, vec![add("i", "text")]);
+    });
+    assert!(refused.is_err());
+    assert_eq!(txn.commit(&mut wire), 0);
+    let left = [1, 2, 3].map(|key| wire.ask(&Message::get(key)).int("i"));
+    assert_eq!(left, [3, 9, 1]);
 }
 
 /// Two records, of which one at least is to be 1. Each client takes one away if the other is there: with both taken away,

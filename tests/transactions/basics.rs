@@ -7,8 +7,7 @@ use spikelet::operations::{add, get_bin, lists, put};
 use spikelet::policy::{Acknowledge, GenerationPolicy, RecordExistsAction};
 use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, Expiration, ListPolicy, RecordCall, SetCall, Store, TransactionPolicy, WritePolicy,
-    bins, expressions,
+    Error, Expiration, ListPolicy, Store, TransactionPolicy, WritePolicy, bins, expressions,
 };
 
 use super::*;
@@ -363,63 +362,4 @@ fn a_durable_transaction_is_durable_when_it_returns_and_takes_one_sync() {
     assert_eq!(namespace.stats().syncs, syncs + 1);
     namespace.wait_durable(namespace.last_lsn()).unwrap();
     drop(store);
-}
-
-#[test]
-fn calls_are_made_all_or_none_and_each_refusal_has_its_reason() {
-    let (_store, namespace, accounts) = store();
-    accounts.put("alice", [("n", 5)]).unwrap();
-    let any = WritePolicy::default();
-    let new = WritePolicy::default().record_exists_action(RecordExistsAction::CreateOnly);
-    let second = WritePolicy::default().generation(GenerationPolicy::ExpectEqual(2));
-    let rich = WritePolicy::default().filter(expressions::ge(
-        expressions::int_bin("n"),
-        expressions::int_val(6),
-    ));
-    let add_one = [add("n", 1)];
-    let call = |policy, key: &'static str, operations| SetCall {
-        set: &accounts,
-        call: RecordCall {
-            policy,
-            key: key.into(),
-            operations,
-        },
-    };
-    let all = |calls: &[SetCall<'_>]| namespace.operate_all(&TransactionPolicy::default(), calls);
-    let nothing: &[_] = &[];
-    let refused = all(&[
-        call(&any, "bob", &add_one),
-        call(&new, "alice", &add_one),
-        call(&rich, "alice", nothing),
-        call(&second, "alice", nothing),
-        call(&new, "carol", nothing),
-    ]);
-    let Err(Error::CallsRefused { reasons }) = refused else {
-        panic!("{refused:?}");
-    };
-    let codes: Vec<_> = reasons
-        .iter()
-        .map(|(call, error)| (*call, error.result_code()))
-        .collect();
-    assert_eq!(codes, [(1, 5), (2, 27), (3, 3)]);
-    assert_eq!(
-        (n(&accounts, "alice"), n(&accounts, "bob")),
-        (Some(5), None)
-    );
-    let results = all(&[
-        call(&any, "alice", &add_one),
-        call(&second, "alice", nothing),
-        call(&rich, "alice", &add_one),
-        call(&new, "bob", &add_one),
-    ])
-    .unwrap();
-    let generations: Vec<_> = results
-        .iter()
-        .map(|result| result.as_ref().map(|r| r.generation))
-        .collect();
-    assert_eq!(generations, [Some(2), None, Some(3), Some(1)]);
-    assert_eq!(
-        (n(&accounts, "alice"), n(&accounts, "bob")),
-        (Some(7), Some(1))
-    );
 }

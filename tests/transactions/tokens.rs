@@ -4,25 +4,16 @@ use std::sync::Arc;
 
 use spikelet::operations::add;
 use spikelet::storage::ManualClock;
-use spikelet::{
-    Error, NamespaceConfig, Operation, RecordCall, Result, SetCall, Store, WritePolicy,
-};
+use spikelet::{Error, NamespaceConfig, Operation, Result, Store};
 
 /// Adds to two records under a token; whether that was done now.
 fn pay(store: &Store, token: &str, operations: &[Operation]) -> Result<bool> {
     let accounts = store.set("accounts")?;
-    let policy = WritePolicy::default().total_timeout(None);
-    let call = |key: &'static str| SetCall {
-        set: &accounts,
-        call: RecordCall {
-            policy: &policy,
-            key: key.into(),
-            operations,
-        },
-    };
-    let calls = [call("alice"), call("bob")];
     let namespace = store.namespace("test")?;
-    let done = namespace.operate_all_once(&super::patient(), token, &calls)?;
+    let done = namespace.write_together_once(&super::patient(), token, |writes| {
+        writes.operate(&accounts, "alice", operations);
+        writes.operate(&accounts, "bob", operations);
+    })?;
     Ok(done.is_some())
 }
 
@@ -50,7 +41,7 @@ fn a_token_counts_once_also_after_a_restart() {
     // What is refused leaves no token.
     let wrong = pay(&store, "third", &[add("n", "text")]);
     assert!(
-        matches!(wrong, Err(Error::CallsRefused { .. })),
+        matches!(wrong, Err(Error::WritesRefused { .. })),
         "{wrong:?}"
     );
     assert!(pay(&store, "third", &one).unwrap());

@@ -30,7 +30,7 @@ use crate::record::RecordView;
 use crate::{Error, Result};
 
 pub use build::IndexBuild;
-pub(super) use changes::IndexChanges;
+
 pub(crate) use index::Index;
 #[cfg(feature = "server")]
 pub(crate) use index::IndexState;

@@ -217,7 +217,7 @@ impl Namespace {
         let lock = core
             .storage
             .lock(&digest, write.policy.total_timeout)
-            .map_err(|error| core.refused(error, write.policy))?;
+            .map_err(|error| core.refused(error, write.policy.total_timeout))?;
         let owner = core.provisional_locks.owner(&digest);
         if owner.is_some_and(|owner| owner != transaction) {
             return Err(locked_by_transaction().into());

@@ -51,9 +51,10 @@ pub(in crate::engine) trait RecordAccess {
         key: &Key<'_>,
         digest: Digest,
         bins: &Bins,
-    ) -> Result<WriteOutcome<()>> {
+    ) -> Result<WriteOutcome<OperationResults>> {
         self.write(policy, key, digest, false, |old, _, body| {
-            Ok((EditOutcome::Body(merge(old, bins, body)?), ()))
+            let count = merge(old, bins, body)?;
+            Ok((EditOutcome::Body(count), OperationResults::default()))
         })
     }
 
@@ -91,12 +92,7 @@ pub(in crate::engine) trait RecordAccess {
                 operation.read(entry.payload())
             });
         }
-        let mode = if policy.replaces() {
-            Mode::REPLACE
-        } else {
-            Mode::empty()
-        };
-        let checked = Checked::new(operations, mode)?;
+        let checked = Checked::new(operations, Mode::of(policy.replaces()))?;
         if !checked.is_write() {
             return self.read_results(policy, key, &digest, |entry| {
                 let record = RecordView::parse(entry.payload())?;
@@ -115,14 +111,7 @@ pub(in crate::engine) trait RecordAccess {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
         })?;
-        Ok(OperateResult {
-            generation: wrote.generation,
-            record_bytes: wrote.record_bytes,
-            void_time: wrote.void_time,
-            queued_behind: Some(wrote.queued_behind),
-            lsn: wrote.lsn,
-            results: wrote.results,
-        })
+        Ok(wrote.into_result())
     }
 
     /// Lends what a read of a list or map returns to `show`, called once, unless a collection of the record is sharded.
@@ -165,6 +154,20 @@ pub(in crate::engine) trait RecordAccess {
             })
         })?;
         found.ok_or_else(|| self.base().about(key, Error::not_found()))
+    }
+}
+
+impl WriteOutcome<OperationResults> {
+    /// The outcome as callers get it.
+    pub(in crate::engine) fn into_result(self) -> OperateResult {
+        OperateResult {
+            generation: self.generation,
+            record_bytes: self.record_bytes,
+            void_time: self.void_time,
+            queued_behind: Some(self.queued_behind),
+            lsn: self.lsn,
+            results: self.results,
+        }
     }
 }
 

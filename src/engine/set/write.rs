@@ -77,7 +77,7 @@ impl Set {
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
     /// together meanwhile.
-    fn target(&self, key: &Key<'_>) -> Digest {
+    pub(in crate::engine) fn target(&self, key: &Key<'_>) -> Digest {
         let digest = self.digest_of(key);
         self.core.namespace.storage.prefetch(&digest);
         digest

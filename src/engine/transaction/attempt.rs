@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
-    BufferedVersion, Change, ConflictCause, Digest, EntryView, NewVersion, RecordChange,
-    RecordVersion, SeenRecord,
+    BufferedVersion, Change, ConflictCause, Digest, EntryView, GroupMember, Lsn, NewVersion,
+    RecordChange, RecordVersion, SeenRecord,
 };
 
 use crate::engine::core::{Core, expired};
@@ -278,12 +278,13 @@ impl Attempt {
     }
 
     /// Commits what the attempt has written, or, without `writes`, only checks that what it has read was there at one moment.
+    /// Returns the number of the commit, if there was anything to write.
     pub(super) fn finish(
         self,
         writes: bool,
         acknowledge: Acknowledge,
         ends: Option<Instant>,
-    ) -> std::result::Result<(), CommitFailure> {
+    ) -> std::result::Result<Option<Lsn>, CommitFailure> {
         let state = self.state.into_inner();
         if let Some(conflict) = state.conflict {
             return Err(CommitFailure::Conflict(conflict));
@@ -322,14 +323,11 @@ impl Attempt {
             }
         }
         if locked.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let published = self.core.publish_group(locked, acknowledge);
         (0..state.lost_roots).for_each(|_| self.core.note_lost_root(true));
-        match published {
-            Ok(_) => Ok(()),
-            Err(error) => Err(CommitFailure::Failed(error)),
-        }
+        published.map_err(CommitFailure::Failed)
     }
 }
 
@@ -371,15 +369,13 @@ fn overrule(core: &Core, reads: &[SeenRecord]) {
     core.provisional_locks.overrule(digests);
 }
 
-type Locked<'n, 'c> = Vec<(spikelet_storage::RecordLock<'n>, Change<'c>)>;
-
 /// Locks what is written and checks all that was seen.
 fn lock_unchanged<'n, 'c>(
     core: &'n Core,
     state: &State,
     (reads, changes): (&[SeenRecord], &[RecordChange<'c>]),
     timeout: Option<Duration>,
-) -> std::result::Result<Locked<'n, 'c>, CommitFailure> {
+) -> std::result::Result<Vec<GroupMember<'n, 'c>>, CommitFailure> {
     use spikelet_storage::Error as StorageError;
     // The last look of all says whether what was read is still there.
     let is_last = !reads.is_empty() || changes.len() == state.records.len();

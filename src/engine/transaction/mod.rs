@@ -2,20 +2,22 @@
 //!
 //! - `attempt.rs`: one attempt: what it reads, what it will write, its commit
 //! - `set.rs`: what a closure does to records
-//! - `all.rs`: calls on several records, all or none
+//! - `together.rs`: writes of several records that are known beforehand
 //! - `policy.rs`: how often, how long, how much
 //! - `latency.rs`: how long they took
 //!
 //! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module `transaction`.
 
-mod all;
 mod attempt;
 mod latency;
 mod policy;
 mod set;
+mod together;
 
 use std::fmt;
 use std::time::Instant;
+
+use spikelet_storage::Lsn;
 
 use crate::retry::RetryPolicy;
 use crate::{Error, Result};
@@ -23,11 +25,12 @@ use crate::{Error, Result};
 use super::namespace::Namespace;
 use super::set::Set;
 use super::store::Store;
-pub use all::{SetCall, TOKEN_SET};
 use attempt::{Attempt, CommitFailure, Conflict};
 pub(super) use policy::Counters;
 pub use policy::{TransactionPolicy, TransactionStats};
 pub use set::TransactionSet;
+pub(super) use together::{KnownWrite, WriteAction};
+pub use together::{TOKEN_SET, WriteGroup};
 
 /// A transaction, as its closure gets it: see [`Namespace::transaction`].
 #[derive(Clone, Copy)]
@@ -121,7 +124,7 @@ impl Namespace {
         policy: &TransactionPolicy,
         run: impl FnMut(&Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.run_attempts(policy, true, run)
+        Ok(self.run_attempts(policy, true, run)?.0)
     }
 
     /// Runs `run` as a transaction that writes nothing: all that it returns was there at one moment. As with
@@ -158,7 +161,7 @@ impl Namespace {
         policy: &TransactionPolicy,
         run: impl FnMut(&Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.run_attempts(policy, false, run)
+        Ok(self.run_attempts(policy, false, run)?.0)
     }
 
     /// What has come of the transactions of this namespace since it was opened.
@@ -167,12 +170,13 @@ impl Namespace {
         self.core.transactions.stats()
     }
 
+    /// Returns what `run` has returned in the attempt that was committed, and the number of the commit, if it has written.
     fn run_attempts<R>(
         &self,
         policy: &TransactionPolicy,
         takes_writes: bool,
         mut run: impl FnMut(&Transaction<'_>) -> Result<R>,
-    ) -> Result<R> {
+    ) -> Result<(R, Option<Lsn>)> {
         let counters = &self.core.transactions;
         let began = Instant::now();
         let ends = policy
@@ -208,17 +212,17 @@ impl Namespace {
         takes_writes: bool,
         ends: Option<Instant>,
         run: &mut impl FnMut(&Transaction<'_>) -> Result<R>,
-    ) -> std::result::Result<Result<R>, Conflict> {
+    ) -> std::result::Result<Result<(R, Option<Lsn>)>, Conflict> {
         let counters = &self.core.transactions;
         let attempt = Attempt::new(&self.core, policy, takes_writes);
         let outcome = run(&Transaction { attempt: &attempt });
         match attempt.finish(outcome.is_ok(), policy.acknowledge, ends) {
-            Ok(()) => {
+            Ok(lsn) => {
                 Counters::count(match outcome {
                     Ok(_) => &counters.commits,
                     Err(_) => &counters.aborts,
                 });
-                Ok(outcome)
+                Ok(outcome.map(|returned| (returned, lsn)))
             }
             Err(CommitFailure::Conflict(conflict)) => Err(conflict),
             Err(CommitFailure::Failed(error)) => Ok(outcome.and(Err(error))),

@@ -33,7 +33,7 @@ pub struct TransactionPolicy {
     pub max_records: usize,
     /// How many bytes the new versions of these records have at most, keys and headers included. Default: 32 MiB.
     pub max_bytes: usize,
-    /// How long the token of [`Namespace::operate_all_once`](crate::Namespace::operate_all_once) is known. Default: 10 minutes,
+    /// How long the token of [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default: 10 minutes,
     /// DynamoDB's.
     pub token_time_to_live: Duration,
 }

@@ -11,7 +11,7 @@ use super::attempt::Attempt;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
-use crate::engine::write::{EditOutcome, WriteOutcome, with_stored_key};
+use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes, with_stored_key};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
@@ -280,14 +280,22 @@ impl<'t> TransactionSet<'t> {
         Ok(self.update_at(policy, &key, digest, edit)?.results)
     }
 
-    /// Refuses a record for which the policy's existence action, generation or filter does not hold.
-    pub(super) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<()> {
+    /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns what was found.
+    pub(super) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
         let filter = policy.filter.as_ref().or(self.set.filter.as_ref());
-        let found = self.read_at(filter, key, &digest, |entry| Ok(entry.generation()))?;
+        let found = self.read_at(filter, key, &digest, |entry| {
+            Ok(OperateResult {
+                generation: entry.generation(),
+                record_bytes: record_bytes(entry.key(), entry.payload()),
+                void_time: entry.void_time(),
+                ..OperateResult::gone()
+            })
+        })?;
         policy
-            .check(found)
-            .map_err(|error| self.set.about(key, error))
+            .check(found.as_ref().map(|found| found.generation))
+            .map_err(|error| self.set.about(key, error))?;
+        Ok(found.unwrap_or_else(OperateResult::gone))
     }
 
     /// How many roots have lost the description of their shards, those of this transaction included.

@@ -19,13 +19,16 @@ use crate::sync::atomic::Ordering;
 struct Piece {
     headers: Vec<Header>,
     entries: Assembled,
+    /// Where the first of them was put.
+    first: Location,
 }
 
 impl Piece {
-    fn new() -> Self {
+    fn new(count: usize) -> Self {
         Self {
-            headers: Vec::new(),
+            headers: Vec::with_capacity(count),
             entries: Assembled::new(),
+            first: Location::from_packed(0),
         }
     }
 
@@ -35,10 +38,10 @@ impl Piece {
         ENTRIES_AT + self.entries.bytes() + bytes + FILLER_BYTES_MIN + lines <= block_bytes
     }
 
-    fn appended_at(&self, first: Location) -> impl Iterator<Item = Appended> {
-        let mut at = first.offset_bytes();
+    fn appended(&self) -> impl Iterator<Item = Appended> {
+        let mut at = self.first.offset_bytes();
         self.headers.iter().map(move |header| {
-            let location = Location::new(first.device(), at);
+            let location = Location::new(self.first.device(), at);
             at += u64::from(header.span_units) * UNIT_BYTES;
             Appended {
                 location,
@@ -49,65 +52,84 @@ impl Piece {
     }
 }
 
-/// Puts the entries of a group together, a piece a block.
-fn pieces_of(group: &[NewEntry<'_>], block_bytes: u64) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut piece = Piece::new();
-    for (number, entry) in group.iter().enumerate() {
+/// Entries that are put together to be appended as a group, a piece a block.
+pub(crate) struct Group {
+    /// Pieces that have no room for the entry behind them: most groups have none.
+    full: Vec<Piece>,
+    last: Piece,
+    /// How many entries are still to come.
+    left: usize,
+}
+
+impl Group {
+    /// A group that is to have `count` entries, of which there is none yet.
+    pub(crate) fn of(count: usize) -> Self {
+        Self {
+            full: Vec::new(),
+            last: Piece::new(count.min(ENTRIES_AT_ONCE)),
+            left: count,
+        }
+    }
+
+    /// Adds an entry.
+    pub(crate) fn push(&mut self, entry: &NewEntry<'_>, block_bytes: u64) -> Result<()> {
         let parts = entry.parts();
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = u64::from(Header::span_for(body_bytes)) * UNIT_BYTES;
-        if !piece.headers.is_empty() && !piece.has_room(bytes, block_bytes) {
-            pieces.push(std::mem::replace(&mut piece, Piece::new()));
-        }
         let mut header = entry.header;
-        if number > 0 {
+        if !self.last.headers.is_empty() {
             header.flags |= FLAG_HAS_PREVIOUS;
-        }
-        if number + 1 < group.len() {
-            header.flags |= FLAG_HAS_NEXT;
-        }
-        piece.entries.push(&mut header, &parts, block_bytes)?;
-        piece.headers.push(header);
-    }
-    pieces.push(piece);
-    Ok(pieces)
-}
-
-impl Log {
-    /// Appends the entries of a group, of which there is at least one. Returns where each is.
-    ///
-    /// An error leaves nothing that counts.
-    pub(crate) fn append_group(
-        &self,
-        purpose: Purpose,
-        group: &[NewEntry<'_>],
-    ) -> Result<Vec<Appended>> {
-        let mut pieces = pieces_of(group, self.block_bytes())?;
-        let mut appended = Vec::with_capacity(group.len());
-        if let [only] = pieces.as_mut_slice() {
-            let first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;
-            appended.extend(only.appended_at(first));
-        } else {
-            let firsts = self.append_in_many(purpose, &mut pieces)?;
-            for (piece, first) in pieces.iter().zip(firsts) {
-                appended.extend(piece.appended_at(first));
+            if !self.last.has_room(bytes, block_bytes) {
+                self.full
+                    .push(std::mem::replace(&mut self.last, Piece::new(0)));
             }
         }
-        Ok(appended)
+        debug_assert!(self.left > 0, "more entries than the group was to have");
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            header.flags |= FLAG_HAS_NEXT;
+        }
+        self.last.entries.push(&mut header, &parts, block_bytes)?;
+        self.last.headers.push(header);
+        Ok(())
+    }
+
+    /// Returns where each entry is, once they were appended.
+    pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
+        let pieces = self.full.iter().chain(std::iter::once(&self.last));
+        pieces.flat_map(Piece::appended)
+    }
+}
+
+/// Memory for this many headers is taken beforehand.
+const ENTRIES_AT_ONCE: usize = 1_024;
+
+impl Log {
+    /// Appends the entries of a group, of which there is at least one.
+    ///
+    /// An error leaves nothing that counts.
+    pub(crate) fn append_group(&self, purpose: Purpose, group: &mut Group) -> Result<()> {
+        debug_assert_eq!(group.left, 0, "the group lacks entries");
+        if group.full.is_empty() {
+            let only = &mut group.last;
+            only.first = self.append_in_one(purpose, &mut only.headers, &mut only.entries)?;
+            return Ok(());
+        }
+        self.append_in_many(purpose, group)
     }
 
     /// Appends the pieces of a group that is larger than a block, each to a block of its own. Syncs
     /// wait for the lane meanwhile.
     #[cold]
-    fn append_in_many(&self, purpose: Purpose, pieces: &mut [Piece]) -> Result<Vec<Location>> {
+    fn append_in_many(&self, purpose: Purpose, group: &mut Group) -> Result<()> {
+        let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let (number, mut state) = self.lane(purpose)?;
-        let mut blocks = self.take_backed(purpose, pieces.len())?;
+        let mut blocks = self.take_backed(purpose, pieces().count())?;
         let _in_order = self.writes_may_fail.then(|| self.in_order.lock());
-        let count: usize = pieces.iter().map(|piece| piece.headers.len()).sum();
+        let count: usize = pieces().map(|piece| piece.headers.len()).sum();
         let mut lsn = self.next_lsn.fetch_add(count as u64, Ordering::SeqCst);
-        let mut firsts = Vec::with_capacity(pieces.len());
-        for piece in pieces {
+        let last = std::iter::once(&mut group.last);
+        for piece in group.full.iter_mut().chain(last) {
             number_from(lsn, &mut piece.headers);
             lsn += piece.headers.len() as u64;
             let next = blocks.pop().ok_or_else(|| self.no_space())?;
@@ -127,7 +149,7 @@ impl Log {
                     )
                 });
             match appended {
-                Ok(first) => firsts.push(first),
+                Ok(first) => piece.first = first,
                 Err(error) => {
                     // Members are in the log already and must not count: nothing behind them may
                     // become durable.
@@ -137,7 +159,7 @@ impl Log {
                 }
             }
         }
-        Ok(firsts)
+        Ok(())
     }
 
     /// Takes free blocks, with disk space behind all of each.

@@ -13,7 +13,7 @@ pub(crate) mod block_walk;
 pub(crate) mod chain;
 mod chain_weight;
 pub(crate) mod directory;
-mod grouped;
+pub(crate) mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;

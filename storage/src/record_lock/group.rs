@@ -4,47 +4,68 @@ use super::delta::EditedRecord;
 use super::space_wait::Patience;
 use super::{Change, RecordLock};
 use crate::core::Core;
-use crate::entry::{Appended, Lsn};
+use crate::entry::Lsn;
 use crate::error::{Error, Result};
+use crate::log::chain::DELTA_RECORD_BYTES_MIN;
+use crate::log::grouped::Group;
 use crate::log::space::Purpose;
+
+/// A locked record of a group, and what is done to it. `None`: the record stays as it is, and stays locked until the others
+/// are published.
+pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
+
+/// A group that is in the log.
+struct AppendedGroup {
+    entries: Group,
+    /// Those members that were written by what they change, with their positions.
+    edits: Vec<(usize, EditedRecord)>,
+}
 
 impl Core {
     /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
     /// Readers may see them appear one after the other. Does not wait for durability.
     ///
-    /// `done` is called with whether anything was changed before any of the records is unlocked.
+    /// `done`, if there is one, is called with whether anything was changed before any of the records is unlocked.
     pub(crate) fn apply_group(
         &self,
-        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
-        done: impl FnOnce(bool),
+        mut members: Vec<GroupMember<'_, '_>>,
+        done: Option<impl FnOnce(bool)>,
     ) -> Result<Option<Lsn>> {
-        let applied = self.append_patiently(&mut changes);
-        if let Ok(members) = &applied {
-            for ((lock, change), (edit, entry)) in changes.iter_mut().zip(members) {
-                lock.keeps = true;
-                match (change, edit) {
-                    (Change::Put(version), Some(edit)) => lock.publish_delta(version, edit, entry),
-                    (change, _) => lock.publish(change, entry),
+        let applied = self.append_patiently(&mut members);
+        let mut lsn = None;
+        if let Ok(Some(group)) = &applied {
+            let mut edits = group.edits.iter().peekable();
+            let changed = members.iter_mut().enumerate().filter_map(with_change);
+            for ((position, lock, change), entry) in changed.zip(group.entries.appended()) {
+                // Else each member loses its lock as it appears: whoever has seen one of them finds those that are still to
+                // appear locked.
+                lock.keeps = done.is_some();
+                lsn = Some(entry.lsn);
+                match (change, edits.next_if(|(of, _)| *of == position)) {
+                    (Change::Put(version), Some((_, edit))) => {
+                        lock.publish_delta(version, edit, &entry);
+                    }
+                    (change, _) => lock.publish(change, &entry),
                 }
             }
         }
-        done(matches!(&applied, Ok(members) if !members.is_empty()));
-        Ok(applied?.last().map(|(_, entry)| entry.lsn))
+        if let Some(done) = done {
+            done(lsn.is_some());
+        }
+        applied.map(|_| lsn)
     }
 
+    /// `None`: there is nothing to change.
     fn append_patiently(
         &self,
-        changes: &mut [(RecordLock<'_>, Change<'_>)],
-    ) -> Result<Vec<(Option<EditedRecord>, Appended)>> {
+        members: &mut [GroupMember<'_, '_>],
+    ) -> Result<Option<AppendedGroup>> {
         let mut patience = Patience::default();
         loop {
             self.check_open()?;
-            if changes.is_empty() {
-                return Ok(Vec::new());
-            }
-            match self.append_changes(changes) {
+            match self.append_changes(members) {
                 Err(full @ Error::StopWrites { .. }) => {
-                    let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
+                    let mut locks: Vec<_> = members.iter_mut().map(|(lock, _)| lock).collect();
                     if !patience.wait(self, &mut locks) {
                         return Err(full);
                     }
@@ -55,32 +76,49 @@ impl Core {
     }
 
     /// Appends the changes as a group: an edit of a large record by what it changes.
-    fn append_changes(
-        &self,
-        changes: &[(RecordLock<'_>, Change<'_>)],
-    ) -> Result<Vec<(Option<EditedRecord>, Appended)>> {
-        let mut purposes = changes.iter().map(|(_, change)| change.purpose());
-        let purpose = purposes
-            .find(|purpose| *purpose == Purpose::Write)
-            .unwrap_or(Purpose::Delete);
+    fn append_changes(&self, members: &[GroupMember<'_, '_>]) -> Result<Option<AppendedGroup>> {
+        let mut purpose = Purpose::Delete;
+        let mut count = 0;
+        for (lock, change) in members {
+            let Some(change) = change else { continue };
+            count += 1;
+            if change.purpose() == Purpose::Write {
+                purpose = Purpose::Write;
+                lock.check_set(change)?;
+            }
+        }
+        if count == 0 {
+            return Ok(None);
+        }
         self.log.check_writable(purpose)?;
-        changes
-            .iter()
-            .try_for_each(|(lock, change)| lock.check_set(change))?;
-        let edited = |(lock, change): &(RecordLock<'_>, Change<'_>)| match change {
-            Change::Put(version) => lock.edited(version),
-            Change::Delete(_) => None,
-        };
-        let edits: Vec<Option<EditedRecord>> = changes.iter().map(edited).collect();
-        let entries = changes
-            .iter()
-            .zip(&edits)
-            .map(|((lock, change), edit)| match edit {
-                Some(edit) => edit.entry(),
-                None => lock.entry_of(change),
-            });
-        let entries: Vec<_> = entries.collect();
-        let appended = self.log.append_group(purpose, &entries)?;
-        Ok(edits.into_iter().zip(appended).collect())
+        let mut edits = Vec::new();
+        let mut entries = Group::of(count);
+        for (position, lock, change) in members.iter().enumerate().filter_map(|(at, member)| {
+            let (lock, change) = member;
+            Some((at, lock, change.as_ref()?))
+        }) {
+            let edit = match change {
+                Change::Put(version) if version.payload.len() >= DELTA_RECORD_BYTES_MIN => {
+                    lock.edited(version)
+                }
+                _ => None,
+            };
+            match edit {
+                Some(edit) => {
+                    entries.push(&edit.entry(), self.log.block_bytes())?;
+                    edits.push((position, edit));
+                }
+                None => entries.push(&lock.entry_of(change), self.log.block_bytes())?,
+            }
+        }
+        self.log.append_group(purpose, &mut entries)?;
+        Ok(Some(AppendedGroup { entries, edits }))
     }
+}
+
+/// A member that is changed, with its position.
+fn with_change<'m, 'n, 'c>(
+    (position, (lock, change)): (usize, &'m mut GroupMember<'n, 'c>),
+) -> Option<(usize, &'m mut RecordLock<'n>, &'m Change<'c>)> {
+    Some((position, lock, change.as_ref()?))
 }

@@ -25,7 +25,7 @@ use crate::error::ConflictCause;
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::record_lock::space_wait::rest;
-use crate::record_lock::{Change, RecordLock, WaitLimit};
+use crate::record_lock::{Change, GroupMember, RecordLock, WaitLimit};
 use crate::sync::hint;
 use rules::{Rule, keeps};
 use std::time::{Duration, Instant};
@@ -123,19 +123,20 @@ impl Namespace {
         writes: &[RecordChange<'c>],
         readable_until: u32,
         timeout: Option<Duration>,
-    ) -> Result<Vec<(RecordLock<'n>, Change<'c>)>> {
+    ) -> Result<Vec<GroupMember<'n, 'c>>> {
         let core = &*self.core;
-        check_order(writes)?;
+        check_order(writes.iter().map(|write| &write.seen.digest))?;
         core.check_open_to_read()?;
         let ends = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
-        let mut locked: Vec<(RecordLock<'n>, Change<'c>)> = Vec::with_capacity(writes.len());
+        let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(writes.len());
         for write in writes {
-            let lock = lock_beside(core, &mut locked, &write.seen.digest, limit)?;
+            let others = locked.iter_mut().map(|(lock, _)| lock);
+            let lock = lock_beside(core, others, &write.seen.digest, limit)?;
             if keeps(Rule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
                 return Err(conflict(write.seen.digest, ConflictCause::Changed));
             }
-            locked.push((lock, write.change));
+            locked.push((lock, Some(write.change)));
         }
         let guard = epoch::pin();
         for read in reads {
@@ -147,41 +148,69 @@ impl Namespace {
             let digest = reads.first().map(|read| read.digest);
             let digest = digest.or(writes.first().map(|write| write.seen.digest));
             return Err(conflict(
-                digest.unwrap_or(Digest::new([0; Digest::LEN])),
+                digest.unwrap_or(NO_DIGEST),
                 ConflictCause::Expired,
             ));
         }
         Ok(locked)
     }
+
+    /// Locks the records with these digests, which must be strictly ascending, for [`Namespace::apply_group`], without
+    /// changes yet. `timeout`: how long all locks together, and space at the commit, are waited for; `None`: as long as it
+    /// takes. While one lock is waited for, records that are locked already may be moved.
+    ///
+    /// # Errors
+    /// As for [`Namespace::lock`], with the record that could not be locked. No lock is held then.
+    pub fn lock_all<'n, 'c, 'd>(
+        &'n self,
+        digests: impl ExactSizeIterator<Item = &'d Digest> + Clone,
+        timeout: Option<Duration>,
+    ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, (Digest, Error)> {
+        check_order(digests.clone()).map_err(|error| (NO_DIGEST, error))?;
+        let mut limit = timeout.map_or(WaitLimit::Never, WaitLimit::after);
+        let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(digests.len());
+        for digest in digests {
+            let others = locked.iter_mut().map(|(lock, _)| lock);
+            let lock = lock_beside(&self.core, others, digest, limit);
+            let lock = lock.map_err(|error| (*digest, error))?;
+            // The first wait sets the end of all.
+            limit = lock.limit();
+            locked.push((lock, None));
+        }
+        Ok(locked)
+    }
 }
 
-/// Locks one more record. Those that are locked already may be moved while this one is waited for.
-fn lock_beside<'n>(
+/// Names no record.
+const NO_DIGEST: Digest = Digest::new([0; Digest::LEN]);
+
+/// Locks one more record. `others`, which are locked already, may be moved while this one is waited for.
+fn lock_beside<'n: 'l, 'l>(
     core: &'n Core,
-    locked: &mut [(RecordLock<'n>, Change<'_>)],
+    others: impl Iterator<Item = &'l mut RecordLock<'n>>,
     digest: &Digest,
     limit: WaitLimit,
 ) -> Result<RecordLock<'n>> {
     RecordLock::acquire_waiting(core, digest, limit, |waiter, ends| {
         let mut granted = false;
-        let mut locks: Vec<_> = locked.iter_mut().map(|(lock, _)| lock).collect();
+        let mut locks: Vec<_> = others.collect();
         rest(core, &mut locks, || granted = waiter.wait(ends));
         granted
     })
 }
 
-/// Refuses two changes of one record, and an order in which two transactions could wait for each other.
-fn check_order(writes: &[RecordChange<'_>]) -> Result<()> {
-    let is_ascending = writes
-        .iter()
-        .zip(writes.iter().skip(1))
-        .all(|(one, next)| one.seen.digest < next.seen.digest);
+/// Refuses one record twice, and an order in which two callers could wait for each other.
+fn check_order<'d>(digests: impl Iterator<Item = &'d Digest> + Clone) -> Result<()> {
+    let is_ascending = digests
+        .clone()
+        .zip(digests.clone().skip(1))
+        .all(|(one, next)| one < next);
     if is_ascending {
         return Ok(());
     }
     Err(Error::BadOption {
         option: "writes",
-        value: format!("{} changes", writes.len()),
+        value: format!("{} changes", digests.count()),
         rule: "one change a record, in the order of the digests",
     })
 }

@@ -1,0 +1,327 @@
+//! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
+//! where it lies, publish one group, unlock. The steps are those of a single write (`write.rs`), whose checks decide here, too.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use spikelet_storage::{BufferedVersion, Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
+
+use super::core::{Core, expired};
+use super::policy::WritePolicy;
+use super::set::OperateResult;
+use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
+use super::write::{
+    EditOutcome, Plan, PlannedVersion, Target, WriteRefusal, deletes_unseen, seen_by_write,
+    with_scratch, with_stored_key,
+};
+use crate::expression::RecordFacts;
+use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
+use crate::record::RecordView;
+use crate::{Error, Result};
+
+/// What the writes so far make of a record.
+struct Member {
+    digest: Digest,
+    /// Whether there was something to delete before the first write.
+    was_there: bool,
+    written: Option<Written>,
+}
+
+enum Written {
+    Put(PendingVersion),
+    Deleted,
+}
+
+/// A version whose key and bins are in the buffer that all members of the group share.
+struct PendingVersion {
+    generation: u16,
+    void_time: u32,
+    last_update_ms: u64,
+    set_id: u16,
+    key: Option<Range<usize>>,
+    payload: Range<usize>,
+}
+
+impl PendingVersion {
+    /// Keeps a version whose bins are in the buffer from `from` on.
+    fn new(version: &PlannedVersion<'_>, from: usize, buffer: &mut Vec<u8>) -> Self {
+        let version = version.with_body(&[]);
+        let payload = from..buffer.len();
+        let key = version.key.map(|key| {
+            buffer.extend_from_slice(key);
+            payload.end..buffer.len()
+        });
+        Self {
+            generation: version.generation,
+            void_time: version.void_time,
+            last_update_ms: version.last_update_ms,
+            set_id: version.set_id,
+            key,
+            payload,
+        }
+    }
+
+    fn view<'v>(&self, buffer: &'v [u8]) -> NewVersion<'v> {
+        let bytes = |at: &Range<usize>| buffer.get(at.clone()).unwrap_or_default();
+        NewVersion {
+            generation: self.generation,
+            void_time: self.void_time,
+            last_update_ms: self.last_update_ms,
+            set_id: self.set_id,
+            key: self.key.as_ref().map(bytes),
+            payload: bytes(&self.payload),
+        }
+    }
+}
+
+impl Member {
+    fn new(write: &KnownWrite<'_>) -> Self {
+        Self {
+            digest: write.digest,
+            was_there: false,
+            written: None,
+        }
+    }
+
+    /// What is to be published. `updated_ms`: one last-update time for all members, so that a truncation by time takes all
+    /// of them or none.
+    fn change<'v>(&self, buffer: &'v [u8], updated_ms: u64) -> Option<Change<'v>> {
+        match self.written.as_ref()? {
+            Written::Put(version) => Some(Change::Put(NewVersion {
+                last_update_ms: updated_ms,
+                ..version.view(buffer)
+            })),
+            Written::Deleted => self.was_there.then_some(Change::Delete(updated_ms)),
+        }
+    }
+}
+
+impl KnownWrite<'_> {
+    /// Returns whether the write can be made in a group of this namespace: it does write, and none of its refusals is known
+    /// before its record is.
+    fn is_direct(&self, core: &Arc<Core>) -> bool {
+        let is_write = match &self.action {
+            WriteAction::Operate(operations) => operations.iter().any(Operation::is_write),
+            WriteAction::Put(_) | WriteAction::Delete => true,
+            WriteAction::Check => false,
+        };
+        is_write && Arc::ptr_eq(&self.set.core.namespace, core)
+    }
+
+    fn named(&self, error: Error) -> Error {
+        self.set.about(&self.key, error)
+    }
+}
+
+impl Core {
+    /// Makes these writes as one group. `None`: one of them only reads, or is of another namespace.
+    pub(super) fn write_known(
+        self: &Arc<Self>,
+        policy: &TransactionPolicy,
+        writes: &[KnownWrite<'_>],
+    ) -> Option<Result<Vec<OperateResult>>> {
+        let is_direct = writes.iter().all(|write| write.is_direct(self));
+        is_direct.then(|| with_scratch(|buffer| self.write_members(policy, writes, buffer)))
+    }
+
+    fn write_members(
+        &self,
+        policy: &TransactionPolicy,
+        writes: &[KnownWrite<'_>],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<OperateResult>> {
+        let mut members: Vec<Member> = writes.iter().map(Member::new).collect();
+        members.sort_unstable_by_key(|member| member.digest);
+        members.dedup_by_key(|member| member.digest);
+        check_limit(members.len(), policy.max_records, "records", "max_records")?;
+        let digests = members.iter().map(|member| &member.digest);
+        let locked = self.storage.lock_all(digests, policy.total_timeout);
+        let mut locked = locked.map_err(|(digest, error)| {
+            let error = self.refused(error, policy.total_timeout);
+            match writes.iter().find(|write| write.digest == digest) {
+                Some(write) => write.named(error),
+                None => error,
+            }
+        })?;
+
+        let now_ms = self.clock.now_ms();
+        let mut results = Vec::with_capacity(writes.len());
+        let (mut reasons, mut lost_roots) = (Vec::new(), 0_u64);
+        for (position, write) in writes.iter().enumerate() {
+            let at = members
+                .iter()
+                .position(|member| member.digest == write.digest);
+            let at = at.and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
+            let Some(((lock, _), member)) = at else {
+                continue;
+            };
+            match self.write_member(write, lock, member, buffer, now_ms) {
+                Ok((result, loses_shards)) => {
+                    lost_roots += u64::from(loses_shards);
+                    results.push(result);
+                }
+                Err(refused) => reasons.push((position, write.named(refused.error))),
+            }
+        }
+        if !reasons.is_empty() {
+            return Err(Error::WritesRefused { reasons });
+        }
+        check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
+
+        let updated = members.iter().filter_map(|member| match &member.written {
+            Some(Written::Put(version)) => Some(version.last_update_ms),
+            _ => None,
+        });
+        let updated_ms = updated.fold(now_ms, u64::max);
+        for ((_, change), member) in locked.iter_mut().zip(&members) {
+            *change = member.change(buffer, updated_ms);
+        }
+        #[cfg(feature = "server")]
+        self.overrule_unchanged(&locked);
+        let published = self.publish_group(locked, policy.acknowledge);
+        (0..lost_roots).for_each(|_| self.note_lost_root(true));
+        let lsn = published?;
+        for result in &mut results {
+            result.lsn = result.lsn.and(lsn);
+        }
+        Ok(results)
+    }
+
+    /// Keeps wire clients' transactions from being committed that have locked what the group has seen and leaves as it is.
+    /// Those that have locked a record which is written find it changed.
+    #[cfg(feature = "server")]
+    fn overrule_unchanged(&self, locked: &[spikelet_storage::GroupMember<'_, '_>]) {
+        let unchanged = locked.iter().filter(|(_, change)| change.is_none());
+        self.provisional_locks
+            .overrule(unchanged.map(|(lock, _)| lock.digest()));
+    }
+
+    /// Judges a write by the record as earlier writes of the group have left it, and notes what it makes of it. The number in
+    /// the result is only a mark of something written. Returns whether a root loses the description of its shards, too.
+    fn write_member(
+        &self,
+        write: &KnownWrite<'_>,
+        lock: &RecordLock<'_>,
+        member: &mut Member,
+        buffer: &mut Vec<u8>,
+        now_ms: u64,
+    ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
+        let pending = match &member.written {
+            Some(Written::Put(version)) => {
+                Some(BufferedVersion::new(&member.digest, &version.view(buffer)))
+            }
+            Some(Written::Deleted) | None => None,
+        };
+        let is_live = |entry: &EntryView<'_>| !expired(entry, now_ms);
+        let found = if member.written.is_some() {
+            Ok(pending.as_ref().map(BufferedVersion::view))
+        } else {
+            let found = lock.entry();
+            member.was_there = match &found {
+                Ok(entry) => entry.as_ref().is_some_and(is_live),
+                Err(_) => true,
+            };
+            found
+        };
+        let default;
+        let policy = match write.policy {
+            Some(policy) => policy,
+            None => {
+                default = WritePolicy::default();
+                &default
+            }
+        };
+        let checked = match &write.action {
+            WriteAction::Operate(operations) => {
+                Some(Checked::new(operations, Mode::of(policy.replaces()))?)
+            }
+            _ => None,
+        };
+        let must_exist = checked.is_some_and(|checked| checked.must_exist());
+        let is_delete = matches!(write.action, WriteAction::Delete);
+        let set_id = if is_delete {
+            write.set.core.id()
+        } else {
+            write.set.id_for(policy, must_exist)?
+        };
+        with_stored_key(&write.key, |stored_key| {
+            let target = write
+                .set
+                .target_of(policy, write.digest, set_id, stored_key);
+            if is_delete {
+                return self.delete_member(&target, policy, member, (found, now_ms), lock);
+            }
+            let live = seen_by_write(found, &target, policy)?.filter(is_live);
+            let from = buffer.len();
+            let live = (live, now_ms);
+            let edit = |old: Option<RecordView<'_>>,
+                        facts: &RecordFacts<'_>,
+                        body: &mut Vec<u8>| match (&checked, &write.action) {
+                (Some(checked), _) => {
+                    let outcome = checked.seeing(facts).execute(old, body)?;
+                    Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
+                }
+                (None, WriteAction::Put(bins)) => {
+                    let count = merge(old, bins, body)?;
+                    Ok((EditOutcome::Body(count), OperationResults::default()))
+                }
+                (None, _) => Ok((EditOutcome::Emptied, OperationResults::default())),
+            };
+            let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, edit)?;
+            let loses_shards = evaluated.loses_shards;
+            let (plan, outcome) = evaluated.into_parts(lock.queued_behind(), Some(MARK));
+            let mut result = outcome.into_result();
+            match plan {
+                Plan::Nothing => result.lsn = None,
+                Plan::Delete => member.written = Some(Written::Deleted),
+                Plan::Put(version) => {
+                    let version = PendingVersion::new(&version, from, buffer);
+                    member.written = Some(Written::Put(version));
+                }
+            }
+            Ok((result, loses_shards))
+        })
+    }
+
+    fn delete_member(
+        &self,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+        member: &mut Member,
+        (found, now_ms): (spikelet_storage::Result<Option<EntryView<'_>>>, u64),
+        lock: &RecordLock<'_>,
+    ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
+        let mut result = OperateResult::gone();
+        result.queued_behind = Some(lock.queued_behind());
+        let deleted = match found {
+            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
+            found => {
+                let live = found?.filter(|entry| !expired(entry, now_ms));
+                self.evaluate_delete(target, policy, live, now_ms)
+            }
+        };
+        match deleted {
+            Ok(loses_shards) => {
+                result.lsn = Some(MARK);
+                member.written = Some(Written::Deleted);
+                Ok((result, loses_shards))
+            }
+            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok((result, false)),
+            Err(refused) => Err(refused),
+        }
+    }
+}
+
+/// Stands for the number of the group until it has one.
+const MARK: Lsn = Lsn::new(0);
+
+fn check_limit(found: usize, limit: usize, what: &'static str, option: &'static str) -> Result<()> {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(Error::TransactionLimit {
+        what,
+        limit: limit as u64,
+        option,
+    })
+}

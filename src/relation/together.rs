@@ -1,0 +1,232 @@
+//! Writes of handles whose records are known beforehand: one group, as long as no collection among them is sharded.
+
+use super::side::Side;
+use super::writes::{puts, replacing};
+use crate::operations::{delete_all_bins, lists, maps};
+use crate::policy::RecordExistsAction;
+use crate::shard::{Collection, check_bin};
+use crate::{
+    AtomicWrites, Bins, Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags,
+    MapReturnType, OperateResult, Operation, RecordCall, RecordSet, RecordStore, Result, Value,
+    WritePolicy,
+};
+
+/// A change of one record. `R`: its set.
+pub(super) struct KnownEdit<'a, R> {
+    records: &'a R,
+    key: &'a Key<'a>,
+    policy: WritePolicy,
+    operations: Vec<Operation>,
+    reply: EditReply,
+    /// The side whose collection is changed.
+    side: Option<&'a Side>,
+}
+
+/// How the results of an edit say whether it has changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EditReply {
+    /// It is refused where it would change nothing.
+    Changed,
+    /// The counts before and after.
+    Grown,
+    /// How many elements were removed.
+    Removed,
+}
+
+/// What is done about an element that is in a list already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnExisting {
+    /// Nothing is written at all, if all other elements of the group are there, too.
+    WriteNothing,
+    /// The other edits are made.
+    MakeOthers,
+}
+
+impl<'a, R: RecordSet> KnownEdit<'a, R> {
+    /// Replaces a record.
+    pub(super) fn replace(records: &'a R, key: &'a Key<'a>, bins: &Bins) -> Self {
+        Self::of_record(records, key, replacing(), puts(bins))
+    }
+
+    /// Deletes a record; refused if there is none.
+    pub(super) fn delete(records: &'a R, key: &'a Key<'a>) -> Self {
+        let policy = WritePolicy::default();
+        Self::of_record(records, key, policy, vec![delete_all_bins()])
+    }
+
+    fn of_record(
+        records: &'a R,
+        key: &'a Key<'a>,
+        policy: WritePolicy,
+        operations: Vec<Operation>,
+    ) -> Self {
+        Self {
+            records,
+            key,
+            policy,
+            operations,
+            reply: EditReply::Changed,
+            side: None,
+        }
+    }
+
+    fn has_changed(&self, result: &OperateResult) -> bool {
+        match self.reply {
+            EditReply::Changed => true,
+            EditReply::Grown => count(result, 0) < count(result, 1),
+            EditReply::Removed => count(result, 0) > 0,
+        }
+    }
+
+    /// Returns whether the collection is so large now that its shard policy may shard it.
+    fn is_too_large(&self, result: &OperateResult) -> bool {
+        let grows = self.side.filter(|_| self.reply != EditReply::Removed);
+        let Some(side) = grows.filter(|_| result.void_time == 0) else {
+            // Records of a sharded collection do not expire, so one that does stays as it is.
+            return false;
+        };
+        let policy = &side.shard_policy;
+        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
+        // A transition needs room in the record, too.
+        let half = self.records.max_record_bytes().map(|limit| limit / 2);
+        let bytes_max = policy
+            .record_bytes_max
+            .map(|limit| half.map_or(limit, |half| limit.min(half)));
+        let elements = count(result, self.operations.len() - 1).unsigned_abs();
+        over(result.record_bytes, bytes_max) || over(elements, policy.elements_max)
+    }
+}
+
+/// The result of an operation as a number; 0 if it has none.
+fn count(result: &OperateResult, operation: usize) -> i64 {
+    match result.value(operation) {
+        Some(Value::Int(count)) => *count,
+        _ => 0,
+    }
+}
+
+impl Side {
+    /// Returns the edit that adds an edge to an unsharded collection, or changes its attributes.
+    pub(super) fn adding<'a, R>(
+        &'a self,
+        records: &'a R,
+        owner: &'a Key<'a>,
+        element: Value,
+        attributes: &Value,
+        on_existing: OnExisting,
+    ) -> KnownEdit<'a, R> {
+        let bin = &*self.bin;
+        let (operations, reply) = if self.has_attributes {
+            let put = maps::put(&Collection::map_policy(), bin, element, attributes.clone());
+            (vec![maps::size(bin), put], EditReply::Grown)
+        } else if on_existing == OnExisting::WriteNothing {
+            let append = lists::append(&refusing_list_policy(), bin, element);
+            (vec![append], EditReply::Changed)
+        } else {
+            let append = lists::append(&Collection::list_policy(), bin, element);
+            (vec![lists::size(bin), append], EditReply::Grown)
+        };
+        self.edit(
+            (records, owner),
+            RecordExistsAction::Update,
+            operations,
+            reply,
+        )
+    }
+
+    /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
+    pub(super) fn removing<'a, R>(
+        &'a self,
+        records: &'a R,
+        owner: &'a Key<'a>,
+        element: Value,
+    ) -> KnownEdit<'a, R> {
+        let bin = &*self.bin;
+        let remove = if self.has_attributes {
+            maps::remove_by_key(bin, element, MapReturnType::Count)
+        } else {
+            lists::remove_by_value(bin, element, ListReturnType::Count)
+        };
+        self.edit(
+            (records, owner),
+            RecordExistsAction::UpdateOnly,
+            vec![remove],
+            EditReply::Removed,
+        )
+    }
+
+    fn edit<'a, R>(
+        &'a self,
+        (records, key): (&'a R, &'a Key<'a>),
+        action: RecordExistsAction,
+        operations: Vec<Operation>,
+        reply: EditReply,
+    ) -> KnownEdit<'a, R> {
+        let given = &self.write_policy;
+        let policy = WritePolicy::default()
+            .send_key(given.send_key)
+            .durable_delete(given.durable_delete)
+            .expiration(given.expiration)
+            .record_exists_action(action)
+            .of_unsharded();
+        KnownEdit {
+            records,
+            key,
+            policy,
+            operations,
+            reply,
+            side: Some(self),
+        }
+    }
+}
+
+/// The policy by which lists are written, but for an element that is there already: it is refused.
+fn refusing_list_policy() -> ListPolicy {
+    ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true)
+}
+
+/// Makes edits as one group, and returns whether the edit `told` has changed something. `otherwise` makes the same writes and
+/// returns the same: for stores without groups, sharded collections, and records that are not as the edits need them.
+///
+/// # Errors
+/// Those of the group, and of `otherwise`.
+pub(super) fn make_together<S: RecordStore, const N: usize>(
+    store: &S,
+    edits: [KnownEdit<'_, S::Records>; N],
+    told: usize,
+    otherwise: &impl AtomicWrites<Output = bool>,
+) -> Result<bool> {
+    let mut sides = edits.iter().filter_map(|edit| edit.side);
+    if sides.any(|side| check_bin(&side.bin).is_err()) {
+        return store.atomically(otherwise);
+    }
+    let calls = edits.each_ref().map(|edit| {
+        let call = RecordCall {
+            policy: &edit.policy,
+            key: Key::from(edit.key),
+            operations: &edit.operations,
+        };
+        (edit.records, call)
+    });
+    match store.operate_together(&calls) {
+        None => store.atomically(otherwise),
+        Some(Ok(results)) => {
+            let mut made = edits.iter().zip(&results);
+            if made.any(|(edit, result)| edit.is_too_large(result)) {
+                // Made again, the writes change nothing but the shards. The edits themselves are done: what is in the way is
+                // reported once a record is full.
+                let _ = store.atomically(otherwise);
+            }
+            let told = edits.get(told).zip(results.get(told));
+            Ok(told.is_some_and(|(edit, result)| edit.has_changed(result)))
+        }
+        Some(Err(Error::WritesRefused { reasons })) => {
+            let exists = |(_, error): &(usize, Error)| matches!(error, Error::ElementExists { .. });
+            if reasons.len() == N && reasons.iter().all(exists) {
+                return Ok(false);
+            }
+            store.atomically(otherwise)
+        }
+        Some(Err(error)) => Err(error),
+    }
+}
