@@ -337,6 +337,19 @@ pub enum Error {
         /// The key, or the digest where the key is not known.
         key: Box<str>,
     },
+    /// A collection cannot be sharded, or not while there is this index: it would not find the record any more by what its
+    /// shards hold (code 22). Nothing was changed.
+    #[error(
+        "the collection in bin \"{bin}\" cannot be sharded beside index \"{index}\", which would lose it: {why}; drop the index, or index nothing but the elements, keys or values of the bin"
+    )]
+    ShardIndexed {
+        /// The bin of the collection.
+        bin: Box<str>,
+        /// The name of the index.
+        index: Box<str>,
+        /// Why the index cannot hold what is in shards.
+        why: &'static str,
+    },
     /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
     #[error(
         "late data: bucket {bucket} ended longer than the retention ago and may have expired; raise the retention, or leave it out"

@@ -409,8 +409,9 @@ impl RecordSet for Set {
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
         // Why it ended is known to `each`.
-        let _: ControlFlow<()> =
-            self.scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
+        let _: ControlFlow<()> = self
+            .with_companions()
+            .scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
     }
 
     fn now_ms(&self) -> u64 {

@@ -9,6 +9,7 @@
 mod by_digest;
 mod catalog;
 mod changes;
+mod companion_sets;
 mod config;
 mod core;
 mod entry;

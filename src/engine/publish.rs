@@ -24,6 +24,7 @@ impl Core {
         change: &Change<'_>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
+        self.note_companion(change)?;
         let published = match self.indexes.any() {
             true => self.publish_indexed(lock, change)?,
             false => lock.apply(change),
@@ -59,6 +60,9 @@ impl Core {
             && let Some((lock, change)) = changes.pop()
         {
             return self.publish(lock, &change, acknowledge);
+        }
+        for (_, change) in &changes {
+            self.note_companion(change)?;
         }
         let indexes = match self.indexes.any() {
             true => self.change_indexes(changes.iter().map(|(lock, change)| (lock, change)))?,

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::companion_key::KeyForm;
 use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
 use crate::expressions::{bin_exists, or};
 use crate::record::Record;
+use crate::record::companion_key::KeyForm;
 use crate::value::ValueRef;
 use crate::{Expression, Key, RecordSet, Result, Value};
 

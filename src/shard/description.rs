@@ -8,13 +8,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::companion_key::KeyForm;
 use super::scheme::{
     Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS, not_understood,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
 use crate::operations::put;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 use crate::value::{Map, MapOrder, Purpose, Value, encode};
 use crate::{Error, Expression, Operation, Result};
 

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use super::companion_key::text;
-use super::companion_key::{KeyForm, companion_key};
 use super::companions::Companions;
 use super::content::{Act, ActReply, Bin, Collection};
 use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
@@ -23,6 +21,8 @@ use crate::expressions::{
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
+use crate::record::companion_key::text;
+use crate::record::companion_key::{KeyForm, companion_key};
 use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{

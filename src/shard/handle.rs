@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use super::address::Address;
 use super::auto_shard::AutoSharder;
-use super::companion_key::text;
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
@@ -25,6 +24,7 @@ use super::route_cache::RouteCache;
 use super::scheme::Scheme;
 use super::state::under_way;
 use crate::engine::TransitionReport;
+use crate::record::companion_key::text;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::companion_key::KeyForm;
 use super::protocol::{Neighbors, Route, RouteHint};
 use super::scheme::Epoch;
+use crate::record::companion_key::KeyForm;
 
 /// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
 /// no lock.

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
-use super::companion_key::KeyForm;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
 

@@ -45,7 +45,7 @@ fn ints(from: i64, to: i64) -> Vec<Value> {
 /// The keys of all records, in order.
 fn keys(set: &Set) -> Vec<String> {
     let mut keys = Vec::new();
-    let _: ControlFlow<()> = set.scan(|record| {
+    let _: ControlFlow<()> = set.with_companions().scan(|record| {
         keys.push(match record.unwrap().key() {
             Some(spikelet::Key::String(text)) => text.to_string(),
             key => panic!("{key:?}"),

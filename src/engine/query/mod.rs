@@ -4,6 +4,7 @@
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
 //! * `background`: operations on all records that a query finds.
 //! * `by_partition`: what wire clients ask of an index.
+//! * `sharded`: records whose companions have the entries.
 //! * `parallel`: a query by several threads.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
@@ -16,6 +17,7 @@ mod page;
 mod parallel;
 mod run;
 mod saved_position;
+mod sharded;
 
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
@@ -75,6 +77,7 @@ pub struct Query {
     descending: bool,
     limit: usize,
     after: Option<Cursor>,
+    companions: bool,
 }
 
 /// Where records are found.
@@ -147,6 +150,7 @@ impl Query {
             descending: false,
             limit: usize::MAX,
             after: None,
+            companions: false,
         }
     }
 
@@ -222,6 +226,13 @@ impl Query {
     /// Returns only records for which this expression holds, whatever the set's filter says.
     pub fn filter(mut self, filter: impl Into<Expression>) -> Self {
         self.filter = Some(filter.into());
+        self
+    }
+
+    /// Shows the records that hold shards of collections, too. Of a query over all records only: by an index, the root is
+    /// shown for what they hold.
+    pub const fn with_companions(mut self) -> Self {
+        self.companions = true;
         self
     }
 

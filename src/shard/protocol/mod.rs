@@ -19,12 +19,12 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::companion_key::KeyForm;
 use super::description::{Description, SharedDescription};
 pub(crate) use super::route::{Neighbors, Route, RouteHint};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 
 /// The content of a collection and what is done with it: values in a real store, a few bits in the model.
 pub(crate) trait Kind: Clone + Debug {

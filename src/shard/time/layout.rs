@@ -10,9 +10,9 @@ use super::calendar::{
 use crate::expression::ExpType;
 use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
+use crate::record::companion_key::suffixed_key;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::companion_key::KeyForm;
-use crate::shard::companion_key::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
 use crate::{Expression, Key, ListReturnType, Result};

@@ -12,7 +12,7 @@ use super::super::{
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
 use crate::shard::description::{Description, SharedDescription};
 use crate::shard::executor::Executor;

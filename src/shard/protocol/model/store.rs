@@ -7,7 +7,7 @@ use super::super::{
     Root,
 };
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
