@@ -176,8 +176,13 @@ pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards>
         },
         is_being_deleted: false,
     };
-    for item in form.as_list()?.iter().filter_map(|item| item.ok()) {
+    let mut items = form.as_list()?.iter().filter_map(|item| item.ok());
+    while let Some(item) = items.next() {
         match item {
+            ValueRef::String(APART) => {
+                let from = u64::try_from(items.next()?.as_i64()?).ok()?;
+                shards.keys = shards.keys.apart(from);
+            }
             ValueRef::Int(count) => {
                 shards.companions = shards.companions.max(count.unsigned_abs());
             }
@@ -221,9 +226,17 @@ pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> 
     })
 }
 
+/// The word behind which a form says from which shard on the keys of companions stand apart.
+pub(crate) const APART: &str = "apart";
+
 /// Whether a form says more than a scheme and a number: what is under way.
 fn is_in_transition(form: ValueRef<'_>) -> bool {
-    form.as_list().is_none_or(|form| form.iter().count() > 2)
+    form.as_list().is_none_or(|form| {
+        let is_word = |item: &std::result::Result<ValueRef<'_>, _>| {
+            !matches!(item, Ok(ValueRef::String(APART)))
+        };
+        form.iter().take_while(is_word).count() > 2
+    })
 }
 
 /// The bins of a body; none of one that is malformed, which the write path finds out.

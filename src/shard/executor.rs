@@ -124,15 +124,19 @@ impl Executor {
     }
 
     const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
-        match keys {
-            KeyForm::Plain => &self.companions,
-            KeyForm::ByBin => &self.companions_by_bin,
+        match keys.by_bin() {
+            false => &self.companions,
+            true => &self.companions_by_bin,
         }
     }
 
     pub(crate) fn key_of(&self, place: RecordRef) -> Key<'_> {
         match place {
             RecordRef::Root => Key::from(&self.key),
+            // The plain key may be known, too: it was looked at.
+            RecordRef::Companion(keys, shard) if keys.is_apart(shard) => {
+                companion_key(&self.key, self.bin, keys, shard)
+            }
             RecordRef::Companion(keys, shard) => self
                 .companions(keys)
                 .key(shard, || companion_key(&self.key, self.bin, keys, shard)),
@@ -254,9 +258,9 @@ impl Executor {
             Key::String(_) => ExpType::String,
             Key::Blob(_) => ExpType::Blob,
         };
-        let (length, bin) = match keys {
-            KeyForm::Plain => (4, None),
-            KeyForm::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
+        let (length, bin) = match keys.by_bin() {
+            false => (4, None),
+            true => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),
@@ -306,9 +310,10 @@ impl Executor {
         match edit {
             Edit::None => Vec::new(),
             Edit::User(act) => act.operations.to_vec(),
-            Edit::Mark(to, epoch) => {
+            Edit::Mark(to, epoch, apart) => {
                 let before = request.precondition.description();
-                before.marked(self.bin, Form::Hash(*to), *epoch).write()
+                let marked = before.marked(self.bin, Form::Hash(*to), *epoch);
+                marked.with_keys_apart(self.bin, *apart).write()
             }
             Edit::FinishAndRemoveBin(to) => {
                 let mut operations = settle(*to);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod audit;
+mod clashes;
 mod common;
 mod contention;
 mod counters;

@@ -17,7 +17,7 @@ use super::run::{MetRecord, Standing};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
-use crate::record::companion_key::{KeyForm, companion_key};
+use crate::record::companion_key::companion_key;
 use crate::record::{
     BinName, CompanionName, HashShards, Key, RecordView, companion_name, hash_shards,
 };
@@ -183,7 +183,7 @@ impl Core {
             });
         };
         let is_its = shard < root.shards.companions
-            && is_by_bin == (root.shards.keys == KeyForm::ByBin)
+            && is_by_bin == root.shards.keys.by_bin()
             && !root.shards.is_being_deleted;
         if !(holds && is_its) {
             return Ok(Look::Other);

@@ -83,8 +83,9 @@ pub(crate) enum Edit<K: Kind> {
     None,
     /// The caller's own write.
     User(K::Act),
-    /// Root: marks that a transition begins. The rest of the description is as in the precondition, here and below.
-    Mark(Scheme, Epoch),
+    /// Root: marks that a transition begins, and from which shard on the keys of companions stand apart, if that is new. The
+    /// rest of the description is as in the precondition, here and below.
+    Mark(Scheme, Epoch, Option<u64>),
     /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
     FinishAndRemoveBin(Scheme),
     /// Root: ends a transition with this scheme. The bin, if there is one, stays.
