@@ -125,6 +125,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(relation)
     }
 
+    /// Returns the same relation in another store, such as a transaction. The index of a reference must be there.
+    pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> OneToMany<T> {
+        OneToMany {
+            store,
+            name: self.name.clone(),
+            current: self.current.clone(),
+            former: self.former.clone(),
+        }
+    }
+
     /// Writes the parent's key into this bin of children that are records, so that [`OneToMany::parent_of`] finds it.
     #[must_use]
     pub fn with_parent_bin(mut self, bin: &str) -> Self {
@@ -168,23 +178,48 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// and one write if it, or its layout, is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name, and if it was declared in another layout from which this handle
+    /// does not move the children ([`OneToMany::moving_from`]): it would not find them. After
+    /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. Those of a write.
     pub fn declare(&self) -> Result<()> {
-        let moving = self.former.as_ref().map(|former| {
-            format!(
-                "children are being moved from layout {}",
-                former.layout.kind()
-            )
-            .into()
-        });
-        let layout = format!("layout {}", self.current.layout.kind()).into();
+        let wanted = self.declaration(self.former.as_ref());
+        if let Some((known, _)) = wanted.stored(&self.store)?
+            && known.kind == wanted.kind
+            && known.sets() == wanted.sets()
+        {
+            let is_in = |place: &ChildPlace| {
+                known.sides == place.declared() && known.details.first() == Some(&place.in_words())
+            };
+            let moving = known.details.get(1);
+            return match &self.former {
+                // All children have been moved, or these are.
+                _ if is_in(&self.current) && moving.is_none() => Ok(()),
+                Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => Ok(()),
+                Some(former) if is_in(former) => wanted.store(&self.store, false),
+                _ => Err(Error::parameter(format!(
+                    "relation {:?} is declared as {:?} {:?}, and this handle would not find the children that are there: make it by {:?}, call moving_from with the layout that was declared, and move_children",
+                    self.name,
+                    known.details,
+                    known.sides.first().and_then(|side| side.bin.as_deref()),
+                    self.current.in_words(),
+                ))),
+            };
+        }
+        wanted.declare(&self.store)
+    }
+
+    fn declaration(&self, moving_from: Option<&ChildPlace>) -> RelationDeclaration {
+        let moving = moving_from
+            .map(|former| format!("children are being moved from {}", former.in_words()).into());
         RelationDeclaration {
             name: self.name.clone(),
             kind: RelationKind::OneToMany,
             sides: self.current.declared().into(),
-            details: [layout].into_iter().chain(moving).collect(),
+            details: [self.current.in_words()]
+                .into_iter()
+                .chain(moving)
+                .collect(),
         }
-        .declare(&self.store)
     }
 
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
@@ -388,6 +423,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 }
             }
             progress.records += 1;
+        }
+        let moving = self.declaration(Some(former));
+        if matches!(moving.stored(&self.store)?, Some((known, _)) if known == moving) {
+            self.declaration(None).store(&self.store, false)?;
         }
         Ok(true)
     }

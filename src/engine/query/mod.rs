@@ -6,6 +6,7 @@
 //! * `by_partition`: what wire clients ask of an index.
 //! * `sharded`: records whose companions have the entries.
 //! * `parallel`: a query by several threads.
+//! * `records`: all records of a query, page by page.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
 mod background;
@@ -15,6 +16,7 @@ mod conditions;
 mod cursor;
 mod page;
 mod parallel;
+mod records;
 mod run;
 mod saved_position;
 mod sharded;
@@ -34,6 +36,7 @@ pub(crate) use by_partition::{IndexBound, NextEntry, PartitionQuery, PartitionSt
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
+pub use records::QueryRecords;
 
 /// A query by a secondary index ([`Set::query`](crate::Set::query)), or over all records of a set
 /// ([`Set::query_all`](crate::Set::query_all)).
@@ -279,6 +282,23 @@ impl Query {
                 record: record.to_record()?,
             })
         })
+    }
+
+    /// Returns the records one after the other, up to the limit: owned, and read page by page, so that they may be written
+    /// meanwhile. [`Query::for_each`] lends them, which costs less.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// for user in users.query_all().limit(10).iter() {
+    ///     assert_eq!(user?.record.get("age"), Some(42.into()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter(&self) -> QueryRecords {
+        QueryRecords::new(self.clone())
     }
 
     /// The records with those of these bins that they have.
