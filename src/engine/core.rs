@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::sync::Mutex;
 use spikelet_storage::{
-    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, PARTITIONS,
+    Truncate,
 };
 
 use crate::error::WriteStop;
@@ -298,6 +299,22 @@ impl Core {
     #[inline]
     pub(super) fn hides(&self, entry: &EntryView<'_>) -> bool {
         self.companion_sets.contains(entry.set_id()) && is_companion(entry)
+    }
+
+    /// How many records of a set hold shards. O(records of the set), where the set has ever had any; else O(1).
+    pub(super) fn count_companions(&self, set_id: u16) -> u64 {
+        if !self.companion_sets.contains(set_id) {
+            return 0;
+        }
+        let mut count = 0;
+        for partition in 0..PARTITIONS {
+            let is_wanted = |id| id == set_id;
+            let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
+                count += u64::from(entry.is_ok_and(|entry| is_companion(&entry)));
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        count
     }
 
     /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.

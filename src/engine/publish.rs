@@ -10,6 +10,7 @@ use super::indexes::IndexChanges;
 use super::policy::Acknowledge;
 use crate::Result;
 use crate::index::{GUARDS, Guard};
+use crate::record::ShardRole;
 
 impl Core {
     /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
@@ -71,6 +72,33 @@ impl Core {
         let done = |is_published| indexes.finish(is_published);
         let published = self.storage.apply_group_then(changes, done);
         self.acknowledge(published, acknowledge)
+    }
+
+    /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.
+    #[inline]
+    fn note_companion(&self, change: &Change<'_>) -> Result<()> {
+        match change {
+            Change::Put(version)
+                if !self.companion_sets.contains(version.set_id)
+                    && ShardRole::of(version.payload) == ShardRole::Companion =>
+            {
+                self.note_companion_set(version.set_id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn note_companion_set(&self, set_id: u16) -> Result<()> {
+        let name: Box<str> = self.storage.set_name(set_id).unwrap_or_default().into();
+        self.change_catalog(|catalog| {
+            if !catalog.companions.contains(&name) {
+                catalog.companions.push(name);
+            }
+            Ok(())
+        })?;
+        self.companion_sets.add(set_id);
+        Ok(())
     }
 
     fn acknowledge(

@@ -24,7 +24,7 @@ use super::core::{
     Core, HotRecord, ScannedRecord, expired, metadata_of, record_of, record_with_bins,
 };
 use super::indexes::IndexBuild;
-use super::query::{Query, QueryRecords};
+use super::query::Query;
 use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
 pub(super) use access::RecordAccess;
@@ -482,11 +482,6 @@ impl Set {
             true => query.with_companions(),
             false => query,
         }
-    }
-
-    /// Returns all records of the set, as [`Query::iter`] returns those of a query: `for user in users.iter()`.
-    pub fn iter(&self) -> QueryRecords {
-        self.query_all().into_iter()
     }
 
     /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of

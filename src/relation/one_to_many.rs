@@ -1,5 +1,6 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
+mod declare;
 mod layout;
 mod place;
 
@@ -9,7 +10,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::key_of;
 use super::many_to_many::OnDelete;
 use super::side::DeleteEmpty;
@@ -172,54 +172,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_index(&former)?;
         self.former = Some(former);
         Ok(self)
-    }
-
-    /// Declares the relation in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read,
-    /// and one write if it, or its layout, is new.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, and if it was declared in another layout from which this handle
-    /// does not move the children ([`OneToMany::moving_from`]): it would not find them. After
-    /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. Those of a write.
-    pub fn declare(&self) -> Result<()> {
-        let wanted = self.declaration(self.former.as_ref());
-        if let Some((known, _)) = wanted.stored(&self.store)?
-            && known.kind == wanted.kind
-            && known.sets() == wanted.sets()
-        {
-            let is_in = |place: &ChildPlace| {
-                known.sides == place.declared() && known.details.first() == Some(&place.in_words())
-            };
-            let moving = known.details.get(1);
-            return match &self.former {
-                // All children have been moved, or these are.
-                _ if is_in(&self.current) && moving.is_none() => Ok(()),
-                Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => Ok(()),
-                Some(former) if is_in(former) => wanted.store(&self.store, false),
-                _ => Err(Error::parameter(format!(
-                    "relation {:?} is declared as {:?} {:?}, and this handle would not find the children that are there: make it by {:?}, call moving_from with the layout that was declared, and move_children",
-                    self.name,
-                    known.details,
-                    known.sides.first().and_then(|side| side.bin.as_deref()),
-                    self.current.in_words(),
-                ))),
-            };
-        }
-        wanted.declare(&self.store)
-    }
-
-    fn declaration(&self, moving_from: Option<&ChildPlace>) -> RelationDeclaration {
-        let moving = moving_from
-            .map(|former| format!("children are being moved from {}", former.in_words()).into());
-        RelationDeclaration {
-            name: self.name.clone(),
-            kind: RelationKind::OneToMany,
-            sides: self.current.declared().into(),
-            details: [self.current.in_words()]
-                .into_iter()
-                .chain(moving)
-                .collect(),
-        }
     }
 
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {

@@ -18,8 +18,8 @@ use super::super::core::expired;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::conditions::matching;
-use super::run::{MetRecord, Standing};
 use super::sharded::MetRoots;
+use super::standing::{MetRecord, Standing};
 use crate::Result;
 use crate::geo::Geometry;
 use crate::index::{

@@ -2,6 +2,7 @@
 //!
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `standing`: what an entry is to its record.
 //! * `background`: operations on all records that a query finds.
 //! * `by_partition`: what wire clients ask of an index.
 //! * `sharded`: records whose companions have the entries.
@@ -20,6 +21,7 @@ mod records;
 mod run;
 mod saved_position;
 mod sharded;
+mod standing;
 
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The records of a query one after the other, read page by page.
 
 use super::{Page, QueriedRecord, Query};
-use crate::Result;
+use crate::{Result, Set};
 
 /// How many records are read at a time.
 const PAGE: usize = 256;
@@ -62,6 +62,22 @@ impl Iterator for QueryRecords {
                 }
             }
         }
+    }
+}
+
+impl Set {
+    /// Returns all records of the set, read page by page as by [`Query::iter`]: `for user in users.iter()`.
+    pub fn iter(&self) -> QueryRecords {
+        QueryRecords::new(self.query_all())
+    }
+}
+
+impl IntoIterator for &Set {
+    type Item = Result<QueriedRecord>;
+    type IntoIter = QueryRecords;
+
+    fn into_iter(self) -> QueryRecords {
+        self.iter()
     }
 }
 

@@ -1,9 +1,9 @@
-//! Records whose collections are sharded: a query shows the root for what a companion holds, and once.
+//! Records whose collections are sharded: a query finds a companion's elements, and shows the root, once.
 //!
 //! The entry of a companion is that which the root would have, with the companion's digest behind it (`Index::entries_of`). So
 //! an element keeps its place in the order of the index while it moves between root and companions, and all records that have
-//! it stand side by side. Its entry at the new place is added before the one at the old place is removed: whoever finds a
-//! record without the entry looks at the index again.
+//! it stand side by side. Its entry at the new place is added before the one at the old place is removed: a query
+//! that finds a record without the entry looks at the index again.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use spikelet_storage::{Digest, EntryView};
 use super::super::core::{Core, expired};
 use super::super::indexes::{Index, split_entry};
 use super::Query;
-use super::run::{MetRecord, Standing};
+use super::standing::{MetRecord, Standing};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
@@ -29,12 +29,12 @@ const LOOKS_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct MetRoots {
     roots: Mutex<HashSet<Digest>>,
-    /// Whether what comes before an entry may have been shown by another query: a page before this one.
+    /// Whether an earlier page may have shown the root at an entry before.
     looks_back: bool,
     descending: bool,
 }
 
-/// A root with its sharded collection, and what the keys of its companions are formed from.
+/// A root with its sharded collection, and the parts of its companions' keys.
 #[derive(Debug)]
 struct ShardedRoot {
     digest: Digest,
@@ -234,8 +234,8 @@ impl Core {
         })
     }
 
-    /// Whether a companion of a record has an entry that is asked for. Of a root that does not store its key nobody knows:
-    /// then it is true.
+    /// Whether a companion of a record has an entry that is asked for. True for a root that does not
+    /// store its key: its companions cannot be addressed.
     pub(super) fn companions_fit(
         &self,
         index: &Index,

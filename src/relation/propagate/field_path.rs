@@ -1,4 +1,4 @@
-//! A place in a record with one value: a bin, or what keys of nested maps lead to in it.
+//! A path to one value of a record: a bin, or a bin and keys of nested maps.
 
 use crate::expression::ExpType;
 use crate::expressions::{blob_bin, eq, int_bin, map_bin, maps as map_values, string_bin, val};
@@ -36,7 +36,7 @@ impl FieldPath {
         Ok(path)
     }
 
-    /// Whether one of the two lies in the other, or both are the same.
+    /// Whether one of the two contains the other, or both are the same.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let both = self.keys.len().min(other.keys.len());
         self.bin == other.bin && self.keys.iter().take(both).eq(other.keys.iter().take(both))
