@@ -91,9 +91,10 @@ impl Core {
         let range = EntryRange::with_prefix(entry);
         let mut places = EntryList::default();
         for _ in 0..LOOKS_MAX {
-            places.clear();
+            let before = std::mem::take(&mut places);
             index.entries.copy(&range, false, usize::MAX, &mut places);
-            let mut has_moved = false;
+            // Its root may have stopped reading a companion after that was read: then the element is at another place by now.
+            let mut has_moved = !places.iter().eq(before.iter());
             for place in places.iter() {
                 let look = match place.len() == entry.len() {
                     true => self.look_at_root(index, asked, met, entry, show)?,
