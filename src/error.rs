@@ -19,6 +19,7 @@ mod causes;
 mod classes;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod constructors;
 mod from_storage;
 mod message;
 mod record_id;
@@ -337,6 +338,19 @@ pub enum Error {
         /// The key, or the digest where the key is not known.
         key: Box<str>,
     },
+    /// A collection cannot be sharded, or not while there is this index: it would not find the record any more by what its
+    /// shards hold (code 22). Nothing was changed.
+    #[error(
+        "the collection in bin \"{bin}\" cannot be sharded beside index \"{index}\", which would lose it: {why}; drop the index, or index nothing but the elements, keys or values of the bin"
+    )]
+    ShardIndexed {
+        /// The bin of the collection.
+        bin: Box<str>,
+        /// The name of the index.
+        index: Box<str>,
+        /// Why the index cannot hold what is in shards.
+        why: &'static str,
+    },
     /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
     #[error(
         "late data: bucket {bucket} ended longer than the retention ago and may have expired; raise the retention, or leave it out"
@@ -529,64 +543,6 @@ impl Error {
             failure.set_record(RecordId::new(set, key));
         }
         self
-    }
-
-    /// An error of a wrong argument (code 4).
-    pub(crate) fn parameter(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::Parameter(text.into())
-    }
-
-    /// Malformed bytes in something that is stored (code 1).
-    pub(crate) const fn malformed(what: &'static str, source: CodecError) -> Self {
-        Self::Malformed {
-            what,
-            source,
-            record: None,
-        }
-    }
-
-    /// The error with the relation, and the side of it, where it came up.
-    #[cold]
-    pub(crate) fn in_relation(self, relation: &str, side: &str) -> Self {
-        let at = RelationPlace {
-            relation: relation.into(),
-            side: side.into(),
-        };
-        Self::Relation {
-            at: Box::new(at),
-            source: Box::new(self),
-        }
-    }
-
-    /// A value that cannot be stored (code 1).
-    pub(crate) const fn not_storable(source: CodecError) -> Self {
-        Self::NotStorable {
-            source,
-            record: None,
-        }
-    }
-
-    /// There is no such record (code 2).
-    pub(crate) const fn not_found() -> Self {
-        Self::NotFound { record: None }
-    }
-
-    /// A record has another user key (code 19).
-    pub(crate) const fn key_mismatch() -> Self {
-        Self::KeyMismatch { record: None }
-    }
-
-    /// There is no such bin (code 17).
-    pub(crate) fn bin_not_found(bin: impl Into<Box<str>>) -> Self {
-        Self::BinNotFound {
-            bin: bin.into(),
-            record: None,
-        }
-    }
-
-    /// An operation that does not apply to what is there (code 26).
-    pub(crate) const fn not_applicable(why: Cow<'static, str>) -> Self {
-        Self::OpNotApplicable { why, record: None }
     }
 }
 

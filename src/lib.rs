@@ -184,7 +184,9 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{AtomicWrites, IndexQuery, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
+pub use store::{
+    AtomicWrites, IndexQuery, IndexRange, IndexedRecordSet, KeyPage, RecordSet, RecordStore,
+};
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
@@ -218,7 +220,7 @@ pub mod policy {
 pub mod query {
     pub use crate::engine::{
         BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation,
-        FailedRecord, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
+        FailedRecord, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query, QueryRecords,
     };
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }

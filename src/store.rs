@@ -3,7 +3,7 @@
 //! What is built on it (sharding, relations, reports) uses atomic operations on single records alone, guarded by a filter
 //! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::LazyLock;
 
 use crate::engine::{
@@ -284,12 +284,24 @@ pub struct IndexQuery<'a> {
     pub index: &'a str,
     /// What the first components are equal to.
     pub equal: &'a [Value],
-    /// The least value of the next component; `None`: any.
-    pub at_least: Option<&'a Value>,
+    /// What the next component is to be.
+    pub range: IndexRange<'a>,
     /// How many keys at most.
     pub limit: usize,
     /// The cursor of the page before; `None`: the first page.
     pub after: Option<&'a str>,
+}
+
+/// What is asked of the component of an index behind those that have one value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum IndexRange<'a> {
+    /// Nothing.
+    #[default]
+    Any,
+    /// To lie between two bounds of one type.
+    Between(Bound<&'a Value>, Bound<&'a Value>),
+    /// To begin with this text, or these bytes.
+    BeginsWith(&'a Value),
 }
 
 /// Keys that a secondary index has led to.
@@ -311,9 +323,11 @@ impl IndexedRecordSet for Set {
         for value in query.equal {
             asked = asked.eq(value.clone());
         }
-        if let Some(least) = query.at_least {
-            asked = asked.at_least(least.clone());
-        }
+        asked = match query.range {
+            IndexRange::Any => asked,
+            IndexRange::Between(from, to) => asked.range((from.cloned(), to.cloned())),
+            IndexRange::BeginsWith(prefix) => asked.begins_with(prefix.clone()),
+        };
         if let Some(cursor) = query.after {
             asked = asked.after(&cursor.parse()?);
         }
@@ -443,8 +457,9 @@ impl RecordSet for Set {
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
         // Why it ended is known to `each`.
-        let _: ControlFlow<()> =
-            self.scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
+        let _: ControlFlow<()> = self
+            .with_companions()
+            .scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
     }
 
     fn now_ms(&self) -> u64 {

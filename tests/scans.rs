@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use spikelet::{Error, Key, NamespaceConfig, RecordSet, Set, Store};
+use spikelet::{Error, Key, NamespaceConfig, RecordSet, Set, Store, Value};
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];
 
@@ -151,4 +151,37 @@ fn a_scan_of_a_record_store_reports_single_records_and_ends_where_it_is_told() {
         ControlFlow::Break(())
     });
     assert_eq!(shown, 1);
+}
+
+#[test]
+fn records_and_results_of_queries_are_iterated_over() {
+    let set = Store::in_memory().unwrap().set("users").unwrap();
+    assert_eq!(set.iter().count(), 0);
+    for id in 0..1_000_i64 {
+        set.put(id, [("age", id % 10)]).unwrap();
+    }
+    let mut sum = 0;
+    for user in set.iter() {
+        let user = user.unwrap();
+        let Some(Value::Int(age)) = user.record.get("age") else {
+            panic!("{user:?}");
+        };
+        // It may be written meanwhile.
+        set.put(user.record.key().unwrap(), [("age", age + 100)])
+            .unwrap();
+        sum += age;
+    }
+    assert_eq!(sum, 4_500);
+    let ages = spikelet::query::IndexDefinition::new("by_age", ["age"]);
+    set.create_index(ages).unwrap();
+    let nines = set.query("by_age").unwrap().eq(109);
+    assert_eq!(nines.iter().count(), 100);
+    assert_eq!((&nines).into_iter().count(), 100);
+    for limit in [0, 1, 99, 300] {
+        assert_eq!(set.query_all().limit(limit).into_iter().count(), limit);
+    }
+    // An error of the query ends it.
+    let unfit = set.query("by_age").unwrap().eq(1).eq(2);
+    let mut found = unfit.iter();
+    assert!(found.next().unwrap().is_err() && found.next().is_none());
 }

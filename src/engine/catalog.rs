@@ -17,6 +17,9 @@ pub(super) struct Catalog {
     pub(super) indexes: Vec<DeclaredIndex>,
     /// How far operations in the background have come: the digest of the last record, by their names.
     pub(super) background: BTreeMap<Box<str>, String>,
+    /// The names of sets that have, or had, records which hold shards of collections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) companions: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subscriptions: Vec<DeclaredSubscription>,
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::sync::Mutex;
 use spikelet_storage::{
-    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, Observer, Opening, PARTITIONS,
+    Truncate,
 };
 
 use crate::error::WriteStop;
@@ -20,6 +21,7 @@ use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
 use super::catalog::Catalog;
+use super::companion_sets::{CompanionSets, is_companion};
 use super::config::NamespaceConfig;
 pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
 use super::hot_keys::HotKeys;
@@ -45,6 +47,7 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
+    pub(super) companion_sets: CompanionSets,
     pub(super) hot_keys: Arc<HotKeys>,
     /// What is declared, as it is in the log.
     pub(super) catalog: Mutex<Catalog>,
@@ -179,6 +182,12 @@ impl Core {
         })?;
         let is_unrepaired = read_only && !opening.from_snapshot;
         let catalog = Catalog::decode(&storage.catalog())?;
+        let set_id = |name: &str| match name {
+            "" => Some(0),
+            name => storage.set_id(name),
+        };
+        let companions = catalog.companions.iter();
+        let companion_sets = CompanionSets::new(companions.filter_map(|name| set_id(name)));
         let core = Self {
             storage,
             key_hash: config.key_hash,
@@ -190,6 +199,7 @@ impl Core {
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
             indexes,
+            companion_sets,
             hot_keys,
             catalog: Mutex::new(catalog),
             consumed: Mutex::default(),
@@ -255,12 +265,14 @@ impl Core {
         Ok(removed)
     }
 
-    /// Lends the live records of a partition that pass a filter, of one set (number and name) or of all, to `read`.
+    /// Lends the live records of a partition that pass a filter, of one set (number and name) or of all, to `read`: companions,
+    /// too, if they are asked for.
     pub(super) fn scan_partition<B>(
         &self,
         partition: usize,
         set: Option<(u16, &str)>,
         filter: Option<&Expression>,
+        with_companions: bool,
         read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let now_ms = self.clock.now_ms();
@@ -273,11 +285,35 @@ impl Core {
                 Err(error) => return read(Err(error.into())),
             };
             match self.passes(filter, &entry, set_name, now_ms) {
+                Ok(true) if !with_companions && self.hides(&entry) => ControlFlow::Continue(()),
                 Ok(true) => read(scanned(&entry)),
                 Ok(false) => ControlFlow::Continue(()),
                 Err(error) => read(Err(error)),
             }
         })
+    }
+
+    /// Whether a record holds a shard, and is shown only to those who ask for such records. One look at a bit where the set
+    /// has none.
+    #[inline]
+    pub(super) fn hides(&self, entry: &EntryView<'_>) -> bool {
+        self.companion_sets.contains(entry.set_id()) && is_companion(entry)
+    }
+
+    /// How many records of a set hold shards. O(records of the set), where the set has ever had any; else O(1).
+    pub(super) fn count_companions(&self, set_id: u16) -> u64 {
+        if !self.companion_sets.contains(set_id) {
+            return 0;
+        }
+        let mut count = 0;
+        for partition in 0..PARTITIONS {
+            let is_wanted = |id| id == set_id;
+            let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
+                count += u64::from(entry.is_ok_and(|entry| is_companion(&entry)));
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        count
     }
 
     /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
@@ -376,7 +412,7 @@ impl Core {
     /// The name of a record's set, if the entries of an index depend on it.
     pub(super) fn set_name_for<'i>(&self, index: &'i Index, set_id: u16) -> Cow<'i, str> {
         match index.set_name() {
-            "" if set_id != 0 && index.has_expression() => {
+            "" if set_id != 0 && (index.has_expression() || index.is_of_parts()) => {
                 Cow::Owned(self.storage.set_name(set_id).unwrap_or_default())
             }
             name => Cow::Borrowed(name),

@@ -9,6 +9,7 @@
 mod by_digest;
 mod catalog;
 mod changes;
+mod companion_sets;
 mod config;
 mod core;
 mod entry;
@@ -55,7 +56,7 @@ pub use policy::{
 pub(crate) use provisional::{Before, Provisional, ProvisionalWrite};
 pub use query::{
     BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
-    Page, QueriedKey, QueriedRecord, Query,
+    Page, QueriedKey, QueriedRecord, Query, QueryRecords,
 };
 #[cfg(feature = "server")]
 pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};

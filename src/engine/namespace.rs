@@ -131,7 +131,7 @@ impl Namespace {
         Query::by_index(&self.core, index, None, None)
     }
 
-    /// Begins a query over all records of all sets: as [`Set::query_all`].
+    /// Begins a query over all records of all sets: as [`Set::query_all`]. [`Query::with_companions`] shows those that hold shards.
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
     }
@@ -159,7 +159,8 @@ impl Namespace {
     }
 
     /// Lends every live record of the namespace to `read`, in no particular order, until `read` breaks off; returns what it
-    /// breaks off with. Records written meanwhile may or may not be among them. O(records).
+    /// breaks off with. Records written meanwhile may or may not be among them. O(records). Shows everything that is stored,
+    /// records that hold shards of collections, too.
     ///
     /// A record that is damaged on the device comes as an error ([`Error::is_damage`]) in its place, and the scan goes on
     /// with the others unless `read` ends it.
@@ -185,8 +186,10 @@ impl Namespace {
         &self,
         mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        (0..PARTITIONS)
-            .try_for_each(|partition| self.core.scan_partition(partition, None, None, &mut read))
+        (0..PARTITIONS).try_for_each(|partition| {
+            self.core
+                .scan_partition(partition, None, None, true, &mut read)
+        })
     }
 
     /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.

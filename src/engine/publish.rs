@@ -9,6 +9,7 @@ use super::core::Core;
 use super::policy::Acknowledge;
 use crate::Result;
 use crate::index::{GUARDS, Guard};
+use crate::record::ShardRole;
 
 impl Core {
     /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
@@ -23,6 +24,7 @@ impl Core {
         change: &Change<'_>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
+        self.note_companion(change)?;
         let published = match self.indexes.any() {
             true => self.publish_indexed(lock, change)?,
             false => lock.apply(change),
@@ -53,6 +55,9 @@ impl Core {
         members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
+        for change in members.iter().filter_map(|(_, change)| change.as_ref()) {
+            self.note_companion(change)?;
+        }
         if !self.indexes.any() {
             let published = self.storage.apply_members(members, None::<fn(bool)>);
             return self.acknowledge(published, acknowledge);
@@ -63,6 +68,33 @@ impl Core {
         let done = |is_published| indexes.finish(is_published);
         let published = self.storage.apply_members(members, Some(done));
         self.acknowledge(published, acknowledge)
+    }
+
+    /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.
+    #[inline]
+    fn note_companion(&self, change: &Change<'_>) -> Result<()> {
+        match change {
+            Change::Put(version)
+                if !self.companion_sets.contains(version.set_id)
+                    && ShardRole::of(version.payload) == ShardRole::Companion =>
+            {
+                self.note_companion_set(version.set_id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn note_companion_set(&self, set_id: u16) -> Result<()> {
+        let name: Box<str> = self.storage.set_name(set_id).unwrap_or_default().into();
+        self.change_catalog(|catalog| {
+            if !catalog.companions.contains(&name) {
+                catalog.companions.push(name);
+            }
+            Ok(())
+        })?;
+        self.companion_sets.add(set_id);
+        Ok(())
     }
 
     fn acknowledge(

@@ -192,6 +192,8 @@ pub enum UnshardedRead<'a> {
 pub struct Set {
     pub(super) core: Arc<SetCore>,
     pub(super) filter: Option<Expression>,
+    /// Whether scans, queries of all records and counts show companions.
+    companions: bool,
 }
 
 /// Shows the names of namespace and set, and the filter.
@@ -216,6 +218,7 @@ impl Set {
                 id,
             }),
             filter: None,
+            companions: false,
         })
     }
 
@@ -247,9 +250,31 @@ impl Set {
     pub fn filtered(&self, filter: Expression) -> Result<Self> {
         filter.filter()?;
         Ok(Self {
-            core: Arc::clone(&self.core),
             filter: Some(filter),
+            ..self.clone()
         })
+    }
+
+    /// Returns the set with the records that hold shards of its collections: [`Set::scan`], [`Set::query_all`] and [`Set::len`]
+    /// show them, too, as a wire client sees them.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let store = spikelet::Store::in_memory()?;
+    /// let followers = spikelet::ShardedList::new(&store, "users", "alice", "followers")?;
+    /// followers.add("bob")?;
+    /// followers.shards().activate(4)?;
+    /// let users = store.set("users")?;
+    /// assert_eq!((users.len(), users.with_companions().len()), (1, 5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_companions(&self) -> Self {
+        Self {
+            companions: true,
+            ..self.clone()
+        }
     }
 
     /// The digest of a key in this set.
@@ -440,7 +465,7 @@ impl Set {
     }
 
     /// Begins a query over all records of the set, in the order of their digests: a scan that can be stopped, filtered, and gone on
-    /// with. Visits the index of the whole namespace.
+    /// with. Visits the index of the whole namespace. Records that hold shards are passed over: [`Set::with_companions`].
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -464,7 +489,11 @@ impl Set {
     /// ```
     pub fn query_all(&self) -> Query {
         let filter = self.filter.as_ref();
-        Query::over_all(&self.core.namespace, Some(self.core.id()), filter)
+        let query = Query::over_all(&self.core.namespace, Some(self.core.id()), filter);
+        match self.companions {
+            true => query.with_companions(),
+            false => query,
+        }
     }
 
     /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of
@@ -498,12 +527,20 @@ impl Set {
         self.core.namespace.clock.as_ref()
     }
 
-    /// How many records the set has, whatever its filter. Expired ones count until the expiry pass has met them.
+    /// How many records the set has, whatever its filter. Expired ones count until the expiry pass has met them. Records that
+    /// hold shards of collections do not ([`Set::with_companions`]): in a set that has them, and only there, this reads all
+    /// records.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.core
-            .id()
-            .map_or(0, |id| self.core.namespace.storage.set_usage(id).0)
+        let Some(id) = self.core.id() else {
+            return 0;
+        };
+        let hidden = match self.companions {
+            true => 0,
+            false => self.core.namespace.count_companions(id),
+        };
+        let (stored, _) = self.core.namespace.storage.set_usage(id);
+        stored.saturating_sub(hidden)
     }
 
     /// Whether the set has no records.
@@ -535,7 +572,7 @@ impl Set {
 
     /// Lends every live record of the set to `read`, in no particular order, until `read` breaks off; returns what it breaks
     /// off with. Visits the index of the whole namespace. Damaged records of the set come as errors in their places, see
-    /// [`Namespace::scan`](crate::Namespace::scan).
+    /// [`Namespace::scan`](crate::Namespace::scan). Records that hold shards are passed over: [`Set::with_companions`].
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -569,7 +606,7 @@ impl Set {
         (0..PARTITIONS).try_for_each(|partition| {
             self.core
                 .namespace
-                .scan_partition(partition, set, filter, &mut read)
+                .scan_partition(partition, set, filter, self.companions, &mut read)
         })
     }
 }

@@ -30,6 +30,8 @@ pub struct TransitionReport<'a> {
     pub total: u64,
     /// Whether it is at its end.
     pub ended: bool,
+    /// Why it was not begun, though the collection's policy asked for it.
+    pub refused: Option<&'a str>,
 }
 
 /// A transition of a sharded collection that a handle of this process has carried on.
@@ -51,6 +53,8 @@ pub struct RecentTransition {
     pub total: u64,
     /// Whether it is at its end. A transition that its caller has left stays as it is until the next writer carries it on.
     pub ended: bool,
+    /// Why it was not begun, though the collection's policy asked for it: writes go on as before, and the policy tries again.
+    pub refused: Option<Box<str>>,
     /// When it was first reported, in milliseconds since 2010.
     pub began_ms: u64,
     /// When it was last reported, in milliseconds since 2010.
@@ -86,6 +90,7 @@ impl TransitionLog {
             known.done = known.done.max(report.done);
             known.total = known.total.max(report.total);
             known.ended |= report.ended;
+            known.refused = report.refused.map(Into::into);
             known.reported_ms = now_ms;
             return;
         }
@@ -101,6 +106,7 @@ impl TransitionLog {
             done: report.done,
             total: report.total,
             ended: report.ended,
+            refused: report.refused.map(Into::into),
             began_ms: now_ms,
             reported_ms: now_ms,
         });
@@ -126,6 +132,7 @@ mod tests {
             done,
             total: 4,
             ended,
+            refused: None,
         };
         log.note("followers", &report, now_ms);
     }

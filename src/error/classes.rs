@@ -49,6 +49,7 @@ impl Error {
             | Self::WritesRefused { .. }
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
+            | Self::ShardIndexed { .. }
             | Self::ShardCompanion { .. } => 22,
             Self::ElementNotFound { .. } => 23,
             Self::ElementExists { .. } => 24,

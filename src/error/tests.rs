@@ -183,6 +183,15 @@ fn every_error_has_aerospikes_number_and_says_whether_to_retry() {
             false,
         ),
         (
+            Error::ShardIndexed {
+                bin: "tags".into(),
+                index: "by_tag".into(),
+                why: "it is unique",
+            },
+            22,
+            false,
+        ),
+        (
             Error::ShardScheme {
                 found: none(),
                 why: "",

@@ -14,7 +14,7 @@ use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_
 use crate::value::{Container, ParticleType, element_to_stored};
 use crate::{Error, Result};
 
-/// The longest entry: a key with its digest.
+/// The longest entry of a record: a key with its digest. One of a companion has a second digest.
 pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 10;
 
 /// A call below a path.
@@ -30,6 +30,8 @@ pub(crate) struct EntryReader {
     components: Vec<ComponentReader>,
     /// Whether all components are whole bins, so that a record has one entry at most.
     is_plain: bool,
+    /// The bin whose elements, keys or values alone are in the index: those of a sharded collection are found in its companions.
+    parts_of: Option<BinName>,
     value_bytes_max: usize,
 }
 
@@ -60,13 +62,45 @@ impl EntryReader {
         let components = components?;
         let is_plain =
             |reader: &ComponentReader| reader.read.is_none() && !reader.component.has_many();
+        let parts_of = match &components[..] {
+            [only] if only.component.part != IndexPart::Whole && only.read.is_none() => only.bin,
+            _ => None,
+        };
         Ok(Self {
             is_plain: components.iter().all(is_plain),
+            parts_of: parts_of.filter(|_| !definition.unique),
             components,
             value_bytes_max: definition
                 .value_bytes_max
                 .map_or(usize::MAX, |bytes| bytes as usize),
         })
+    }
+
+    /// The bin whose elements, keys or values alone are in the index, if there is such a bin and the index is not unique.
+    pub(crate) fn parts_of(&self) -> Option<BinName> {
+        self.parts_of
+    }
+
+    /// Why the index would lose records if the collection in this bin were sharded; `None` if it would not.
+    pub(crate) fn loses_by_sharding(&self, bin: &str, by_hash: bool) -> Option<&'static str> {
+        let is_concerned = |reader: &ComponentReader| match &reader.component.source {
+            IndexSource::Bin { name, .. } => **name == *bin,
+            IndexSource::Expression(bytes) => expression_names(bytes, bin),
+        };
+        let concerned = self.components.iter().filter(|reader| is_concerned(reader));
+        match (concerned.count(), &self.components[..]) {
+            (0, _) => None,
+            (_, _) if self.parts_of.is_some() && by_hash => None,
+            (_, _) if !by_hash => Some("time shards hold pairs, and pairs are in no index"),
+            (_, [only]) if only.component.part != IndexPart::Whole && only.read.is_none() => {
+                Some("it is unique, and two shards hold an element while it moves")
+            }
+            (_, [only]) if only.bin.is_none() => {
+                Some("its expression needs the whole collection in one record")
+            }
+            (_, [_]) => Some("it needs the whole collection in one record"),
+            _ => Some("it has several components, and a shard has the collection's bin alone"),
+        }
     }
 
     /// Whether entries depend on an expression.
@@ -186,6 +220,19 @@ impl EntryReader {
         });
         checked
     }
+}
+
+/// Whether an encoded expression reads a bin: the number of a bin's value with its type, or that of a bin's type, then the name.
+fn expression_names(expression: &[u8], bin: &str) -> bool {
+    const VALUE: u8 = 81;
+    const TYPE: u8 = 82;
+    const SHORT_TEXT: u8 = 0xa0;
+    let name = [&[SHORT_TEXT | bin.len() as u8], bin.as_bytes()].concat();
+    let mut windows = expression.windows(name.len() + 2);
+    windows.any(|window| match window {
+        [VALUE, _, rest @ ..] | [_, TYPE, rest @ ..] => rest == name,
+        _ => false,
+    })
 }
 
 /// Refuses a key that is too long.

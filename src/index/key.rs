@@ -151,6 +151,17 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bits.to_be_bytes());
 }
 
+/// How many bytes the form of the first value takes; `None` if the bytes begin with no whole form.
+pub(crate) fn form_len(bytes: &[u8]) -> Option<usize> {
+    let len = match *bytes.first()? {
+        BOOL => 2,
+        INTEGER | FLOAT => 1 + size_of::<u64>(),
+        GEOMETRY => 2 + size_of::<u64>(),
+        _ => 1 + bytes.iter().position(|byte| *byte == END)?,
+    };
+    (len <= bytes.len()).then_some(len)
+}
+
 /// The order of these bits is that of doubles, NaN above all.
 fn float_bits(value: f64) -> u64 {
     let value = match value {

@@ -336,16 +336,16 @@ impl OrderedEntries {
         });
     }
 
-    /// Returns how many different keys the entries have, which end with `tail` bytes that are no part of their keys. Exact up to
+    /// Returns how many different keys the entries have; `key_len` returns how many bytes of an entry are its key. Exact up to
     /// [`SAMPLED_LEAVES`] leaves, some 2 MiB, while nobody writes. Beyond that every other leaf is read, or every third and so on,
     /// and the pairs of neighbours in those tell how often the key changes: an estimate, at most the number of entries.
-    pub(crate) fn distinct_keys(&self, tail: usize) -> u64 {
+    pub(crate) fn distinct_keys(&self, key_len: impl Fn(&[u8]) -> usize) -> u64 {
         let step = self.leaves.read().len().div_ceil(SAMPLED_LEAVES).max(1);
-        self.distinct_keys_in(step, tail)
+        self.distinct_keys_in(step, key_len)
     }
 
     /// Of one leaf in `step`.
-    fn distinct_keys_in(&self, step: usize, tail: usize) -> u64 {
+    fn distinct_keys_in(&self, step: usize, key_len: impl Fn(&[u8]) -> usize) -> u64 {
         let (mut pairs, mut changes, mut met, mut has_last) = (0_u64, 0_u64, 0, false);
         let (mut last, mut entry) = (Vec::new(), Vec::new());
         self.visit(
@@ -362,7 +362,7 @@ impl OrderedEntries {
                     std::mem::swap(&mut last, &mut entry);
                     entry.clear();
                     leaf.write(at, &mut entry);
-                    entry.truncate(entry.len().saturating_sub(tail));
+                    entry.truncate(key_len(&entry));
                     pairs += u64::from(has_last);
                     changes += u64::from(has_last && last != entry);
                     has_last = true;
@@ -520,8 +520,8 @@ mod tests {
                 prop_assert!(entries.insert(&[&[*key][..], &[*number], &[7; 300]].concat()));
             }
             let keys: BTreeSet<u8> = pairs.iter().map(|(key, _)| *key).collect();
-            prop_assert_eq!(entries.distinct_keys(301), keys.len() as u64);
-            let estimate = entries.distinct_keys_in(3, 301);
+            prop_assert_eq!(entries.distinct_keys(|entry| entry.len() - 301), keys.len() as u64);
+            let estimate = entries.distinct_keys_in(3, |entry| entry.len() - 301);
             prop_assert!(estimate <= pairs.len() as u64 && (estimate > 0) != pairs.is_empty());
         }
     }

@@ -3,7 +3,8 @@
 use std::ops::Bound;
 
 use super::entries::EntryReader;
-use super::ordered::{EntryList, EntryRange, OrderedEntries};
+use super::key::form_len;
+use super::ordered::{EntryList, EntryRange, OrderedEntries, end_of_prefix};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::geo::Geometry;
@@ -99,6 +100,21 @@ impl From<EntryRange> for EntryRanges {
 }
 
 impl EntrySelection {
+    /// Whether all entries that are asked for have one and the same key, in an index of one component.
+    pub(crate) fn is_one_key(&self) -> bool {
+        let [range] = &self.ranges.0[..] else {
+            return false;
+        };
+        match &range.start {
+            Bound::Included(key) => {
+                self.geometry.is_none()
+                    && form_len(key) == Some(key.len())
+                    && range.end == end_of_prefix(key)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether nothing is left to be asked of a record with an entry in the ranges, or the record has it.
     pub(crate) fn holds(
         &self,

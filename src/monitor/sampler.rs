@@ -183,6 +183,7 @@ fn sample_namespace(
             done: recent.done,
             total: recent.total,
             ended: recent.ended,
+            refused: recent.refused.map(Into::into),
             began_unix_ms: recent.began_ms + EPOCH_UNIX_SECONDS * 1000,
             reported_unix_ms: recent.reported_ms + EPOCH_UNIX_SECONDS * 1000,
         });

@@ -127,6 +127,8 @@ pub struct TransitionSnapshot {
     pub total: u64,
     /// Whether it is at its end.
     pub ended: bool,
+    /// Why it was not begun, though the collection's policy asked for it.
+    pub refused: Option<String>,
     /// When it was first seen, in milliseconds since 1970.
     pub began_unix_ms: u64,
     /// When it was last reported, in milliseconds since 1970.

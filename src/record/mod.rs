@@ -36,6 +36,7 @@ mod shard_role;
 mod view;
 
 pub(crate) mod body;
+pub(crate) mod companion_key;
 
 pub use bins::Bins;
 pub use key::{Key, KeyHash};
@@ -45,8 +46,9 @@ pub use owned::Record;
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
-    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, ShardRole, changes_sharded_bin,
-    describes_collection, keeps_description, parse_with_role,
+    APART, CompanionName, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH,
+    SUBKEYS_EPOCHS, ShardRole, changes_sharded_bin, companion_name, describes_collection,
+    hash_shards, is_by_hash, keeps_description, parse_with_role, sharded_bins,
 };
 pub use view::{RecordBins, RecordView};
 

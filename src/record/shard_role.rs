@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use super::RecordView;
+use super::companion_key::KeyForm;
 use super::view::RawBins;
+use super::{Key, RecordView};
 use crate::Result;
 use crate::value::ValueRef;
 
@@ -127,19 +128,116 @@ pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
 
 /// Whether a record describes the collection in this bin as sharded, or on its way there or back. O(bins).
 pub(crate) fn describes_collection(view: RecordView<'_>, bin: &str) -> bool {
+    sharded_bins(view).iter().any(|(name, _)| *name == bin)
+}
+
+/// The companions of a collection that is sharded by hash, as its root describes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HashShards {
+    /// How many there are at most, those of a transition included.
+    pub(crate) companions: u64,
+    pub(crate) keys: KeyForm,
+    pub(crate) is_being_deleted: bool,
+}
+
+/// The collections that a record describes as sharded: the name of each one's bin, and its form. O(bins).
+pub(crate) fn sharded_bins<'a>(view: RecordView<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
     match view.bin(SUBKEYS) {
         Some(ValueRef::Map(forms)) => forms
             .iter()
             .filter_map(|entry| entry.ok())
-            .any(|(name, _)| name.as_str() == Some(bin)),
-        Some(_) => view.bin(SUBKEYS_BIN).and_then(|name| name.as_str()) == Some(bin),
-        None => false,
+            .filter_map(|(bin, form)| Some((bin.as_str()?, form)))
+            .collect(),
+        Some(form) => {
+            let bin = view.bin(SUBKEYS_BIN).and_then(|bin| bin.as_str());
+            bin.map(|bin| (bin, form)).into_iter().collect()
+        }
+        None => Vec::new(),
     }
 }
 
+/// Returns whether a form is that of shards by hash, and not by time.
+pub(crate) fn is_by_hash(form: ValueRef<'_>) -> bool {
+    let word = form.as_list().and_then(|form| form.iter().next());
+    matches!(word, Some(Ok(ValueRef::String("hash-shards"))))
+}
+
+/// The companions of the collection in a bin; `None` if a record does not describe it as sharded by hash.
+pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards> {
+    let sharded = sharded_bins(view).into_iter();
+    let (_, form) = sharded
+        .filter(|(_, form)| is_by_hash(*form))
+        .find(|(name, _)| *name == bin)?;
+    let plain = view.bin(SUBKEYS_BIN).and_then(|bin| bin.as_str());
+    let mut shards = HashShards {
+        companions: 0,
+        keys: match plain == Some(bin) {
+            true => KeyForm::Plain,
+            false => KeyForm::ByBin,
+        },
+        is_being_deleted: false,
+    };
+    let mut items = form.as_list()?.iter().filter_map(|item| item.ok());
+    while let Some(item) = items.next() {
+        match item {
+            ValueRef::String(APART) => {
+                let from = u64::try_from(items.next()?.as_i64()?).ok()?;
+                shards.keys = shards.keys.apart(from);
+            }
+            ValueRef::Int(count) => {
+                shards.companions = shards.companions.max(count.unsigned_abs());
+            }
+            ValueRef::String("deleting") => shards.is_being_deleted = true,
+            _ => {}
+        }
+    }
+    Some(shards)
+}
+
+/// What a companion of a collection that is sharded by hash says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompanionName<'a> {
+    /// The key of the root.
+    pub(crate) root: Key<'a>,
+    pub(crate) shard: u64,
+    /// The bin, where the keys of the companions have its name.
+    pub(crate) bin: Option<&'a str>,
+}
+
+/// Whose companion a record is; `None` if it is none of a collection that is sharded by hash. Buckets and pages of time shards
+/// say when they begin, where the others have the name of a bin, or nothing.
+pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
+    let mut items = view.bin(SHARD_OF)?.as_list()?.iter();
+    let root = match items.next()?.ok()? {
+        ValueRef::Int(key) => Key::Integer(key),
+        ValueRef::String(key) => Key::from(key),
+        ValueRef::Blob(key) => Key::from(key),
+        _ => return None,
+    };
+    let shard = items.nth(1)?.ok()?.as_i64()?;
+    let bin = match items.nth(1) {
+        None => None,
+        Some(Ok(ValueRef::String(bin))) => Some(bin),
+        Some(_) => return None,
+    };
+    Some(CompanionName {
+        root,
+        shard: u64::try_from(shard).ok()?,
+        bin,
+    })
+}
+
+/// The word behind which a form says from which shard on the keys of companions stand apart.
+pub(crate) const APART: &str = "apart";
+
 /// Whether a form says more than a scheme and a number: what is under way.
 fn is_in_transition(form: ValueRef<'_>) -> bool {
-    form.as_list().is_none_or(|form| form.iter().count() > 2)
+    form.as_list().is_none_or(|form| {
+        let is_word = |item: &std::result::Result<ValueRef<'_>, _>| {
+            !matches!(item, Ok(ValueRef::String(APART)))
+        };
+        form.iter().take_while(is_word).count() > 2
+    })
 }
 
 /// The bins of a body; none of one that is malformed, which the write path finds out.

@@ -171,7 +171,7 @@ impl RelationDeclaration {
         Ok(())
     }
 
-    fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<(Self, bool)>> {
+    pub(super) fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<(Self, bool)>> {
         let key = Key::from(&*self.name);
         let found = store.records(DECLARATION_SET)?.read_each(&[key], None);
         let found = found.into_iter().next().transpose()?.flatten();
@@ -189,7 +189,7 @@ impl RelationDeclaration {
         self.sides.first().map(|side| &*side.set)
     }
 
-    fn sets(&self) -> Vec<&str> {
+    pub(super) fn sets(&self) -> Vec<&str> {
         let sides = self.sides.iter();
         let both = sides.flat_map(|side| [Some(&*side.set), side.to.as_deref()]);
         let mut sets: Vec<&str> = both.flatten().collect();
@@ -203,8 +203,11 @@ fn decode(record: &Record) -> Result<RelationDeclaration> {
     match record.get(DECLARATION) {
         Some(Value::String(json)) => serde_json::from_str(&json).map_err(refused),
         other => Err(Error::parameter(format!(
-            "bin \"{DECLARATION}\" of {:?} in set \"{DECLARATION_SET}\" holds {other:?}, which is no declaration: another program has written it",
-            record.key()
+            "bin \"{DECLARATION}\" of {} in set \"{DECLARATION_SET}\" holds {}, which is no declaration: another program has written it",
+            record
+                .key()
+                .map_or_else(|| "a record without a key".into(), |key| key.to_string()),
+            other.unwrap_or(Value::Nil)
         ))),
     }
 }

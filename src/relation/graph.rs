@@ -16,13 +16,13 @@ use super::side::{DeleteEmpty, Side};
 use super::together::{KnownEdit, OnExisting, make_together};
 use super::writes::{delete, delete_without, puts, replacing};
 use crate::query::IndexDefinition;
-use crate::record::{from_bins, to_bins};
+use crate::record::{Record, from_bins, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
-    Value, WritePolicy,
+    AtomicWrites, Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet,
+    RecordStore, Result, Value, WritePolicy,
 };
-pub use query::{EdgeQuery, GraphNode, GraphPage, NodeEdge};
+pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage, NodeEdge};
 use schema::{EDGE_SET, SOURCE, Schema, TARGET, sort_bin};
 pub use schema::{EdgeType, NodeId};
 
@@ -37,6 +37,8 @@ pub use schema::{EdgeType, NodeId};
 /// |---|---|
 /// | [`put_node`](Self::put_node), [`node`](Self::node), [`edge`](Self::edge) | 1 |
 /// | [`link`](Self::link), [`unlink`](Self::unlink) | 2 writes; 1 where the edge type is not in edge sets |
+/// | [`nodes`](Self::nodes) | 1 batch |
+/// | [`EdgesQuery::page`] | 1 query and 1 batch |
 /// | [`EdgeQuery::sources`] | 1 query |
 /// | [`EdgeQuery::nodes`] | 1 query and 1 batch |
 /// | [`EdgeQuery::nodes_with`] | 1 query and 2 batches |
@@ -95,6 +97,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             edges.ensure_index(definition)?;
         }
         Ok(Self { store, schema })
+    }
+
+    /// Returns the same graph in another store, such as a transaction. Its indexes must be there.
+    pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> Graph<T> {
+        Graph {
+            store,
+            schema: self.schema.clone(),
+        }
     }
 
     /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
@@ -224,7 +234,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         })
     }
 
-    /// Returns the attributes of an edge; `None` if there is none. One read.
+    /// Returns the attributes of an edge, and nothing that the graph keeps beside them; `None` if there is none. One read.
     ///
     /// # Errors
     /// As for [`Graph::link`].
@@ -246,7 +256,52 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         else {
             return Ok(None);
         };
-        from_bins(&edge.into_bins()?).map(Some)
+        let mut attributes = edge.into_bins()?;
+        for bin in self.schema.own_bins() {
+            attributes.remove(&bin);
+        }
+        from_bins(&attributes).map(Some)
+    }
+
+    /// Returns nodes in the order of their ids here; `None` for one that is not there. One batch.
+    ///
+    /// # Errors
+    /// As for [`Graph::put_node`].
+    pub fn nodes<T: DeserializeOwned>(&self, ids: &[NodeId]) -> Result<Vec<Option<T>>> {
+        let keys = ids.iter().map(|id| self.schema.node_key(id));
+        let keys: Vec<Key<'static>> = keys.collect::<Result<_>>()?;
+        let found = self
+            .store
+            .records(&self.schema.nodes)?
+            .read_each(&keys, None);
+        let node = |found| match self.schema.named(found)? {
+            Some(node) => Record::decode(&node).map(Some),
+            None => Ok(None),
+        };
+        found.into_iter().map(node).collect()
+    }
+
+    /// Returns a query for the edges that begin at this node, of all types, those that edge sets omit included.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a type of nodes that is not declared.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// # use spikelet::relation::{EdgeType, Graph, NodeId};
+    /// # let store = spikelet::Store::in_memory()?;
+    /// let viewed = EdgeType::new("VIEWED").omitted();
+    /// let graph = Graph::new(&store, "shop", ["USER", "ITEM"], [viewed])?;
+    /// let (user, item) = (NodeId::new("USER", "U1"), NodeId::new("ITEM", "I1"));
+    /// graph.link(&user, "VIEWED", &item, &serde_json::json!({}))?;
+    /// let (edges, next) = graph.edges(&user)?.of_type("VIEWED")?.page()?;
+    /// assert_eq!((edges[0].target.clone(), next), (item, None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn edges<'g>(&'g self, source: &NodeId) -> Result<EdgesQuery<'g, S>> {
+        self.schema.node_key(source)?;
+        Ok(EdgesQuery::new(&self.store, &self.schema, source))
     }
 
     /// Returns a query for the edges of a type that lead to this node.
@@ -323,7 +378,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             let page = records.query_keys(&IndexQuery {
                 index,
                 equal: &[Value::String(equal)],
-                at_least: None,
+                range: IndexRange::Any,
                 limit: BATCH as usize,
                 after: None,
             });

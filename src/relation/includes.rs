@@ -34,6 +34,8 @@ use crate::{Key, RecordSet, RecordStore, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Includes {
     paths: Vec<IncludePath>,
+    /// The bins that are read of a set's records; of other sets all.
+    bins: BTreeMap<Box<str>, Vec<Box<str>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +81,28 @@ impl Includes {
         Ok(self)
     }
 
+    /// Reads only these bins of the records of a set: of those that are referred to, and of those that are asked for, which have
+    /// the bins of the paths besides.
+    #[must_use]
+    pub fn only<'b>(mut self, set: &str, bins: impl IntoIterator<Item = &'b str>) -> Self {
+        self.bins
+            .insert(set.into(), bins.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The bins to read of a set's records; `None`: all.
+    fn bins_of(&self, set: &str, with_paths: bool) -> Option<Vec<&str>> {
+        let mut bins: Vec<&str> = self.bins.get(set)?.iter().map(|bin| &**bin).collect();
+        if with_paths {
+            for path in &self.paths {
+                if !bins.contains(&&*path.path.bin) {
+                    bins.push(&path.path.bin);
+                }
+            }
+        }
+        Some(bins)
+    }
+
     /// Reads the records of these keys, and those that they refer to. One batch, and one for each set that is referred to.
     ///
     /// # Errors
@@ -91,7 +115,8 @@ impl Includes {
         keys: impl IntoIterator<Item = Key<'k>>,
     ) -> Result<Included> {
         let keys: Vec<Key<'k>> = keys.into_iter().collect();
-        let found = store.records(set)?.read_each(&keys, None);
+        let bins = self.bins_of(set, true);
+        let found = store.records(set)?.read_each(&keys, bins.as_deref());
         let mut included = Included {
             records: found.into_iter().collect::<Result<_>>()?,
             ..Included::default()
@@ -105,7 +130,8 @@ impl Includes {
         }
         for (set, keys) in wanted {
             let keys: Vec<Key<'static>> = keys.into_iter().collect();
-            let related = store.records(set)?.read_each(&keys, None);
+            let bins = self.bins_of(set, false);
+            let related = store.records(set)?.read_each(&keys, bins.as_deref());
             for (key, record) in keys.into_iter().zip(related) {
                 let address = Address::new(set, key);
                 match record? {

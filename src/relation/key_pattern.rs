@@ -10,8 +10,9 @@ use crate::{Error, Key, RecordSet, Result};
 ///
 /// A part is text, or an integer; `{episode:02}` writes an integer with at least two digits, so that keys sort as their numbers
 /// do. Each key is written in one way only: what a key is parsed into writes the same key again, and no two lists of parts have
-/// one key. For that, text is escaped (`%` and two hexadecimal digits) where it has the character that begins the literal text
-/// behind a part.
+/// one key. For that, `%` in text is escaped (`%` and two hexadecimal digits), and so is the character that begins the literal text
+/// behind a part if more text follows: `{kind}_{name}` writes `temp%5fsensor_1`. The last text of a key stands as it is, since
+/// what is behind it is found from the end: `{name}_{n}` writes `temp_sensor_1`.
 ///
 /// Document: Riak, *Key/Value Modeling* (structured names, naming and verification), and *Relationships* (key correspondence by
 /// prefix). Cost: none; the record that a key leads to is one operation, many are one batch ([`KeyPattern::read_each`]). The
@@ -219,11 +220,46 @@ impl<P: KeyParts> KeyPattern<P> {
     pub fn key(&self, parts: P) -> Key<'static> {
         let widths: Vec<usize> = self.parts.iter().map(|part| part.width).collect();
         let mut key = self.prefix.to_string();
-        for (part, text) in self.parts.iter().zip(parts.write(&widths)) {
-            escape(&text, part.literal.chars().next(), &mut key);
+        self.write(&parts.write(&widths), &mut key);
+        key.into()
+    }
+
+    fn write(&self, texts: &[String], key: &mut String) {
+        for (at, (part, text)) in self.parts.iter().zip(texts).enumerate() {
+            let first = part.literal.chars().next();
+            escape(text, first.filter(|_| !self.is_found_from_the_end(at)), key);
             key.push_str(&part.literal);
         }
-        key.into()
+    }
+
+    /// Returns whether a part is text, and what is behind it can be told from the end of a key: literal text and integers, none of
+    /// which the literal text before it could be a part of.
+    fn is_found_from_the_end(&self, at: usize) -> bool {
+        let ends_as_integer = |sign: char| sign.is_ascii_digit() || sign == '-';
+        let behind = P::ARE_INTEGERS.get(at + 1..).unwrap_or_default();
+        P::ARE_INTEGERS.get(at) == Some(&false)
+            && behind.iter().all(|is_integer| *is_integer)
+            && (self.parts.iter().skip(at).take(behind.len()))
+                .all(|part| !part.literal.ends_with(ends_as_integer))
+    }
+
+    /// Splits the end of a key: a part that is found from the end, and the integers behind it.
+    fn split_end<'k>(&self, at: usize, mut end: &'k str) -> Option<Vec<&'k str>> {
+        let mut found = Vec::new();
+        for (number, part) in self.parts.iter().enumerate().skip(at).rev() {
+            end = end.strip_suffix(&*part.literal)?;
+            let before = match number == at {
+                true => "",
+                false => {
+                    let before = end.trim_end_matches(|sign: char| sign.is_ascii_digit());
+                    before.strip_suffix('-').unwrap_or(before)
+                }
+            };
+            found.push(end.strip_prefix(before)?);
+            end = before;
+        }
+        found.reverse();
+        Some(found)
     }
 
     /// Returns the parts of a key.
@@ -262,7 +298,14 @@ impl<P: KeyParts> KeyPattern<P> {
         let Key::String(text) = key else { return None };
         let mut rest = text.strip_prefix(&*self.prefix)?;
         let mut texts = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
+        for (at, part) in self.parts.iter().enumerate() {
+            if self.is_found_from_the_end(at) {
+                for text in self.split_end(at, rest)? {
+                    texts.push(unescape(text)?);
+                }
+                rest = "";
+                break;
+            }
             // What is escaped does not hold the first character of the text behind it.
             let end = match part.literal.chars().next() {
                 None => rest.len(),
@@ -275,10 +318,7 @@ impl<P: KeyParts> KeyPattern<P> {
         let widths: Vec<usize> = self.parts.iter().map(|part| part.width).collect();
         let written = parts.write(&widths);
         let mut again = self.prefix.to_string();
-        for (part, text) in self.parts.iter().zip(&written) {
-            escape(text, part.literal.chars().next(), &mut again);
-            again.push_str(&part.literal);
-        }
+        self.write(&written, &mut again);
         (again == *text).then_some(parts)
     }
 }

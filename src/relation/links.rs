@@ -71,6 +71,16 @@ struct LinkBin {
 const RECORDS_MAX: usize = 100_000;
 
 impl<S: RecordStore> Links<S> {
+    /// Returns the same links in another store, such as a transaction.
+    pub fn within<T: RecordStore>(&self, store: T) -> Links<T> {
+        Links {
+            store,
+            bin: self.bin.clone(),
+            reciprocal: self.reciprocal.clone(),
+            records_max: self.records_max,
+        }
+    }
+
     /// Returns the links that records of a store have in this bin. Reads and writes nothing.
     pub fn new(store: S, bin: &str) -> Self {
         Self {

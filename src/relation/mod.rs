@@ -56,7 +56,7 @@ pub use declared::{
     DECLARATION_SET, DeclaredSide, RelationDeclaration, RelationKind, SideForm, declared_relations,
     forget_relation,
 };
-pub use graph::{EdgeQuery, EdgeType, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
+pub use graph::{EdgeQuery, EdgeType, EdgesQuery, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
 pub use includes::{Included, Includes};
 pub use joined::Joined;
 pub use key_correspondence::KeyCorrespondence;

@@ -1,5 +1,6 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
+mod declare;
 mod layout;
 mod place;
 
@@ -9,7 +10,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::key_of;
 use super::many_to_many::OnDelete;
 use super::side::DeleteEmpty;
@@ -125,6 +125,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(relation)
     }
 
+    /// Returns the same relation in another store, such as a transaction. The index of a reference must be there.
+    pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> OneToMany<T> {
+        OneToMany {
+            store,
+            name: self.name.clone(),
+            current: self.current.clone(),
+            former: self.former.clone(),
+        }
+    }
+
     /// Writes the parent's key into this bin of children that are records, so that [`OneToMany::parent_of`] finds it.
     #[must_use]
     pub fn with_parent_bin(mut self, bin: &str) -> Self {
@@ -162,29 +172,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_index(&former)?;
         self.former = Some(former);
         Ok(self)
-    }
-
-    /// Declares the relation in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read,
-    /// and one write if it, or its layout, is new.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
-    pub fn declare(&self) -> Result<()> {
-        let moving = self.former.as_ref().map(|former| {
-            format!(
-                "children are being moved from layout {}",
-                former.layout.kind()
-            )
-            .into()
-        });
-        let layout = format!("layout {}", self.current.layout.kind()).into();
-        RelationDeclaration {
-            name: self.name.clone(),
-            kind: RelationKind::OneToMany,
-            sides: self.current.declared().into(),
-            details: [layout].into_iter().chain(moving).collect(),
-        }
-        .declare(&self.store)
     }
 
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
@@ -388,6 +375,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 }
             }
             progress.records += 1;
+        }
+        let moving = self.declaration(Some(former));
+        if matches!(moving.stored(&self.store)?, Some((known, _)) if known == moving) {
+            self.declaration(None).store(&self.store, false)?;
         }
         Ok(true)
     }

@@ -1,6 +1,7 @@
 //! `Propagate`: copies of fields of a record in the records that refer to it.
 
 mod copied_fields;
+mod field_path;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,9 +16,11 @@ use crate::changes::{Change, ChangeKind};
 use crate::query::IndexDefinition;
 use crate::record::SHARD_OF;
 use crate::{
-    Error, IndexQuery, IndexedRecordSet, Key, Lsn, Namespace, RecordSet, RecordStore, Result,
+    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, Lsn, Namespace, RecordSet, RecordStore,
+    Result,
 };
 use copied_fields::{Assign, CopiedFields, CopyOutcome, Refresh};
+use field_path::FieldPath;
 
 /// How many records are looked at between two pages of a query.
 const PAGE: usize = 512;
@@ -33,7 +36,7 @@ const FAILURES_TOLD: usize = 1_000;
 ///
 /// | call | record operations |
 /// |---|---|
-/// | [`assign`](Self::assign) | 1 read, 1 write; 3 reads where there are no transactions |
+/// | [`assign`](Self::assign) | 1 read, 1 write; 3 reads where there are no transactions; 1 read more where a field is missing |
 /// | [`propagate`](Self::propagate) | for each referring record: 2 reads, and 1 write if its copies differ (and 2 reads more where there are no transactions); 1 query for 512 of them |
 /// | [`verify`](Self::verify) | a scan, and 2 reads a record |
 ///
@@ -95,19 +98,22 @@ pub struct PropagateReport {
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// Returns the copies of this name: `sets` are that of the records that are referred to and that of those that refer to
-    /// them, by a key in the bin `reference`. Declares an index of the name `{name}_reference` over this bin.
+    /// them, by a key at `reference`: a bin, or a path into nested maps such as `assignee.id`. Declares an index of the name
+    /// `{name}_reference` over it.
     ///
     /// # Errors
-    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
+    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed, and for a path that cannot be
+    /// read or may lead to several references.
     pub fn new(store: S, name: &str, sets: (&str, &str), reference: &str) -> Result<Self> {
         let copies = CopiedFields {
             name: name.into(),
             from: sets.0.into(),
             to: sets.1.into(),
-            reference: reference.into(),
+            reference: FieldPath::parse(reference)?,
             fields: Vec::new(),
+            refused: None,
         };
-        let index = IndexDefinition::new(&copies.index(), [reference]);
+        let index = IndexDefinition::new(&copies.index(), [copies.reference.component()]);
         let records = store.records(&copies.to)?;
         copies.named(records.ensure_index(index))?;
         Ok(Self {
@@ -117,11 +123,26 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         })
     }
 
-    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them. Calls are refused
-    /// ([`Error::Parameter`]) where this bin is that of the reference, or of another copy.
+    /// Returns the same copies in another store, such as a transaction. The index of the reference must be there.
+    pub fn within<T: RecordStore<Records: IndexedRecordSet>>(&self, store: T) -> Propagate<T> {
+        Propagate {
+            store,
+            copies: self.copies.clone(),
+            state: Arc::default(),
+        }
+    }
+
+    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them. Both may be paths
+    /// into nested maps, such as `assignee.name`; maps on the way to a copy are created. Calls are refused ([`Error::Parameter`])
+    /// for a path that cannot be read, and where the copy would lie in the reference, in another copy, or around one.
     #[must_use]
-    pub fn copy(mut self, field: &str, bin: &str) -> Self {
-        self.copies.fields.push((field.into(), bin.into()));
+    pub fn copy(mut self, field: &str, to: &str) -> Self {
+        match (FieldPath::parse(field), FieldPath::parse(to)) {
+            (Ok(field), Ok(to)) => self.copies.fields.push((field, to)),
+            (Err(error), _) | (_, Err(error)) => {
+                self.copies.refused = Some(error.to_string().into());
+            }
+        }
         self
     }
 
@@ -191,7 +212,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
             let page = records.query_keys(&IndexQuery {
                 index: &index,
                 equal: &[element_of(to)],
-                at_least: None,
+                range: IndexRange::Any,
                 limit: PAGE,
                 after: cursor.as_deref(),
             });
@@ -254,7 +275,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         let Some(known) = copies.read_copies(&self.store, record)? else {
             return Ok(());
         };
-        let Some(reference) = known.get(&copies.reference) else {
+        let Some(reference) = copies.reference.value_in(&known) else {
             return Ok(());
         };
         let to = key_of(reference)?;
@@ -281,7 +302,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
             .records(&copies.to)?
             .scan_records(&mut |record| {
                 let view = record.view();
-                if view.bin(&copies.reference).is_none() || view.bin(SHARD_OF).is_some() {
+                if view.bin(&copies.reference.bin).is_none() || view.bin(SHARD_OF).is_some() {
                     return;
                 }
                 match record.key() {
@@ -348,7 +369,8 @@ impl Derived for Propagate<Namespace> {
     fn build(&self, state: &UpdateState) -> Result<()> {
         for record in self.copies.named(self.referring())? {
             let known = self.copies.read_copies(&self.store, &record)?;
-            let Some(reference) = known.and_then(|known| known.get(&self.copies.reference)) else {
+            let Some(reference) = known.and_then(|known| self.copies.reference.value_in(&known))
+            else {
                 continue;
             };
             let refreshed = key_of(reference).and_then(|to| self.refresh(&record, &to));

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::companion_key::KeyForm;
 use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
@@ -158,10 +157,8 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
         let mut taken = |bin: Option<String>| companions.remove(&(key.clone(), bin));
         match &root.description {
             Some(description) => collections.extend(description.entries().iter().map(|entry| {
-                let bin = match description.keys(entry.bin) {
-                    KeyForm::Plain => None,
-                    KeyForm::ByBin => Some(entry.bin.as_str().to_owned()),
-                };
+                let by_bin = description.keys(entry.bin).by_bin();
+                let bin = by_bin.then(|| entry.bin.as_str().to_owned());
                 let companions = taken(bin).unwrap_or_default();
                 judged(key.clone(), entry, &root, companions)
             })),
@@ -308,12 +305,12 @@ pub(super) fn in_words(subkeys: &Value) -> String {
                 .map(|item| match item {
                     Value::String(word) => word.clone(),
                     Value::Int(number) => number.to_string(),
-                    other => format!("{other:?}"),
+                    other => other.to_string(),
                 })
                 .collect();
             words.join(" ")
         }
-        other => format!("{other:?}"),
+        other => other.to_string(),
     }
 }
 

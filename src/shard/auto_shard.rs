@@ -24,6 +24,8 @@ pub(crate) enum NextStep {
     Shard(u64),
     /// The same, for the size of the written record alone, if [`AutoSharder::would_relieve`].
     ShardForSize(u64),
+    /// Have shards, if its record were not to expire.
+    LeaveExpiring,
     /// Read all shards of this route, for [`AutoSharder::should_merge`].
     ReadShards(Route),
 }
@@ -83,16 +85,16 @@ impl AutoSharder {
         act: &Act,
         reply: &ActReply,
     ) -> Option<NextStep> {
-        // Records of a sharded collection do not expire: this one would lose its time without anybody's asking.
-        if route.is_none() && reply.expires {
-            return None;
-        }
         let mut load = Load {
             shards: shards_of(route),
             record_bytes: reply.record_bytes,
             count: self.count(collection, act, reply),
             ..Load::default()
         };
+        // Records of a sharded collection do not expire: this one would lose its time without anybody's asking.
+        if route.is_none() && reply.expires {
+            return self.decide(records, &load).map(|_| NextStep::LeaveExpiring);
+        }
         if !self.policy.contention {
             return self.step(records, &load);
         }

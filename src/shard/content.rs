@@ -232,7 +232,7 @@ impl Content {
                     None => Ok(()),
                     Some(element) => Err(Error::not_applicable(
                         format!(
-                            "{element:?} is in the list more than once, and a sharded list has each element once: \
+                            "{element} is in the list more than once, and a sharded list has each element once: \
                              remove the repeats first"
                         )
                         .into(),

@@ -8,13 +8,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::companion_key::KeyForm;
 use super::scheme::{
     Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS, not_understood,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
 use crate::operations::put;
-use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
+use crate::record::{APART, BinName};
 use crate::value::{Map, MapOrder, Purpose, Value, encode};
 use crate::{Error, Expression, Operation, Result};
 
@@ -38,6 +38,51 @@ pub(crate) struct Entry {
     pub(crate) form: Form,
     /// The number of the collection's last transition.
     pub(crate) epoch: Epoch,
+    /// From which shard on the keys of its companions stand apart.
+    apart: Option<u64>,
+}
+
+impl Entry {
+    /// Decodes the form of an entry, behind which it may say from which shard on keys stand apart.
+    fn parse(bin: BinName, value: &Value, epoch: Epoch) -> Result<Self> {
+        if let Value::List(items) = value
+            && let [form @ .., Value::String(word), Value::Int(from)] = &items[..]
+            && *word == *APART
+            && let Ok(from) = u64::try_from(*from)
+            && let Form::Hash(scheme) = Form::of(&Value::List(form.to_vec().into()))?
+        {
+            return Ok(Self {
+                bin,
+                form: Form::Hash(scheme),
+                epoch,
+                apart: Some(from),
+            });
+        }
+        Ok(Self {
+            bin,
+            form: Form::of(value)?,
+            epoch,
+            apart: None,
+        })
+    }
+
+    /// Returns the value of the entry in `subkeys`.
+    pub(crate) fn value(&self) -> Value {
+        match (self.form.value(), self.apart) {
+            (Value::List(items), Some(from)) => {
+                let apart = [APART.into(), Value::Int(from as i64)];
+                Value::List(
+                    items
+                        .iter()
+                        .cloned()
+                        .chain(apart)
+                        .collect::<Vec<_>>()
+                        .into(),
+                )
+            }
+            (form, _) => form,
+        }
+    }
 }
 
 /// All sharded collections of a record.
@@ -152,11 +197,10 @@ impl Description {
             )),
         };
         let entries = match subkeys {
-            Value::List(_) => vec![Entry {
-                bin: plain,
-                form: Form::of(subkeys)?,
-                epoch: own_epoch(plain)?.unwrap_or(latest),
-            }],
+            Value::List(_) => {
+                let epoch = own_epoch(plain)?.unwrap_or(latest);
+                vec![Entry::parse(plain, subkeys, epoch)?]
+            }
             Value::Map(collections) => {
                 let mut entries = Vec::with_capacity(collections.len());
                 for (bin, form) in collections.iter() {
@@ -170,8 +214,7 @@ impl Description {
                     let epoch = own_epoch(bin)?.ok_or_else(|| {
                         not_understood(epochs.as_ref(), "the bin subkeys_epochs lacks a collection")
                     })?;
-                    let form = Form::of(form)?;
-                    entries.push(Entry { bin, form, epoch });
+                    entries.push(Entry::parse(bin, form, epoch)?);
                 }
                 entries.sort_by_key(|entry| entry.bin);
                 entries
@@ -226,17 +269,39 @@ impl Description {
 
     /// Returns the form of the keys of this collection's companions, of those that will be made, too.
     pub(crate) fn keys(&self, bin: BinName) -> KeyForm {
-        match self.plain {
+        let keys = match self.plain {
             Some(plain) if plain != bin => KeyForm::ByBin,
             _ => KeyForm::Plain,
+        };
+        match self.of(bin).and_then(|entry| entry.apart) {
+            Some(from) => keys.apart(from),
+            None => keys,
         }
+    }
+
+    /// Returns the description in which keys of this collection's companions stand apart from a shard on, those included that
+    /// did before.
+    pub(crate) fn with_keys_apart(mut self, bin: BinName, from: Option<u64>) -> Self {
+        if let (Some(from), Some(entry)) =
+            (from, self.entries.iter_mut().find(|entry| entry.bin == bin))
+        {
+            entry.apart = Some(entry.apart.map_or(from, |first| first.min(from)));
+        }
+        self
     }
 
     /// Returns the description after the collection in this bin has begun a transition.
     pub(crate) fn marked(&self, bin: BinName, form: Form, epoch: Epoch) -> Self {
         let mut marked = self.without(bin);
         let at = marked.entries.partition_point(|entry| entry.bin < bin);
-        marked.entries.insert(at, Entry { bin, form, epoch });
+        let apart = self.of(bin).and_then(|entry| entry.apart);
+        let entry = Entry {
+            bin,
+            form,
+            epoch,
+            apart,
+        };
+        marked.entries.insert(at, entry);
         marked.latest = self.latest.max(epoch);
         marked.plain = Some(self.plain.unwrap_or(bin));
         marked
@@ -264,8 +329,8 @@ impl Description {
     fn subkeys(&self) -> Option<Value> {
         match &self.entries[..] {
             [] => None,
-            [only] if self.plain == Some(only.bin) => Some(only.form.value()),
-            entries => Some(by_bin(entries, |entry| entry.form.value())),
+            [only] if self.plain == Some(only.bin) => Some(only.value()),
+            entries => Some(by_bin(entries, Entry::value)),
         }
     }
 

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use super::companion_key::text;
-use super::companion_key::{KeyForm, companion_key};
 use super::companions::Companions;
 use super::content::{Act, ActReply, Bin, Collection};
 use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
@@ -23,6 +21,8 @@ use crate::expressions::{
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
+use crate::record::companion_key::text;
+use crate::record::companion_key::{KeyForm, companion_key};
 use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{
@@ -124,15 +124,19 @@ impl Executor {
     }
 
     const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
-        match keys {
-            KeyForm::Plain => &self.companions,
-            KeyForm::ByBin => &self.companions_by_bin,
+        match keys.by_bin() {
+            false => &self.companions,
+            true => &self.companions_by_bin,
         }
     }
 
     pub(crate) fn key_of(&self, place: RecordRef) -> Key<'_> {
         match place {
             RecordRef::Root => Key::from(&self.key),
+            // The plain key may be known, too: it was looked at.
+            RecordRef::Companion(keys, shard) if keys.is_apart(shard) => {
+                companion_key(&self.key, self.bin, keys, shard)
+            }
             RecordRef::Companion(keys, shard) => self
                 .companions(keys)
                 .key(shard, || companion_key(&self.key, self.bin, keys, shard)),
@@ -254,9 +258,9 @@ impl Executor {
             Key::String(_) => ExpType::String,
             Key::Blob(_) => ExpType::Blob,
         };
-        let (length, bin) = match keys {
-            KeyForm::Plain => (4, None),
-            KeyForm::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
+        let (length, bin) = match keys.by_bin() {
+            false => (4, None),
+            true => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),
@@ -306,9 +310,10 @@ impl Executor {
         match edit {
             Edit::None => Vec::new(),
             Edit::User(act) => act.operations.to_vec(),
-            Edit::Mark(to, epoch) => {
+            Edit::Mark(to, epoch, apart) => {
                 let before = request.precondition.description();
-                before.marked(self.bin, Form::Hash(*to), *epoch).write()
+                let marked = before.marked(self.bin, Form::Hash(*to), *epoch);
+                marked.with_keys_apart(self.bin, *apart).write()
             }
             Edit::FinishAndRemoveBin(to) => {
                 let mut operations = settle(*to);

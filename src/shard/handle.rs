@@ -9,8 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::address::Address;
-use super::auto_shard::AutoSharder;
-use super::companion_key::text;
+use super::auto_shard::{AutoSharder, NextStep};
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
@@ -18,13 +17,15 @@ use super::protocol::lookup::Lookup;
 use super::protocol::view::{PATIENCE, Rejection, Source, Survey, View};
 use super::protocol::write::Write;
 use super::protocol::{
-    Edit, Failure, Machine, Progress, Read, RecordRef, Reply, Request, Root, RouteHint, Token,
-    TransitionProgress,
+    Edit, Failure, Machine, Progress, Read, RecordRef, Reply, Request, Root, Route, RouteHint,
+    Token, TransitionProgress,
 };
 use super::route_cache::RouteCache;
 use super::scheme::Scheme;
 use super::state::under_way;
 use crate::engine::TransitionReport;
+use crate::record::ShardTransition;
+use crate::record::companion_key::text;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
@@ -148,10 +149,10 @@ impl<R: RecordSet> Handle<R> {
                             &act,
                             reply,
                         )
-                        && self.follow(route, step, hash, reply.record_bytes).is_err()
+                        && let Err(in_the_way) = self.follow(route, step, hash, reply.record_bytes)
                     {
-                        // The write itself is done. What is in the way is reported once the record is full.
-                        self.auto_sharder.pause(&self.records);
+                        // The write itself is done.
+                        self.leave(route, step, &in_the_way);
                     }
                     return Ok(did.answer.map(|answered| answered.values));
                 }
@@ -165,6 +166,26 @@ impl<R: RecordSet> Handle<R> {
                 }
             }
         }
+    }
+
+    /// Leaves a transition of the handle's own accord for a while, and tells those who watch the store what is in its way.
+    fn leave(&self, route: Option<Route>, step: NextStep, in_the_way: &Error) {
+        self.auto_sharder.pause(&self.records);
+        let transition = match (step, route) {
+            (NextStep::ReadShards(_), _) => ShardTransition::Merging,
+            (_, Some(_)) => ShardTransition::Splitting,
+            (_, None) => ShardTransition::Activating,
+        };
+        self.records.note_transition(&TransitionReport {
+            key: self.key(),
+            bin: self.bin(),
+            transition,
+            shards: route.map_or(0, |route| route.shards),
+            done: 0,
+            total: 0,
+            ended: true,
+            refused: Some(&in_the_way.to_string()),
+        });
     }
 
     /// Reads the record in which the element of this hash lives. `None`: there is no record.
@@ -294,6 +315,7 @@ impl<R: RecordSet> Handle<R> {
                     done: if ended { done.total } else { done.done },
                     total: done.total,
                     ended,
+                    refused: None,
                 });
             }
         }

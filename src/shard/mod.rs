@@ -17,12 +17,11 @@
 // * `audit`: what is sharded, and what should not be there.
 // * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
 //   itself. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
-//   handle has found its collection last. `companion_key`: the keys of companions.
+//   handle has found its collection last.
 
 mod address;
 pub mod arithmetic;
 mod audit;
-mod companion_key;
 mod companions;
 mod content;
 mod description;

@@ -1,8 +1,8 @@
 //! The route to an element: in which record a collection has it, given its shards.
 
-use super::companion_key::KeyForm;
 use super::element_hash::shard;
 use super::scheme::{Companion, Epoch};
+use crate::record::companion_key::KeyForm;
 
 /// Whether other collections of the record are sharded, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

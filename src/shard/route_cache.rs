@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::companion_key::KeyForm;
 use super::protocol::{Neighbors, Route, RouteHint};
 use super::scheme::Epoch;
+use crate::record::companion_key::KeyForm;
 
 /// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
 /// no lock.
@@ -49,8 +49,8 @@ impl RouteCache {
     }
 }
 
-/// What is remembered in one word: two bits for its kind, for companions a bit for their keys and the power of two of their
-/// number, and the epoch.
+/// What is remembered in one word: two bits for its kind, for companions a bit for their keys, from which power of two on these
+/// stand apart, the power of two of their number, and the epoch: of 54 bits, enough for 500 years of microseconds.
 const NOTHING: u64 = 0;
 const WHOLE: u64 = 1;
 const SHARDED: u64 = 2;
@@ -64,12 +64,18 @@ const fn packed(remembered: RouteHint) -> u64 {
         RouteHint::Unsharded(Neighbors::None) => WHOLE,
         RouteHint::Unsharded(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
         RouteHint::Sharded(route) => {
-            let kind = match route.keys {
-                KeyForm::Plain => SHARDED,
-                KeyForm::ByBin => SHARDED_BY_BIN,
+            let kind = match route.keys.by_bin() {
+                false => SHARDED,
+                true => SHARDED_BY_BIN,
+            };
+            let apart = match route.keys {
+                KeyForm::Apart { from: 0, .. } => 1,
+                KeyForm::Apart { from, .. } => 2 + from.trailing_zeros() as u64,
+                KeyForm::Plain | KeyForm::ByBin => 0,
             };
             let power = route.shards.trailing_zeros() as u64;
-            (route.epoch.0 << POWER_BITS | power) << KIND_BITS | kind
+            let epoch = route.epoch.0 << POWER_BITS | apart;
+            (epoch << POWER_BITS | power) << KIND_BITS | kind
         }
     }
 }
@@ -83,8 +89,14 @@ const fn unpacked(packed: u64) -> RouteHint {
         SHARDED => KeyForm::Plain,
         _ => KeyForm::ByBin,
     };
+    let (power, rest) = (rest & ((1 << POWER_BITS) - 1), rest >> POWER_BITS);
+    let keys = match rest & ((1 << POWER_BITS) - 1) {
+        0 => keys,
+        1 => keys.apart(0),
+        power => keys.apart(1 << (power - 2)),
+    };
     RouteHint::Sharded(Route {
-        shards: 1 << (rest & ((1 << POWER_BITS) - 1)),
+        shards: 1 << power,
         epoch: Epoch(rest >> POWER_BITS),
         keys,
     })
@@ -110,6 +122,9 @@ mod tests {
             route(1, 1, KeyForm::Plain),
             route(late, 4_096, KeyForm::Plain),
             route(late, 4_096, KeyForm::ByBin),
+            route(late, 4_096, KeyForm::Plain.apart(0)),
+            route(late, 4_096, KeyForm::ByBin.apart(2_048)),
+            route(1, 8, KeyForm::Plain.apart(1)),
             RouteHint::Unsharded(Neighbors::None),
             RouteHint::Unsharded(Neighbors::Sharded),
             RouteHint::Unknown,

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
-use super::companion_key::KeyForm;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
 
@@ -184,7 +184,7 @@ impl fmt::Display for Scheme {
 /// The error for bins of a root that say what is not understood.
 pub(crate) fn not_understood(found: Option<&Value>, why: &'static str) -> Error {
     let found = match found {
-        Some(value) => format!("{value:?}"),
+        Some(value) => value.to_string(),
         None => "nothing".to_owned(),
     };
     Error::ShardScheme {
@@ -238,7 +238,7 @@ impl ShardName<'_> {
             count(self.shard),
             companion.epoch.value(),
         ];
-        if self.keys == KeyForm::ByBin {
+        if self.keys.by_bin() {
             items.push(self.bin.as_str().into());
         }
         list(items)
@@ -249,9 +249,9 @@ impl ShardName<'_> {
         let Value::List(items) = value else {
             return None;
         };
-        let (key, shards, number, epoch) = match (self.keys, &items[..]) {
-            (KeyForm::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
-            (KeyForm::ByBin, [key, shards, number, epoch, Value::String(bin)])
+        let (key, shards, number, epoch) = match (self.keys.by_bin(), &items[..]) {
+            (false, [key, shards, number, epoch]) => (key, shards, number, epoch),
+            (true, [key, shards, number, epoch, Value::String(bin)])
                 if self.bin == bin.as_str() =>
             {
                 (key, shards, number, epoch)

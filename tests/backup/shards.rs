@@ -130,3 +130,36 @@ fn a_sharded_collection_is_restored_over_itself() {
     let users = store.set("users").unwrap();
     assert!(users.delete_with(&by_force, "alice:0").unwrap().is_some());
 }
+
+#[test]
+fn a_restored_collection_is_hidden_in_its_root_and_found_by_an_index() {
+    use spikelet::query::{IndexComponent, IndexDefinition};
+    let from = sharded();
+    let definition = || {
+        let elements = IndexComponent::bin("followers").elements();
+        IndexDefinition::new("by_follower", [elements])
+    };
+    from.set("users")
+        .unwrap()
+        .create_index(definition())
+        .unwrap();
+    let store = store();
+    restored(&from, &store, false, false).unwrap();
+    let users = store.set("users").unwrap();
+    assert_eq!((users.len(), users.with_companions().len()), (1, 3));
+    users.create_index(definition()).unwrap();
+    for id in 0..10 {
+        let found = users.query("by_follower").unwrap().eq(id);
+        assert_eq!(found.count().unwrap(), 1, "{id}");
+    }
+    // An index that cannot hold shards refuses the root.
+    let other = super::common::store();
+    let users = other.set("users").unwrap();
+    users.create_index(definition().unique(true)).unwrap();
+    users.drop_index("by_follower").unwrap();
+    let elements = IndexComponent::bin("followers").elements();
+    let both = IndexDefinition::new("both", [elements, "name".into()]);
+    users.create_index(both).unwrap();
+    let error = refused(restored(&from, &other, false, false));
+    assert!(matches!(&error, Error::ShardIndexed { .. }), "{error}");
+}

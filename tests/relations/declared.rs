@@ -141,9 +141,16 @@ fn a_name_has_one_relation_until_it_is_forgotten() {
     let layout =
         |layout| OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
     layout(Layout::key_list("comments")).declare().unwrap();
-    layout(Layout::reference("post", "by_post"))
-        .declare()
-        .unwrap();
+    let unmoved = layout(Layout::reference("post", "by_post"));
+    assert!(
+        unmoved
+            .declare()
+            .unwrap_err()
+            .to_string()
+            .contains("moving_from")
+    );
+    let moving = unmoved.moving_from(Layout::key_list("comments")).unwrap();
+    moving.declare().unwrap();
     assert!(declared(&store, "comments").0.details[0].contains("reference"));
     assert!(forget_relation(&store, "follows").unwrap());
     assert!(!forget_relation(&store, "follows").unwrap());

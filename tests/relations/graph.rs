@@ -337,3 +337,247 @@ fn ranks_of_any_length_sort_as_their_numbers() {
         [1, 2].map(user)
     );
 }
+
+#[test]
+fn all_edges_of_a_large_node_are_looked_at() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store).shard_policy(ShardPolicy::manual().record_bytes_max(16_000));
+    graph
+        .put_node(&goal(1), &json!({ "title": "all" }))
+        .unwrap();
+    for id in 0..1_500 {
+        graph
+            .link(&goal(1), "GOALMEMBERSHIP", &user(id), &member("LEAD"))
+            .unwrap();
+    }
+    // Types stand in order, and users would come first if this one were a team that is called so.
+    let owner = NodeId::new("TEAM", "Z9");
+    let other = NodeId::new("USER", "U99999");
+    for (node, name) in [(&owner, "owner"), (&other, "last")] {
+        graph.put_node(node, &json!({ "name": name })).unwrap();
+        graph
+            .link(&goal(1), "GOALMEMBERSHIP", node, &member("TEAM"))
+            .unwrap();
+    }
+    let query = graph.query("GOALMEMBERSHIP", &owner).unwrap();
+    for (types, wanted) in [
+        (&["TEAM"][..], vec![&owner]),
+        (&["TEAM", "USER"], vec![&owner, &other]),
+    ] {
+        let page = query.nodes_with(types).unwrap();
+        let related: Vec<&NodeId> = page.related.keys().collect();
+        assert_eq!(related, wanted);
+        assert_eq!(
+            (page.nodes[0].edges.len(), page.nodes[0].has_more_edges),
+            (1_000, true)
+        );
+    }
+    let few = graph
+        .query("GOALMEMBERSHIP", &user(3))
+        .unwrap()
+        .nodes()
+        .unwrap();
+    assert!(few.nodes[0].has_more_edges);
+    // Page by page, in order, and each edge once.
+    let (mut listed, mut token) = (Vec::new(), None::<String>);
+    loop {
+        let mut edges = graph.edges(&goal(1)).unwrap().limit(400);
+        if let Some(token) = &token {
+            edges = edges.after(token);
+        }
+        let (page, next) = edges.page().unwrap();
+        listed.extend(page);
+        match next {
+            Some(next) => token = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(listed.len(), 1_502);
+    assert!(listed.is_sorted_by(|a, b| a.target.to_string() < b.target.to_string()));
+    assert_eq!(&*listed.last().unwrap().sort_key, "300-TEAM");
+    assert_eq!(&*listed[7].sort_key, "500-LEAD");
+    assert!(
+        graph
+            .verify(Repair::No, go_on)
+            .unwrap()
+            .faults
+            .iter()
+            .all(|fault| { matches!(fault, RelationFault::Dangling { .. }) })
+    );
+}
+
+#[test]
+fn edges_of_an_omitted_type_are_listed_from_their_source() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    for id in 0..5 {
+        graph
+            .link(
+                &goal(1),
+                "GOALSUBSCRIBER",
+                &user(id),
+                &json!({ "since": id }),
+            )
+            .unwrap();
+        graph
+            .link(&goal(2), "GOALSUBSCRIBER", &user(id), &json!({}))
+            .unwrap();
+    }
+    graph
+        .link(&goal(1), "GOALMEMBERSHIP", &user(9), &member("LEAD"))
+        .unwrap();
+    let targets = |edges: &[spikelet::relation::NodeEdge]| {
+        edges
+            .iter()
+            .map(|edge| edge.target.clone())
+            .collect::<Vec<_>>()
+    };
+    let (all, next) = graph.edges(&goal(1)).unwrap().page().unwrap();
+    assert_eq!((all.len(), next), (6, None));
+    let omitted = graph
+        .edges(&goal(1))
+        .unwrap()
+        .of_type("GOALSUBSCRIBER")
+        .unwrap();
+    let (first, next) = omitted.clone().limit(3).page().unwrap();
+    let (rest, end) = omitted.limit(3).after(&next.unwrap()).page().unwrap();
+    assert_eq!(targets(&first), [user(0), user(1), user(2)]);
+    assert_eq!((targets(&rest), end), (vec![user(3), user(4)], None));
+    assert!(graph.edges(&goal(1)).unwrap().of_type("OTHER").is_err());
+}
+
+#[test]
+fn sort_keys_are_asked_for_in_ranges() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    for (id, role, date) in [
+        (1, "LEAD", "2020-07-01"),
+        (2, "CONTRIBUTOR", "2020-07-15"),
+        (3, "TEAM", "2020-08-01"),
+    ] {
+        let edge = Membership {
+            member_role: role.into(),
+            date: date.into(),
+        };
+        graph
+            .link(&goal(id), "GOALMEMBERSHIP", &user(1), &edge)
+            .unwrap();
+    }
+    let of_user = || graph.query("GOALMEMBERSHIP", &user(1)).unwrap();
+    let goals = |query: spikelet::relation::EdgeQuery<'_, &Store>| {
+        let (sources, next) = query.sources().unwrap();
+        assert_eq!(next, None);
+        sources
+    };
+    let dated = || of_user().sort(1);
+    assert_eq!(goals(dated().begins_with("2020-07")), [goal(1), goal(2)]);
+    assert_eq!(
+        goals(dated().between("2020-07-02".."2020-08-01")),
+        [goal(2)]
+    );
+    assert_eq!(
+        goals(dated().between("2020-07-02"..="2020-08-01")),
+        [goal(2), goal(3)]
+    );
+    assert_eq!(goals(dated().less_than("2020-07-15")), [goal(1)]);
+    assert_eq!(
+        goals(dated().at_least("2020-07-15").less_than("2020-08-01")),
+        [goal(2)]
+    );
+    assert_eq!(goals(of_user().less_than("400-")), [goal(3)]);
+    assert_eq!(goals(of_user().equal("500-LEAD")), [goal(1)]);
+}
+
+#[test]
+fn an_edge_shows_its_attributes_alone_and_nodes_come_in_one_batch() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    graph
+        .link(&goal(1), "GOALMEMBERSHIP", &user(1), &member("LEAD"))
+        .unwrap();
+    let edge: BTreeMap<String, String> = graph
+        .edge(&goal(1), "GOALMEMBERSHIP", &user(1))
+        .unwrap()
+        .unwrap();
+    let names: Vec<&str> = edge.keys().map(String::as_str).collect();
+    assert_eq!(names, ["date", "memberRole"]);
+    let empty: BTreeMap<String, String> = {
+        graph
+            .link(&goal(1), "GOALSUBSCRIBER", &user(1), &json!({}))
+            .unwrap();
+        graph
+            .edge(&goal(1), "GOALSUBSCRIBER", &user(1))
+            .unwrap()
+            .unwrap()
+    };
+    assert!(empty.is_empty());
+    for id in [1, 3] {
+        graph
+            .put_node(&user(id), &json!({ "name": format!("U{id}") }))
+            .unwrap();
+    }
+    let found: Vec<Option<BTreeMap<String, String>>> =
+        graph.nodes(&[user(3), user(2), user(1)]).unwrap();
+    let names: Vec<Option<&str>> = found
+        .iter()
+        .map(|user| {
+            user.as_ref()
+                .and_then(|user| user.get("name"))
+                .map(String::as_str)
+        })
+        .collect();
+    assert_eq!(names, [Some("U3"), None, Some("U1")]);
+}
+
+/// Prints what it takes. `SPIKELET_EDGES` says how many edges: 3,000 unless it does.
+#[test]
+fn very_many_edges_are_paged_in_order_and_audited() {
+    let edges: usize =
+        std::env::var("SPIKELET_EDGES").map_or(3_000, |edges| edges.parse().unwrap());
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    let begun = std::time::Instant::now();
+    let owner = NodeId::new("TEAM", "Z9");
+    let hub = goal(1);
+    graph.put_node(&hub, &json!({ "title": "hub" })).unwrap();
+    graph.put_node(&owner, &json!({ "name": "owner" })).unwrap();
+    for id in 0..edges {
+        graph
+            .link(&hub, "GOALMEMBERSHIP", &user(id), &member("LEAD"))
+            .unwrap();
+    }
+    graph
+        .link(&hub, "GOALMEMBERSHIP", &owner, &member("TEAM"))
+        .unwrap();
+    println!("{edges} edges linked in {:?}", begun.elapsed());
+    let begun = std::time::Instant::now();
+    let query = graph.query("GOALMEMBERSHIP", &owner).unwrap();
+    let page = query.nodes_with(&["TEAM"]).unwrap();
+    assert_eq!(page.related.keys().collect::<Vec<_>>(), [&owner]);
+    println!("the team among them found in {:?}", begun.elapsed());
+    let begun = std::time::Instant::now();
+    let (mut count, mut last, mut token) = (0, String::new(), None::<String>);
+    loop {
+        let mut listed = graph.edges(&hub).unwrap().limit(1_000);
+        if let Some(token) = &token {
+            listed = listed.after(token);
+        }
+        let (page, next) = listed.page().unwrap();
+        for edge in page {
+            let target = edge.target.to_string();
+            assert!(last < target);
+            (last, count) = (target, count + 1);
+        }
+        match next {
+            Some(next) => token = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(count, edges + 1);
+    println!("listed in order in {:?}", begun.elapsed());
+    let begun = std::time::Instant::now();
+    let audit = graph.verify(Repair::No, go_on).unwrap();
+    // No user has a record.
+    assert_eq!((audit.edges, audit.faults.len()), (edges as u64 + 1, edges));
+    println!("audited in {:?}", begun.elapsed());
+}

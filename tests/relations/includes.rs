@@ -94,3 +94,35 @@ fn a_path_or_a_reference_that_cannot_be_read_is_refused() {
     let refused = includes.read(&store, "items", [1.into()]).unwrap_err();
     assert_eq!(refused.result_code(), 4);
 }
+
+#[test]
+fn only_the_bins_that_are_asked_for_are_read() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    users
+        .put(
+            "u1",
+            bins! { "name" => "Homer", "photo" => vec![7_u8; 100] },
+        )
+        .unwrap();
+    let items = store.set("items").unwrap();
+    items
+        .put(
+            1,
+            bins! { "title" => "Malfunction", "text" => "long", "assignee" => "u1" },
+        )
+        .unwrap();
+    let list = Includes::new().path("assignee", "users").unwrap();
+    let list = list.only("users", ["name"]).only("items", ["title"]);
+    let read = list.read(&store, "items", [1.into()]).unwrap();
+    let names = |record: &spikelet::Record| {
+        let mut names: Vec<String> = record.bins().map(|(name, _)| name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names(read.records[0].as_ref().unwrap()),
+        ["assignee", "title"]
+    );
+    assert_eq!(names(read.get("users", "u1").unwrap()), ["name"]);
+}

@@ -85,3 +85,27 @@ fn records_of_one_key_are_read_and_deleted_together() {
     assert_eq!(user.delete("sean").unwrap(), 0);
     assert!(user.set(&store, "users", WritePolicy::default()).is_err());
 }
+
+#[test]
+fn the_last_text_of_a_key_stands_as_it_is() {
+    let sensor = KeyPattern::<(String, u32)>::new("{sensor}_{day:02}").unwrap();
+    let key = sensor.key(("temp_sensor1".into(), 7));
+    assert_eq!(key, "temp_sensor1_07".into());
+    assert_eq!(sensor.parse(&key).unwrap(), ("temp_sensor1".into(), 7));
+    let named = KeyPattern::<(u32, String)>::new("site:{site}:{name}_end").unwrap();
+    let key = named.key((3, "a_end_b".into()));
+    assert_eq!(key, "site:3:a_end_b_end".into());
+    assert_eq!(named.parse(&key).unwrap(), (3, "a_end_b".into()));
+    // Where more text follows, or a sign could be that of a number, a key would be that of other parts, too.
+    let both = KeyPattern::<(String, String)>::new("{kind}_{name}").unwrap();
+    assert_eq!(
+        both.key(("temp_x".into(), "a_b".into())),
+        "temp%5fx_a_b".into()
+    );
+    let signed = KeyPattern::<(String, i64)>::new("{name}-{n}").unwrap();
+    for parts in [("a-".to_owned(), 5), ("a".to_owned(), -5)] {
+        let key = signed.key(parts.clone());
+        assert_eq!(signed.parse(&key).unwrap(), parts, "{key}");
+    }
+    assert!(sensor.parse(&"temp%5fsensor1_07".into()).is_err());
+}

@@ -281,3 +281,39 @@ fn a_field_in_the_place_of_the_parents_key_is_refused() {
         assert_eq!(replies.len(1).unwrap(), 0);
     }
 }
+
+#[test]
+fn another_layout_is_declared_only_by_a_handle_that_moves_the_children() {
+    for from in layouts() {
+        for to in layouts().into_iter().filter(|to| *to != from) {
+            let store = Store::in_memory().unwrap();
+            let both =
+                |to: &Layout, from: &Layout| comments(&store, to.clone()).moving_from(from.clone());
+            let Ok(moving) = both(&to, &from) else {
+                // Both have one bin.
+                continue;
+            };
+            let what = format!("{from:?} to {to:?}");
+            let old = comments(&store, from.clone());
+            old.declare().unwrap();
+            old.put("p1", 1, &comment(1)).unwrap();
+            let refused = comments(&store, to.clone()).declare().unwrap_err();
+            assert_eq!(refused.result_code(), 4, "{what}");
+            assert!(
+                refused.to_string().contains("moving_from"),
+                "{what}: {refused}"
+            );
+            moving.declare().unwrap();
+            // Until they are moved, others have to say so, too.
+            assert!(comments(&store, to.clone()).declare().is_err(), "{what}");
+            assert!(old.declare().is_err(), "{what}");
+            assert!(moving.move_children(go_on).unwrap());
+            let new = comments(&store, to.clone());
+            new.declare().unwrap();
+            assert_eq!(new.len("p1").unwrap(), 1, "{what}");
+            moving.declare().unwrap();
+            new.declare().unwrap();
+            assert!(old.declare().is_err(), "{what}");
+        }
+    }
+}

@@ -309,3 +309,117 @@ fn copies_of_a_record_that_refers_to_itself_may_not_go_in_a_circle() {
     assert_eq!((report.written, report.failed), (0, 1));
     assert_eq!(users.get("homer").unwrap(), before);
 }
+
+/// RavenDB's example: `Assignee: { Id, Name }`.
+#[test]
+fn nested_copies_follow_the_record_that_they_are_of() {
+    use spikelet::operations::{ctx, maps};
+    use spikelet::{MapPolicy, MapReturnType};
+    let store = Store::in_memory().unwrap();
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    let name = |first: &str| {
+        let name = [("first", first), ("last", "Simpson")];
+        let name = name.map(|(key, value)| (Value::from(key), Value::from(value)));
+        Value::Map(name.into_iter().collect())
+    };
+    users
+        .put(
+            "u1",
+            bins! { "city" => "Springfield", "name" => name("Homer") },
+        )
+        .unwrap();
+    let assignees = Propagate::new(&store, "assignees", ("users", "items"), "assignee.id")
+        .unwrap()
+        .copy("name.first", "assignee.name")
+        .copy("city", "assignee.address.city");
+    items.put(1, bins! { "title" => "Malfunction" }).unwrap();
+    assignees.assign(1, "u1").unwrap();
+    // What others keep beside the copies stays.
+    let note = maps::put(&MapPolicy::default(), "assignee", "note", "urgent");
+    items.operate(1, &[note]).unwrap();
+    let shown = || {
+        let item = items.get(1).unwrap().unwrap();
+        item.get("assignee").unwrap().to_string()
+    };
+    let as_copied = |name: &str| {
+        format!(
+            r#"{{"address": {{"city": "Springfield"}}, "id": "u1", "name": "{name}", "note": "urgent"}}"#
+        )
+    };
+    assert_eq!(shown(), as_copied("Homer"));
+    users
+        .put(
+            "u1",
+            bins! { "city" => "Springfield", "name" => name("Max") },
+        )
+        .unwrap();
+    let found = assignees.verify(Repair::No, go_on).unwrap();
+    assert!(
+        matches!(&found.faults[..], [RelationFault::Stale { .. }]),
+        "{found:?}"
+    );
+    let report = assignees.propagate("u1", go_on).unwrap();
+    assert_eq!((report.written, report.failed), (1, 0));
+    assert_eq!(shown(), as_copied("Max"));
+    assert!(assignees.verify(Repair::No, go_on).unwrap().is_sound());
+    // A field that is gone takes its copy along.
+    users.put("u1", [("city", Value::Nil)]).unwrap();
+    assert_eq!(assignees.propagate("u1", go_on).unwrap().written, 1);
+    assert!(!shown().contains("Springfield"), "{}", shown());
+    // The reference is another one by now: nothing is written.
+    let other = maps::put(&MapPolicy::default(), "assignee", "id", "u2");
+    items.operate(1, &[other]).unwrap();
+    assert_eq!(assignees.propagate("u1", go_on).unwrap().written, 0);
+    let city = maps::get_by_key("assignee", "city", MapReturnType::Value)
+        .in_context([ctx::map_key("address")]);
+    let _ = items.operate(1, &[city]);
+}
+
+#[test]
+fn paths_that_lead_to_several_places_or_into_one_another_are_refused() {
+    let store = Store::in_memory().unwrap();
+    for reference in ["watchers[]", "assignee..id", "", ".id", "assignee."] {
+        let refused = Propagate::new(&store, "refused", ("users", "items"), reference);
+        assert!(refused.is_err(), "{reference:?}");
+    }
+    let to = |copies: [&str; 2]| {
+        let sets = ("users", "items");
+        let refused = Propagate::new(&store, "assignees", sets, "assignee.id").unwrap();
+        let [first, second] = copies;
+        refused.copy("name", first).copy("city", second).declare()
+    };
+    for copies in [
+        ["assignee", "city"],
+        ["assignee.id", "city"],
+        ["assignee.id.name", "city"],
+        ["a.b", "a.b.c"],
+        ["a.b", "a.b"],
+        ["names[]", "city"],
+    ] {
+        assert_eq!(to(copies).unwrap_err().result_code(), 4, "{copies:?}");
+    }
+    to(["assignee.name", "assignee.city"]).unwrap();
+}
+
+#[test]
+fn an_updater_follows_nested_copies() {
+    let store = Store::in_memory().unwrap();
+    let namespace = namespace(&store);
+    let users = namespace.set("users").unwrap();
+    let items = namespace.set("items").unwrap();
+    let assignees = Propagate::new(
+        namespace.clone(),
+        "assignees",
+        ("users", "items"),
+        "assignee.id",
+    )
+    .unwrap()
+    .copy("name", "assignee.name");
+    users.put("u1", [("name", "Homer")]).unwrap();
+    assignees.assign(1, "u1").unwrap();
+    let mut updater = assignees.updater().unwrap();
+    users.put("u1", [("name", "Max")]).unwrap();
+    updater.catch_up().unwrap();
+    let item = items.get(1).unwrap().unwrap();
+    assert!(item.get("assignee").unwrap().to_string().contains("Max"));
+}

@@ -167,3 +167,46 @@ fn deletes_beside_writers_and_repairs_leave_no_edge_on_one_side() {
     assert!(audit.is_sound(), "{:?}", audit.faults);
     assert!(audit.edges > 0);
 }
+
+#[test]
+fn every_handle_takes_part_in_a_transaction_of_its_callers() {
+    use serde_json::json;
+    use spikelet::relation::{EdgeType, Graph, Layout, Links, NodeId, OneToMany, Propagate};
+    let store = spikelet::Store::in_memory().unwrap();
+    let graph = Graph::new(&store, "g", ["N"], [EdgeType::new("E")]).unwrap();
+    let sets = ("posts", "comments");
+    let comments = OneToMany::new(&store, "comments", sets, Layout::key_list("comments")).unwrap();
+    let links = Links::new(&store, "links");
+    let assignees = Propagate::new(&store, "names", ("users", "items"), "assignee").unwrap();
+    let assignees = assignees.copy("name", "assignee_name");
+    store
+        .set("users")
+        .unwrap()
+        .put("u1", [("name", "Ann")])
+        .unwrap();
+    let (a, b) = (NodeId::new("N", "a"), NodeId::new("N", "b"));
+    let write = |fails: bool| {
+        store.transaction(|tx| {
+            graph.within(tx).link(&a, "E", &b, &json!({}))?;
+            comments.within(tx).put("p1", 1, &json!({ "text": "hi" }))?;
+            assignees.within(tx).assign(1, "u1")?;
+            let _ = links.within(tx);
+            match fails {
+                true => Err(spikelet::Error::Parameter("no".into())),
+                false => Ok(()),
+            }
+        })
+    };
+    let seen = || {
+        let edge = graph
+            .edge::<serde_json::Value>(&a, "E", &b)
+            .unwrap()
+            .is_some();
+        let name = store.set("items").unwrap().exists(1).unwrap();
+        (edge, comments.len("p1").unwrap(), name)
+    };
+    assert!(write(true).is_err());
+    assert_eq!(seen(), (false, 0, false));
+    write(false).unwrap();
+    assert_eq!(seen(), (true, 1, true));
+}

@@ -531,3 +531,41 @@ fn modules_are_kept_and_not_run() {
         ["ok", ""]
     );
 }
+
+#[test]
+fn a_query_finds_the_root_of_a_sharded_list_and_a_scan_shows_its_companions() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..5_i64 {
+        set.put(number, [("i", number)]).unwrap();
+    }
+    let list = spikelet::ShardedList::new(&running.store, "demo", 3_i64, "l").unwrap();
+    for element in 0..60_i64 {
+        list.add(element).unwrap();
+    }
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=l;indextype=list;bin=l;type=numeric\n",
+    );
+    let element = |first, last| {
+        query()
+            .field(22, &integers("l", first, last))
+            .field(26, &[1])
+    };
+    for shards in [0, 4, 8] {
+        match shards {
+            0 => {}
+            4 => drop(list.shards().activate(4).unwrap()),
+            _ => drop(list.shards().split().unwrap()),
+        }
+        for (first, last) in [(7, 7), (10, 50), (59, 80)] {
+            let found = found(&mut wire, &element(first, last));
+            assert_eq!(found, Ok(vec![3]), "{shards}: {first} to {last}");
+        }
+        assert_eq!(found(&mut wire, &element(60, 99)), Ok(vec![]));
+        let (records, code) = wire.ask_many(&query());
+        assert_eq!((records.len(), code), (5 + shards, 0));
+        assert_eq!(set.len(), 5);
+    }
+}

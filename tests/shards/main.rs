@@ -4,16 +4,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod audit;
+mod clashes;
 mod common;
 mod contention;
 mod counters;
 mod foreign;
+mod indexed;
 mod lists;
 mod maps;
 mod policy;
 mod protected;
 mod refused;
 mod repeats;
+mod scanned;
 mod several;
 mod time;
 mod watched;

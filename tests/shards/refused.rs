@@ -186,7 +186,7 @@ fn a_deletion_is_the_way_out_of_what_cannot_be_ended() {
         assert_eq!((state.shards, state.transition), (0, None), "{stopped}");
         assert!(list.is_empty().unwrap(), "{stopped}");
         let mut left = Vec::new();
-        let _: ControlFlow<()> = set.scan(|record| {
+        let _: ControlFlow<()> = set.with_companions().scan(|record| {
             let record = record.unwrap();
             if record.view.bin("shard_of").is_some() {
                 left.push(record.key().map(spikelet::Key::into_owned));

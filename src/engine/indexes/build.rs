@@ -59,8 +59,8 @@ impl IndexBuild {
     /// Waits for its end.
     ///
     /// # Errors
-    /// What has ended it: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::Forbidden`] if it was
-    /// cancelled, a record that is damaged. The index is dropped then.
+    /// What has ended it: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
+    /// sharded collection that it cannot hold, [`Error::Forbidden`] if it was cancelled, a record that is damaged. The index is dropped then.
     pub fn wait(mut self) -> Result<()> {
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
@@ -185,7 +185,9 @@ impl Core {
         let set_name = self.set_name_for(index, live.set_id());
         let facts = self.facts(&live, &set_name, now_ms);
         let mut entries = EntryList::default();
-        index.entries_of(RecordView::parse(live.payload())?, &facts, &mut entries)?;
+        let record = RecordView::parse(live.payload())?;
+        index.check_sharded(None, record)?;
+        index.entries_of(record, &facts, &mut entries)?;
         for entry in entries.iter() {
             self.insert_entry(index, entry)?;
         }
@@ -201,7 +203,12 @@ impl Core {
         let restore = |declared: DeclaredIndex| {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
-            Ok(Arc::new(Index::new(declared.definition, set, set_id)?))
+            Ok(Arc::new(Index::new(
+                declared.definition,
+                set,
+                set_id,
+                self.key_hash,
+            )?))
         };
         let list: Result<Vec<Arc<Index>>> = declared.into_iter().map(restore).collect();
         self.indexes.replace(list?);

@@ -11,7 +11,7 @@ use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, GUARDS, Guard};
-use crate::record::{Key, Metadata, RecordView, ShardRole, parse_with_role};
+use crate::record::{Key, Metadata, RecordView, SHARD_OF, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -63,12 +63,37 @@ impl IndexChanges {
     }
 }
 
-/// A record that is locked, before and after a change: of each version what is stored of it, and its bins. Versions that hold
-/// a shard of a collection are none: they are in no index.
+/// A record that is locked, before and after a change: of each version what is stored of it, and its bins.
 struct ChangedRecord<'a> {
     digest: &'a Digest,
-    old: Option<(EntryView<'a>, RecordView<'a>)>,
-    new: Option<(&'a NewVersion<'a>, RecordView<'a>)>,
+    old: Option<(EntryView<'a>, VersionBins<'a>)>,
+    new: Option<(&'a NewVersion<'a>, VersionBins<'a>)>,
+}
+
+/// The bins of a version, and what it is to a sharded collection.
+#[derive(Clone, Copy)]
+struct VersionBins<'a> {
+    record: RecordView<'a>,
+    role: ShardRole,
+}
+
+impl VersionBins<'_> {
+    /// Whether the version may have entries in an index.
+    fn is_in(&self, index: &Index) -> bool {
+        self.role != ShardRole::Companion || index.is_of_parts()
+    }
+
+    /// Whether both versions are of one record of a user, or of one companion at one epoch.
+    fn is_of_same(&self, other: &Self) -> bool {
+        let name = |version: &Self| {
+            version
+                .record
+                .find(SHARD_OF.as_bytes())
+                .map(|bin| bin.bytes)
+        };
+        (self.role == ShardRole::Companion) == (other.role == ShardRole::Companion)
+            && (self.role != ShardRole::Companion || name(self) == name(other))
+    }
 }
 
 impl<'a> ChangedRecord<'a> {
@@ -78,13 +103,14 @@ impl<'a> ChangedRecord<'a> {
         // The entries of what is damaged are left over, and removed by the query that meets them.
         let old = lock.entry().ok().flatten().and_then(|entry| {
             let (record, role) = parse_with_role(entry.payload());
-            let record = record.ok().filter(|_| role != ShardRole::Companion)?;
-            Some((entry, record))
+            let record = record.ok()?;
+            Some((entry, VersionBins { record, role }))
         });
         let new = match change {
             Change::Put(version) => {
                 let (record, role) = parse_with_role(version.payload);
-                Some((version, record?)).filter(|_| role != ShardRole::Companion)
+                let record = record?;
+                Some((version, VersionBins { record, role }))
             }
             Change::Delete(_) => None,
         };
@@ -128,16 +154,20 @@ impl Core {
         changes: &mut IndexChanges,
     ) -> Result<()> {
         let old = versions.old.as_ref();
-        let old = old.filter(|(entry, _)| index.is_of(entry.set_id()));
+        let old = old.filter(|(entry, bins)| index.is_of(entry.set_id()) && bins.is_in(index));
         let new = versions.new.as_ref();
-        let new = new.filter(|(version, _)| index.is_of(version.set_id));
+        let new = new.filter(|(version, bins)| index.is_of(version.set_id) && bins.is_in(index));
+        if let Some((_, new)) = new.filter(|(_, new)| new.role == ShardRole::Root) {
+            index.check_sharded(old.map(|(_, old)| old.record), new.record)?;
+        }
         if let (Some((_, old)), Some((_, new))) = (old, new)
-            && index.is_same_in(*old, *new)
+            && old.is_of_same(new)
+            && index.is_same_in(old.record, new.record)
         {
             return Ok(());
         }
         let (mut before, mut after) = (EntryList::default(), EntryList::default());
-        if let Some((entry, record)) = old {
+        if let Some((entry, VersionBins { record, role })) = old {
             before = EntryList::for_one();
             // What has no entries now, for being too long, has none to remove.
             let _ = match index.reader.is_plain() {
@@ -145,18 +175,28 @@ impl Core {
                 false => {
                     let set_name = self.set_name_for(index, entry.set_id());
                     let facts = self.facts(entry, &set_name, 0);
-                    index.entries_of_user(*record, &facts, &mut before)
+                    match role {
+                        ShardRole::Companion => {
+                            index.entries_of_companion(*record, &facts, &mut before)
+                        }
+                        _ => index.entries_of_user(*record, &facts, &mut before),
+                    }
                 }
             };
         }
-        if let Some((version, record)) = new {
+        if let Some((version, VersionBins { record, role })) = new {
             after = EntryList::for_one();
             match index.reader.is_plain() {
                 true => index.plain_entry_of(*record, versions.digest, &mut after)?,
                 false => {
                     let set_name = self.set_name_for(index, version.set_id);
                     let facts = self.facts_of_version(versions.digest, version, &set_name);
-                    index.entries_of_user(*record, &facts, &mut after)?;
+                    match role {
+                        ShardRole::Companion => {
+                            index.entries_of_companion(*record, &facts, &mut after)?;
+                        }
+                        _ => index.entries_of_user(*record, &facts, &mut after)?,
+                    }
                 }
             }
         }

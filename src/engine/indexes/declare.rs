@@ -20,7 +20,7 @@ impl Core {
         let set_id = set.map(|set| self.storage.create_set(set)).transpose()?;
         let _declaring = self.indexes.declaring.lock();
         let all = self.indexes.all();
-        let index = Index::new(definition, set, set_id)?;
+        let index = Index::new(definition, set, set_id, self.key_hash)?;
         if let Some(known) = self.indexes.by_name(&index.name()) {
             return match known.is_same(&index) {
                 true => Ok(None),

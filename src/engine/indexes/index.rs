@@ -1,18 +1,21 @@
 //! One secondary index.
 
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::sync::{Mutex, RwLock};
 use spikelet_storage::{Digest, PARTITIONS};
 
-use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{
-    EntryList, EntryRange, EntryReader, GUARDS, Guard, IndexDefinition, OrderedEntries,
+    EntryList, EntryRange, EntryRanges, EntryReader, GUARDS, Guard, IndexDefinition,
+    OrderedEntries, form_len,
 };
-use crate::record::{RecordView, ShardRole};
+use crate::record::{
+    KeyHash, RecordView, SUBKEYS, ShardRole, companion_name, is_by_hash, sharded_bins,
+};
+use crate::{Error, Result};
 
 /// How many keys of a unique index can be added at the same time.
 const UNIQUE_LOCKS: usize = 64;
@@ -40,6 +43,9 @@ pub(crate) struct Index {
     set_id: Option<u16>,
     pub(in crate::engine) reader: EntryReader,
     pub(in crate::engine) entries: OrderedEntries,
+    key_hash: KeyHash,
+    /// Whether companions have, or had, entries. Set before the first one is added.
+    has_companions: AtomicBool,
     state: AtomicU8,
     /// How many partitions have been built.
     built: AtomicU64,
@@ -99,8 +105,11 @@ impl Index {
         definition: IndexDefinition,
         set: Option<&str>,
         set_id: Option<u16>,
+        key_hash: KeyHash,
     ) -> Result<Self> {
         Ok(Self {
+            key_hash,
+            has_companions: AtomicBool::new(false),
             reader: EntryReader::new(&definition)?,
             unique: match definition.unique {
                 true => (0..UNIQUE_LOCKS).map(|_| Mutex::new(())).collect(),
@@ -191,7 +200,7 @@ impl Index {
         self.reader.is_same(old, new)
     }
 
-    /// Appends the entries that a record has in this index: none for a record that holds a shard of a collection.
+    /// Appends the entries that a record has in this index. Those of a companion are its root's, with the companion behind.
     pub(in crate::engine) fn entries_of(
         &self,
         record: RecordView<'_>,
@@ -199,12 +208,12 @@ impl Index {
         out: &mut EntryList,
     ) -> Result<()> {
         match ShardRole::of(record.as_bytes()) {
-            ShardRole::Companion => Ok(()),
+            ShardRole::Companion => self.entries_of_companion(record, facts, out),
             _ => self.entries_of_user(record, facts, out),
         }
     }
 
-    /// The same of a record that holds no shard.
+    /// Appends the entries of a record that holds no shard.
     pub(in crate::engine) fn entries_of_user(
         &self,
         record: RecordView<'_>,
@@ -213,6 +222,119 @@ impl Index {
     ) -> Result<()> {
         self.reader
             .entries(&self.definition.name, record, facts, out)
+    }
+
+    /// Appends the entries of a record that holds a shard by hash.
+    pub(super) fn entries_of_companion(
+        &self,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        out: &mut EntryList,
+    ) -> Result<()> {
+        let Some(name) = companion_name(record).filter(|_| self.is_of_parts()) else {
+            return Ok(());
+        };
+        let of_root = RecordFacts {
+            digest: self.key_hash.digest(facts.set_name, &name.root),
+            ..*facts
+        };
+        let mut entries = EntryList::default();
+        self.entries_of_user(record, &of_root, &mut entries)?;
+        if !entries.is_empty() {
+            self.has_companions.store(true, Ordering::SeqCst);
+        }
+        for entry in entries.iter() {
+            out.push_with(|out| {
+                out.extend_from_slice(entry);
+                out.extend_from_slice(facts.digest.as_bytes());
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether companions may have entries: what is in the index are the parts of one collection alone.
+    pub(in crate::engine) fn is_of_parts(&self) -> bool {
+        self.reader.parts_of().is_some()
+    }
+
+    /// Whether some of the entries are, or were, those of companions.
+    pub(in crate::engine) fn has_companions(&self) -> bool {
+        self.has_companions.load(Ordering::SeqCst)
+    }
+
+    /// Refuses a record that describes collections as sharded which the index would lose, unless it described them before.
+    ///
+    /// # Errors
+    /// [`Error::ShardIndexed`].
+    pub(super) fn check_sharded(
+        &self,
+        old: Option<RecordView<'_>>,
+        new: RecordView<'_>,
+    ) -> Result<()> {
+        let described =
+            |record: RecordView<'_>| Some(record.find(SUBKEYS.as_bytes())?.bytes.to_vec());
+        if old.and_then(described) == described(new) {
+            return Ok(());
+        }
+        let known = old.map(sharded_bins).unwrap_or_default();
+        for (bin, form) in sharded_bins(new) {
+            if !known.iter().any(|(name, _)| *name == bin)
+                && let Some(why) = self.reader.loses_by_sharding(bin, is_by_hash(form))
+            {
+                return Err(Error::ShardIndexed {
+                    bin: bin.into(),
+                    index: self.name().as_ref().into(),
+                    why,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the first entries of ranges to `out`, `most` at most, and leaves what comes behind them; returns how many were
+    /// taken. An entry of a companion is shortened to that of its root, and comes once however many companions have it.
+    pub(in crate::engine) fn take(
+        &self,
+        ranges: &mut EntryRanges,
+        descending: bool,
+        most: usize,
+        out: &mut EntryList,
+    ) -> usize {
+        let before = out.len();
+        ranges.take(&self.entries, descending, most, out);
+        let taken = out.len() - before;
+        if self.has_companions() {
+            let mut pairs = EntryList::default();
+            for entry in out.iter() {
+                let pair = self.without_companion(entry);
+                if pairs.last() != Some(pair) {
+                    pairs.push(pair);
+                }
+            }
+            *out = pairs;
+        }
+        // The first companion of all may come right now.
+        if let Some(last) = out.last().filter(|_| self.is_of_parts()) {
+            self.cut(ranges, last, descending);
+        }
+        taken
+    }
+
+    /// Leaves of ranges what comes behind a record's entry, and behind those of its companions.
+    pub(in crate::engine) fn cut(&self, ranges: &mut EntryRanges, entry: &[u8], descending: bool) {
+        match self.is_of_parts() && !descending {
+            true => ranges.cut(&[entry, &[u8::MAX; Digest::LEN]].concat(), descending),
+            false => ranges.cut(entry, descending),
+        }
+    }
+
+    /// An entry without the digest of a companion behind it: the entry that the root would have.
+    pub(in crate::engine) fn without_companion<'e>(&self, entry: &'e [u8]) -> &'e [u8] {
+        if !self.is_of_parts() {
+            return entry;
+        }
+        let of_root = form_len(entry).map(|key| key + Digest::LEN);
+        of_root.and_then(|len| entry.get(..len)).unwrap_or(entry)
     }
 
     /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says that it is the only one.
@@ -282,7 +404,9 @@ impl Index {
             partitions_built: self.progress().0,
             build_ms: read(&self.built_in_ms),
             entries: self.entries.len(),
-            distinct_keys: self.entries.distinct_keys(Digest::LEN),
+            distinct_keys: self.entries.distinct_keys(|entry| {
+                self.without_companion(entry).len() - Digest::LEN.min(entry.len())
+            }),
             memory_bytes: self.entries.memory_bytes(),
             added: read(&self.counters.added),
             removed: read(&self.counters.removed),

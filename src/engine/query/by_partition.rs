@@ -18,7 +18,8 @@ use super::super::core::expired;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::conditions::matching;
-use super::run::{MetRecord, Standing};
+use super::sharded::MetRoots;
+use super::standing::{MetRecord, Standing};
 use crate::Result;
 use crate::geo::Geometry;
 use crate::index::{
@@ -70,6 +71,7 @@ pub(crate) struct PartitionQuery {
     /// The memory of the records of the entries before this one was asked for.
     asked_ahead: usize,
     at_once: usize,
+    met: MetRoots,
 }
 
 /// What comes next.
@@ -200,7 +202,7 @@ impl PartitionQuery {
         });
         // `None` is below all.
         if let Some(Some(first)) = places.min() {
-            rest.cut(&ValueOrder::entry(first, &values), false);
+            index.cut(&mut rest, &ValueOrder::entry(first, &values), false);
         }
         Self {
             index: Arc::clone(index),
@@ -212,6 +214,7 @@ impl PartitionQuery {
             next: 0,
             asked_ahead: 0,
             at_once: ENTRIES_AT_FIRST,
+            met: MetRoots::of_page(),
         }
     }
 
@@ -227,8 +230,8 @@ impl PartitionQuery {
                 self.entries.clear();
                 self.next = 0;
                 self.asked_ahead = 0;
-                self.rest
-                    .take(&self.index.entries, false, self.at_once, &mut self.entries);
+                self.index
+                    .take(&mut self.rest, false, self.at_once, &mut self.entries);
                 self.at_once = (self.at_once * 2).min(ENTRIES_AT_ONCE);
             }
             let Some(entry) = self.entries.get(self.next) else {
@@ -301,14 +304,28 @@ impl PartitionQuery {
             return Ok(None);
         };
         let (_, digest) = split_entry(entry);
-        match self.meet(namespace, &digest, set_id, Some(entry), read)? {
-            Met::Shown(read) => Ok(Some(read)),
-            Met::NotShown => Ok(None),
-            Met::Stale => {
-                namespace.core.clean_entry(&self.index, entry);
-                Ok(None)
+        let mut read = Some(read);
+        let mut take = |record: &RemoteRecord<'_>| read.take().map(|read| read(record));
+        if !self.index.has_companions() {
+            match self.meet(namespace, &digest, set_id, Some(entry), &mut take)? {
+                Met::Shown(read) => return Ok(read),
+                Met::NotShown => return Ok(None),
+                // Its collection has been sharded since the entry was copied.
+                Met::Stale if self.index.has_companions() => {}
+                Met::Stale => {
+                    namespace.core.clean_entry(&self.index, entry);
+                    return Ok(None);
+                }
             }
         }
+        let mut found = None;
+        let (index, core) = (&self.index, &namespace.core);
+        core.find_entry(index, &self.asked, &self.met, entry, &mut |stored, _| {
+            if set_id.is_none_or(|id| id == stored.set_id()) {
+                found = take(&RemoteRecord::new(*stored));
+            }
+        })?;
+        Ok(found)
     }
 
     /// Lends a record that was found before, if it is still one of those that are asked for.
@@ -322,6 +339,13 @@ impl PartitionQuery {
         set_id: Option<u16>,
         read: impl FnOnce(&RemoteRecord<'_>) -> R,
     ) -> Result<Option<R>> {
+        if namespace
+            .core
+            .companions_fit(&self.index, &self.asked, digest)?
+        {
+            let storage = &namespace.core.storage;
+            return Ok(storage.get(digest, |stored| read(&RemoteRecord::new(stored)))?);
+        }
         match self.meet(namespace, digest, set_id, None, read)? {
             Met::Shown(read) => Ok(Some(read)),
             Met::NotShown | Met::Stale => Ok(None),

@@ -2,9 +2,12 @@
 //!
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `standing`: what an entry is to its record.
 //! * `background`: operations on all records that a query finds.
 //! * `by_partition`: what wire clients ask of an index.
+//! * `sharded`: records whose companions have the entries.
 //! * `parallel`: a query by several threads.
+//! * `records`: all records of a query, page by page.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
 mod background;
@@ -14,8 +17,11 @@ mod conditions;
 mod cursor;
 mod page;
 mod parallel;
+mod records;
 mod run;
 mod saved_position;
+mod sharded;
+mod standing;
 
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
@@ -32,6 +38,7 @@ pub(crate) use by_partition::{IndexBound, NextEntry, PartitionQuery, PartitionSt
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
+pub use records::QueryRecords;
 
 /// A query by a secondary index ([`Set::query`](crate::Set::query)), or over all records of a set
 /// ([`Set::query_all`](crate::Set::query_all)).
@@ -75,6 +82,7 @@ pub struct Query {
     descending: bool,
     limit: usize,
     after: Option<Cursor>,
+    companions: bool,
 }
 
 /// Where records are found.
@@ -147,6 +155,7 @@ impl Query {
             descending: false,
             limit: usize::MAX,
             after: None,
+            companions: false,
         }
     }
 
@@ -225,6 +234,13 @@ impl Query {
         self
     }
 
+    /// Shows the records that hold shards of collections, too. Of a query over all records only: by an index, the root is
+    /// shown for what they hold.
+    pub const fn with_companions(mut self) -> Self {
+        self.companions = true;
+        self
+    }
+
     /// Goes from the end of the order to its beginning. By an index only.
     pub const fn descending(mut self) -> Self {
         self.descending = true;
@@ -268,6 +284,23 @@ impl Query {
                 record: record.to_record()?,
             })
         })
+    }
+
+    /// Returns the records one after the other, up to the limit: owned, and read page by page, so that they may be written
+    /// meanwhile. [`Query::for_each`] lends them, which costs less.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// for user in users.query_all().limit(10).iter() {
+    ///     assert_eq!(user?.record.get("age"), Some(42.into()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter(&self) -> QueryRecords {
+        QueryRecords::new(self.clone())
     }
 
     /// The records with those of these bins that they have.

@@ -10,6 +10,7 @@ use spikelet_storage::PARTITIONS;
 use super::super::core::ScannedRecord;
 use super::super::indexes::Index;
 use super::run::TakenEntries;
+use super::sharded::MetRoots;
 use super::{Query, Source};
 use crate::index::EntrySelection;
 use crate::{Error, Result};
@@ -71,13 +72,14 @@ impl Query {
             }
             Source::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
+                let met = MetRoots::new(self, index, false);
                 let work = || {
                     let take = |taken: &mut TakenEntries| {
                         let mut ahead = ahead.lock();
                         self.take_entries(index, &mut ahead, taken)
                             .then(|| Arc::clone(&ahead.whole))
                     };
-                    self.take_from_index(index, take, &ended, &each);
+                    self.take_from_index(index, take, &met, &ended, &each);
                 };
                 run_in(threads, work);
             }
@@ -102,7 +104,13 @@ impl Query {
             let set = self.set_id.map(|id| (id, &*self.set_name));
             let filter = self.filter.as_ref();
             let mut read = |record: Result<ScannedRecord<'_>>| each(record);
-            ended.note(self.core.scan_partition(partition, set, filter, &mut read));
+            ended.note(self.core.scan_partition(
+                partition,
+                set,
+                filter,
+                self.companions,
+                &mut read,
+            ));
         }
     }
 
@@ -110,6 +118,7 @@ impl Query {
         &self,
         index: &Index,
         take: impl Fn(&mut TakenEntries) -> Option<Arc<EntrySelection>>,
+        met: &MetRoots,
         ended: &Ended<B>,
         each: &impl Fn(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) {
@@ -119,7 +128,7 @@ impl Query {
                 return;
             };
             let mut each = |_: Option<&[u8]>, record: Result<ScannedRecord<'_>>| each(record);
-            ended.note(self.visit_entries(index, &whole, &mut taken, &mut each));
+            ended.note(self.visit_entries(index, &whole, met, &mut taken, &mut each));
         }
     }
 }

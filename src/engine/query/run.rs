@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
-use super::super::core::{Core, ScannedRecord, expired, scanned, viewed};
+use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
+use super::sharded::MetRoots;
+use super::standing::{MetRecord, Standing};
 use super::{Cursor, Page, Query, Source};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
-use crate::record::{Key, RecordView, ShardRole, parse_with_role};
+use crate::record::Key;
 use crate::{Error, Result};
 
 /// How many entries are copied out at first: about what a page has.
@@ -41,26 +43,6 @@ pub(super) struct TakenEntries {
     digests: Vec<Digest>,
     stale: Vec<usize>,
     scratch: EntryList,
-}
-
-/// What an entry is to the record that it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// The record is shown at this entry.
-    Shown,
-    /// It is shown at another one, which comes before, or does not match.
-    NotShown,
-    /// The record has no such entry.
-    Absent,
-}
-
-/// A record that a query meets: at an entry of the ranges that it asks for, or by its digest.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MetRecord<'q, 'a> {
-    pub(super) asked: &'q EntrySelection,
-    pub(super) descending: bool,
-    pub(super) entry: Option<&'q [u8]>,
-    pub(super) stored: &'q EntryView<'a>,
 }
 
 /// What an entry is worth.
@@ -112,8 +94,7 @@ impl Query {
             let asked = self.conditions.selection(&index.definition)?;
             let mut rest = query.rest_of(asked.ranges)?;
             let mut next = EntryList::default();
-            rest.take(&index.entries, self.descending, 1, &mut next);
-            if next.is_empty() {
+            if index.take(&mut rest, self.descending, 1, &mut next) == 0 {
                 return Ok(None);
             }
         }
@@ -136,7 +117,11 @@ impl Query {
     /// What is left of the ranges behind the cursor.
     pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            ranges.cut(cursor.place(&self.identity())?, self.descending);
+            let place = cursor.place(&self.identity())?;
+            match &self.source {
+                Source::Index(index) => index.cut(&mut ranges, place, self.descending),
+                Source::Primary | Source::Nothing => ranges.cut(place, self.descending),
+            }
         }
         Ok(ranges)
     }
@@ -161,8 +146,9 @@ impl Query {
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
         let mut entries = self.entries_of(index)?;
         let mut taken = TakenEntries::default();
+        let met = MetRoots::new(self, index, true);
         while self.take_entries(index, &mut entries, &mut taken) {
-            let ended = self.visit_entries(index, &entries.whole, &mut taken, each);
+            let ended = self.visit_entries(index, &entries.whole, &met, &mut taken, each);
             if ended.is_break() {
                 return Ok(ended);
             }
@@ -197,16 +183,15 @@ impl Query {
             0 => ahead.at_once,
             left => ahead.at_once.min(left),
         };
-        if !ahead.is_over {
-            ahead
-                .rest
-                .take(&index.entries, self.descending, most, entries);
-        }
-        if entries.is_empty() {
+        let count = match ahead.is_over {
+            true => 0,
+            false => index.take(&mut ahead.rest, self.descending, most, entries),
+        };
+        if count == 0 {
             return false;
         }
-        ahead.is_over = entries.len() < most;
-        ahead.taken += entries.len();
+        ahead.is_over = count < most;
+        ahead.taken += count;
         ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
         true
     }
@@ -216,6 +201,7 @@ impl Query {
         &self,
         index: &Index,
         whole: &EntrySelection,
+        met: &MetRoots,
         taken: &mut TakenEntries,
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
@@ -228,9 +214,16 @@ impl Query {
         digests.clear();
         digests.extend(entries.iter().map(|entry| split_entry(entry).1));
         let mut ended = ControlFlow::Continue(());
+        // From here on entries are looked at one by one: their records may have companions.
+        let mut one_by_one = index.has_companions().then_some(0);
         let now_ms = self.core.clock.now_ms();
+        if one_by_one.is_some() {
+            digests.clear();
+        }
         self.core.storage.get_batch(digests, |at, found| {
-            let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
+            let (Some(entry), ControlFlow::Continue(()), None) =
+                (entries.get(at), &ended, one_by_one)
+            else {
                 return;
             };
             let found = match found {
@@ -244,6 +237,8 @@ impl Query {
             match found {
                 Judged::Found(record) => ended = each(Some(entry), record),
                 Judged::PassedOver => {}
+                // Its collection has been sharded since the entry was copied.
+                Judged::Stale if index.has_companions() => one_by_one = Some(at),
                 Judged::Stale => stale.push(at),
             }
         });
@@ -251,7 +246,43 @@ impl Query {
         for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
             self.core.clean_entry(index, entry);
         }
+        for entry in one_by_one
+            .into_iter()
+            .flat_map(|at| entries.iter().skip(at))
+        {
+            if ended.is_continue() {
+                ended = self.visit_one(index, whole, met, entry, each);
+            }
+        }
         ended
+    }
+
+    /// Shows the record of an entry that its companions may have, if it fits.
+    fn visit_one<B>(
+        &self,
+        index: &Index,
+        whole: &EntrySelection,
+        met: &MetRoots,
+        entry: &[u8],
+        each: Each<'_, B>,
+    ) -> ControlFlow<B> {
+        let now_ms = self.core.clock.now_ms();
+        let mut ended = ControlFlow::Continue(());
+        let found = self
+            .core
+            .find_entry(index, whole, met, entry, &mut |stored, record| {
+                if self.set_id.is_some_and(|id| id != stored.set_id()) {
+                    return;
+                }
+                match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
+                    Judged::Found(record) => ended = each(Some(entry), record),
+                    Judged::PassedOver | Judged::Stale => {}
+                }
+            });
+        match (found, ended) {
+            (Err(error), ControlFlow::Continue(())) => each(Some(entry), Err(error)),
+            (_, ended) => ended,
+        }
     }
 
     /// The set and the key of a record, if it fits the query still, whatever the filter says.
@@ -264,12 +295,16 @@ impl Query {
             Source::Primary | Source::Nothing => None,
         };
         let now_ms = self.core.clock.now_ms();
+        let companions_fit = match &asked {
+            Some((index, asked)) => self.core.companions_fit(index, asked, digest)?,
+            None => false,
+        };
         let found = self.core.storage.get(digest, |stored| {
             let is_of_set = self.set_id.is_none_or(|id| id == stored.set_id());
             if expired(&stored, now_ms) || !is_of_set {
                 return Ok(None);
             }
-            if let Some((index, asked)) = &asked {
+            if let (Some((index, asked)), false) = (&asked, companions_fit) {
                 let met = MetRecord {
                     asked,
                     descending: self.descending,
@@ -387,6 +422,9 @@ impl Query {
                 return;
             };
             let judged = match found {
+                Ok(Some(stored)) if !self.companions && self.core.hides(&stored) => {
+                    Judged::PassedOver
+                }
                 Ok(Some(stored)) if !expired(&stored, now_ms) => {
                     self.filtered(&stored, now_ms, scanned)
                 }
@@ -409,59 +447,5 @@ impl Query {
             Some(digest) if place.len() == Digest::LEN => Ok(Some(Digest::new(*digest))),
             _ => Err(Error::parameter("the cursor names no record: begin anew")),
         }
-    }
-}
-
-impl Core {
-    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for. Returns the
-    /// record, too. `scratch` is empty.
-    pub(super) fn standing<'a>(
-        &self,
-        index: &Index,
-        met: &MetRecord<'_, 'a>,
-        scratch: &mut EntryList,
-    ) -> Result<(Standing, RecordView<'a>)> {
-        let MetRecord {
-            asked,
-            descending,
-            entry,
-            stored,
-        } = *met;
-        let (record, role) = parse_with_role(stored.payload());
-        let record = record?;
-        if index.reader.is_plain() && asked.geometry.is_none() {
-            if role != ShardRole::Companion {
-                index.plain_entry_of(record, &stored.digest(), scratch)?;
-            }
-            let own = scratch.last();
-            let standing = match entry {
-                // It was taken from the ranges, and is the only one.
-                Some(entry) if own == Some(entry) => Standing::Shown,
-                Some(_) => Standing::Absent,
-                None if own.is_some_and(|own| asked.ranges.contains(own)) => Standing::Shown,
-                None => Standing::NotShown,
-            };
-            return Ok((standing, record));
-        }
-        let set_name = self.set_name_for(index, stored.set_id());
-        let facts = self.facts(stored, &set_name, 0);
-        if role != ShardRole::Companion {
-            index.entries_of_user(record, &facts, scratch)?;
-        }
-        if entry.is_some_and(|entry| !scratch.contains(entry)) {
-            return Ok((Standing::Absent, record));
-        }
-        let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
-        let shown = match descending {
-            false => asked_for.next(),
-            true => asked_for.last(),
-        };
-        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
-        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
-        let standing = match is_shown {
-            true => Standing::Shown,
-            false => Standing::NotShown,
-        };
-        Ok((standing, record))
     }
 }

@@ -1,15 +1,17 @@
 //! Queries of a graph: edges, nodes, related nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, RangeBounds};
 
 use serde::de::DeserializeOwned;
 
-use super::schema::{EDGE_SET, NodeId, Schema};
+use super::schema::{EDGE_SET, NodeId, Schema, sort_bin};
 use crate::record::{Record, SUBKEYS};
-use crate::{IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
+use crate::relation::keys::BATCH;
+use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 /// How many edges of a node are shown whose edge set is sharded.
-const SHARDED_EDGES_SHOWN: u64 = 1_000;
+const SHARDED_EDGES_SHOWN: usize = 1_000;
 
 /// A query for the edges of one type that lead to a node, in the order of a sort key. From [`Graph::query`](super::Graph::query).
 #[derive(Clone, Debug)]
@@ -19,8 +21,28 @@ pub struct EdgeQuery<'g, S> {
     schema: &'g Schema,
     target: Key<'static>,
     sort: usize,
-    equal: Option<Box<str>>,
-    at_least: Option<Box<str>>,
+    range: SortRange,
+    limit: usize,
+    after: Option<Box<str>>,
+}
+
+/// What is asked of a sort key.
+#[derive(Clone, Debug)]
+enum SortRange {
+    Equal(Value),
+    BeginsWith(Value),
+    Between(Bound<Value>, Bound<Value>),
+}
+
+/// A query for the edges that begin at a node, by type and then by the nodes that they lead to. From
+/// [`Graph::edges`](super::Graph::edges).
+#[derive(Clone, Debug)]
+#[must_use = "a query does nothing before it is asked for a page"]
+pub struct EdgesQuery<'g, S> {
+    store: &'g S,
+    schema: &'g Schema,
+    source: Box<str>,
+    edge_type: Option<Box<str>>,
     limit: usize,
     after: Option<Box<str>>,
 }
@@ -45,6 +67,8 @@ pub struct GraphNode {
     pub record: Record,
     /// The edges that begin at it, without those of omitted types; of an edge set that is sharded the first 1,000.
     pub edges: Vec<NodeEdge>,
+    /// Whether it has more of them: [`Graph::edges`](super::Graph::edges) lists all, page by page.
+    pub has_more_edges: bool,
 }
 
 impl GraphNode {
@@ -76,8 +100,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             schema,
             target,
             sort: 0,
-            equal: None,
-            at_least: None,
+            range: SortRange::Between(Bound::Unbounded, Bound::Unbounded),
             limit: 100,
             after: None,
         }
@@ -91,13 +114,42 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
 
     /// Only edges with this sort key.
     pub fn equal(mut self, sort_key: &str) -> Self {
-        self.equal = Some(sort_key.into());
+        self.range = SortRange::Equal(sort_key.into());
         self
     }
 
-    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`.
+    /// Only edges whose sort key begins with this text: `2020-07` finds those of a month.
+    pub fn begins_with(mut self, prefix: &str) -> Self {
+        self.range = SortRange::BeginsWith(prefix.into());
+        self
+    }
+
+    /// Only edges with a sort key of this range.
+    pub fn between<'k>(mut self, sort_keys: impl RangeBounds<&'k str>) -> Self {
+        let value = |bound: Bound<&&str>| bound.map(|sort_key| Value::from(*sort_key));
+        self.range =
+            SortRange::Between(value(sort_keys.start_bound()), value(sort_keys.end_bound()));
+        self
+    }
+
+    /// Only edges with this sort key or a greater one: `400-` finds `400-CONTRIBUTOR` and `500-LEAD`. Below
+    /// [`EdgeQuery::less_than`], if that is asked for, too.
     pub fn at_least(mut self, sort_key: &str) -> Self {
-        self.at_least = Some(sort_key.into());
+        let to = match self.range {
+            SortRange::Between(_, to) => to,
+            _ => Bound::Unbounded,
+        };
+        self.range = SortRange::Between(Bound::Included(sort_key.into()), to);
+        self
+    }
+
+    /// Only edges with a smaller sort key. From [`EdgeQuery::at_least`] on, if that is asked for, too.
+    pub fn less_than(mut self, sort_key: &str) -> Self {
+        let from = match self.range {
+            SortRange::Between(from, _) => from,
+            _ => Bound::Unbounded,
+        };
+        self.range = SortRange::Between(from, Bound::Excluded(sort_key.into()));
         self
     }
 
@@ -123,15 +175,19 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             Key::String(text) => Value::String(text.to_string()),
             other => Value::String(other.to_string()),
         };
-        let equal: Vec<Value> = [Some(target), self.equal.as_deref().map(Value::from)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let at_least = self.at_least.as_deref().map(Value::from);
+        let mut equal = vec![target];
+        let range = match &self.range {
+            SortRange::Equal(sort_key) => {
+                equal.push(sort_key.clone());
+                IndexRange::Any
+            }
+            SortRange::BeginsWith(prefix) => IndexRange::BeginsWith(prefix),
+            SortRange::Between(from, to) => IndexRange::Between(from.as_ref(), to.as_ref()),
+        };
         let page = self.store.records(&schema.edges)?.query_keys(&IndexQuery {
             index: &schema.target_index(self.sort),
             equal: &equal,
-            at_least: at_least.as_ref().filter(|_| self.equal.is_none()),
+            range,
             limit: self.limit,
             after: self.after.as_deref(),
         });
@@ -158,27 +214,39 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         };
         for (id, record) in sources.into_iter().zip(found) {
             if let Some(record) = self.schema.named(record)? {
-                let edges = self.edges_of(&id, &record)?;
-                page.nodes.push(GraphNode { id, record, edges });
+                let (edges, has_more_edges) = self.edges_of(&id, &record)?;
+                page.nodes.push(GraphNode {
+                    id,
+                    record,
+                    edges,
+                    has_more_edges,
+                });
             }
         }
         Ok(page)
     }
 
     /// Returns the nodes that the edges begin at, and the nodes of these types that their own edges lead to: a list of goals with
-    /// their leads and teams. One query and two batches, whatever the number of nodes.
+    /// their leads and teams. One query and two batches, whatever the number of nodes; of nodes whose edge set is sharded a batch
+    /// for each 512 of the edges that lead to these types.
     ///
     /// # Errors
     /// As for [`EdgeQuery::sources`].
     pub fn nodes_with(&self, related_types: &[&str]) -> Result<GraphPage> {
         let mut page = self.nodes()?;
-        let wanted: BTreeSet<&NodeId> = page
-            .nodes
-            .iter()
-            .flat_map(|node| &node.edges)
-            .map(|edge| &edge.target)
-            .filter(|target| related_types.contains(&&*target.kind))
-            .collect();
+        let mut wanted = BTreeSet::new();
+        for node in &page.nodes {
+            if node.has_more_edges {
+                self.add_targets(&node.id, related_types, &mut wanted)?;
+                continue;
+            }
+            let targets = node.edges.iter().map(|edge| &edge.target);
+            wanted.extend(
+                targets
+                    .filter(|target| related_types.contains(&&*target.kind))
+                    .cloned(),
+            );
+        }
         if wanted.is_empty() {
             return Ok(page);
         }
@@ -190,25 +258,65 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         let mut related = BTreeMap::new();
         for (id, record) in wanted.into_iter().zip(found) {
             if let Some(record) = self.schema.named(record)? {
-                related.insert(id.clone(), record);
+                related.insert(id, record);
             }
         }
         page.related = related;
         Ok(page)
     }
 
-    fn edges_of(&self, id: &NodeId, record: &Record) -> Result<Vec<NodeEdge>> {
+    /// Adds the nodes of these types that the edges of a sharded edge set lead to.
+    fn add_targets(
+        &self,
+        id: &NodeId,
+        types: &[&str],
+        targets: &mut BTreeSet<NodeId>,
+    ) -> Result<()> {
         let schema = self.schema;
-        let entries = match record.get(EDGE_SET) {
-            Some(Value::Map(map)) => map.into_entries(),
+        let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
+        for edge_type in schema.edge_types.iter().filter(|it| it.is_in_edge_set()) {
+            for kind in types {
+                let (first, behind) = schema.targets_of_type(edge_type, kind);
+                let mut last: Option<Value> = None;
+                loop {
+                    let from = last
+                        .as_ref()
+                        .map_or(Bound::Included(&first), Bound::Excluded);
+                    let page = map.range(from, Bound::Excluded(&behind), BATCH);
+                    let page = schema.named(page)?;
+                    for (target, _) in &page {
+                        targets.insert(schema.parse_target(target.as_str().unwrap_or_default())?.1);
+                    }
+                    match page.into_iter().last() {
+                        Some((target, _)) => last = Some(target),
+                        None => break,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The edges of a node, and whether there are more.
+    fn edges_of(&self, id: &NodeId, record: &Record) -> Result<(Vec<NodeEdge>, bool)> {
+        let schema = self.schema;
+        let mut entries = match record.get(EDGE_SET) {
+            Some(Value::Map(map)) => return Ok((self.edges_in(map.into_entries())?, false)),
             _ if record.view().bin(SUBKEYS).is_some() => {
                 let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
-                schema.named(map.page(0, SHARDED_EDGES_SHOWN))?
+                schema.named(map.page(0, SHARDED_EDGES_SHOWN as u64 + 1))?
             }
             _ => Vec::new(),
         };
+        let has_more = entries.len() > SHARDED_EDGES_SHOWN;
+        entries.truncate(SHARDED_EDGES_SHOWN);
+        Ok((self.edges_in(entries)?, has_more))
+    }
+
+    fn edges_in(&self, entries: Vec<(Value, Value)>) -> Result<Vec<NodeEdge>> {
         let edge = |(target, sort_key): (Value, Value)| {
-            let (edge_type, target) = schema.parse_target(target.as_str().unwrap_or_default())?;
+            let target = target.as_str().unwrap_or_default();
+            let (edge_type, target) = self.schema.parse_target(target)?;
             Ok(NodeEdge {
                 edge_type: edge_type.into(),
                 target,
@@ -216,5 +324,83 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             })
         };
         entries.into_iter().map(edge).collect()
+    }
+}
+
+impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
+    pub(super) fn new(store: &'g S, schema: &'g Schema, source: &NodeId) -> Self {
+        Self {
+            store,
+            schema,
+            source: source.to_string().into(),
+            edge_type: None,
+            limit: 100,
+            after: None,
+        }
+    }
+
+    /// Only edges of this type.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a type that is not declared.
+    pub fn of_type(mut self, edge_type: &str) -> Result<Self> {
+        self.schema.edge_type(edge_type)?;
+        self.edge_type = Some(edge_type.into());
+        Ok(self)
+    }
+
+    /// At most so many. Default: 100.
+    pub const fn limit(mut self, edges: usize) -> Self {
+        self.limit = edges;
+        self
+    }
+
+    /// Goes on behind the page that gave this token.
+    pub fn after(mut self, token: &str) -> Self {
+        self.after = Some(token.into());
+        self
+    }
+
+    /// Returns the edges, those of omitted types included, and the token of the next page. One query and one batch.
+    ///
+    /// # Errors
+    /// [`Error::Relation`](crate::Error::Relation) around what a query may fail with.
+    pub fn page(&self) -> Result<(Vec<NodeEdge>, Option<String>)> {
+        let schema = self.schema;
+        let edges = self.store.records(&schema.edges)?;
+        let prefix = self
+            .edge_type
+            .as_deref()
+            .map(|name| Value::from(format!("{name}-")));
+        let page = edges.query_keys(&IndexQuery {
+            index: &schema.source_index(),
+            equal: &[Value::from(&*self.source)],
+            range: prefix
+                .as_ref()
+                .map_or(IndexRange::Any, IndexRange::BeginsWith),
+            limit: self.limit,
+            after: self.after.as_deref(),
+        });
+        let page = schema.named(page)?;
+        let sort = sort_bin(0);
+        let found = edges.read_each(&page.keys, Some(&[&sort]));
+        let mut listed = Vec::with_capacity(found.len());
+        for (key, edge) in page.keys.iter().zip(found) {
+            // One that is gone by now is passed over.
+            if let Some(edge) = schema.named(edge)? {
+                let (_, edge_type, target) = schema.parse_edge_key(key)?;
+                let sort_key = edge.get(&sort);
+                listed.push(NodeEdge {
+                    edge_type: edge_type.into(),
+                    target,
+                    sort_key: sort_key
+                        .as_ref()
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .into(),
+                });
+            }
+        }
+        Ok((listed, page.cursor))
     }
 }

@@ -252,6 +252,19 @@ impl Schema {
         parsed.ok_or_else(|| self.foreign(&text.into()))
     }
 
+    /// The keys in an edge set of edges of this type to nodes of a type: from the first one to what comes behind the last.
+    pub(super) fn targets_of_type(&self, edge_type: &EdgeType, kind: &str) -> (Value, Value) {
+        let from = format!("{}-{kind}", edge_type.name);
+        // Types have no hyphen, and the sign behind it is a full stop.
+        (format!("{from}-").into(), format!("{from}.").into())
+    }
+
+    /// The bins of an edge in which the graph keeps something of its own.
+    pub(super) fn own_bins(&self) -> impl Iterator<Item = String> {
+        let sort_bins = (0..self.sort_keys()).map(sort_bin);
+        sort_bins.chain([SOURCE, TARGET].map(str::to_owned))
+    }
+
     fn foreign(&self, key: &Key<'_>) -> Error {
         Error::parameter(format!(
             "{key} is no key of graph {:?}: look at who writes to its sets",
@@ -267,9 +280,7 @@ impl Schema {
         target: &Key<'_>,
         attributes: &Bins,
     ) -> Result<Bins> {
-        let sort_bins = (0..self.sort_keys()).map(sort_bin);
-        let own = sort_bins.chain([SOURCE, TARGET].map(str::to_owned));
-        for bin in own {
+        for bin in self.own_bins() {
             if attributes.get(&bin).is_some() {
                 return Err(Error::parameter(format!(
                     "attribute {bin:?} of an edge: the graph keeps its own there, use another name"

@@ -12,8 +12,8 @@ use crate::relation::side::Side;
 use crate::relation::writes::{delete, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
-    Value,
+    AtomicWrites, Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet,
+    RecordStore, Result, Value,
 };
 
 /// The children of a relation, where one layout has them.
@@ -51,6 +51,11 @@ impl ChildPlace {
             }
             _ => self.side().declared("children", children),
         }]
+    }
+
+    /// The layout, as a declaration has it.
+    pub(super) fn in_words(&self) -> Box<str> {
+        format!("layout {}", self.layout.kind()).into()
     }
 
     pub(super) fn listed(&self) -> ListedRecords {
@@ -174,7 +179,7 @@ impl ChildPlace {
         let page = records.query_keys(&IndexQuery {
             index,
             equal: &[element_of(parent)],
-            at_least: None,
+            range: IndexRange::Any,
             limit,
             after: token,
         })?;
@@ -227,7 +232,7 @@ impl ChildPlace {
             let page = records.query_keys(&IndexQuery {
                 index,
                 equal: &[element_of(parent)],
-                at_least: None,
+                range: IndexRange::Any,
                 limit: 1024,
                 after: after.as_deref(),
             })?;

@@ -1,17 +1,11 @@
 //! The copies in one record, and how they are made what they should be.
 
-use std::collections::BTreeSet;
-
+use super::field_path::FieldPath;
 use crate::Expiration;
-use crate::expressions::{blob_bin, eq, int_bin, string_bin, val};
-use crate::operations::{delete_bin, put};
 use crate::record::Record;
 use crate::relation::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::relation::keys::element_of;
-use crate::{
-    AtomicWrites, Error, Expression, Key, Operation, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
-};
+use crate::{AtomicWrites, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
 
 /// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
 const ROUNDS_BESIDE_WRITERS: usize = 64;
@@ -24,10 +18,12 @@ pub(super) struct CopiedFields {
     pub(super) from: Box<str>,
     /// The set of the records that refer to them.
     pub(super) to: Box<str>,
-    /// The bin with the reference.
-    pub(super) reference: Box<str>,
-    /// Fields, and the bins of their copies.
-    pub(super) fields: Vec<(Box<str>, Box<str>)>,
+    /// Where the reference is.
+    pub(super) reference: FieldPath,
+    /// Fields, and where their copies are.
+    pub(super) fields: Vec<(FieldPath, FieldPath)>,
+    /// Why a field cannot be copied as it was asked for.
+    pub(super) refused: Option<Box<str>>,
 }
 
 /// What came of one referring record.
@@ -46,14 +42,23 @@ impl CopiedFields {
 
     /// Refuses copies that would overwrite the reference or one another.
     pub(super) fn check(&self) -> Result<()> {
-        let mut known = BTreeSet::from([&*self.reference]);
-        match self.fields.iter().find(|(_, copy)| !known.insert(copy)) {
-            None => Ok(()),
-            Some((field, copy)) => Err(Error::parameter(format!(
-                "propagation {:?} copies {field:?} into bin {copy:?}, which holds the reference or another copy: give the copy a bin of its own",
+        if let Some(refused) = &self.refused {
+            return Err(Error::parameter(format!(
+                "propagation {:?}: {refused}",
                 self.name
-            ))),
+            )));
         }
+        let mut known = vec![&self.reference];
+        for (field, copy) in &self.fields {
+            if known.iter().any(|known| known.overlaps(copy)) {
+                return Err(Error::parameter(format!(
+                    "propagation {:?} copies \"{field}\" into \"{copy}\", which holds the reference or another copy: give the copy a place of its own",
+                    self.name
+                )));
+            }
+            known.push(copy);
+        }
+        Ok(())
     }
 
     /// Returns what is copied; `None`: there is no such record.
@@ -62,7 +67,7 @@ impl CopiedFields {
         store: &S,
         key: &Key<'_>,
     ) -> Result<Option<Record>> {
-        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &**field).collect();
+        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &*field.bin).collect();
         read_bins(&store.records(&self.from)?, key, &bins)
     }
 
@@ -72,8 +77,8 @@ impl CopiedFields {
         store: &S,
         key: &Key<'_>,
     ) -> Result<Option<Record>> {
-        let copies = self.fields.iter().map(|(_, copy)| &**copy);
-        let bins: Vec<&str> = copies.chain([&*self.reference]).collect();
+        let copies = self.fields.iter().map(|(_, copy)| &*copy.bin);
+        let bins: Vec<&str> = copies.chain([&*self.reference.bin]).collect();
         read_bins(&store.records(&self.to)?, key, &bins)
     }
 
@@ -85,30 +90,17 @@ impl CopiedFields {
     ) -> Option<Vec<Operation>> {
         let mut writes = Vec::new();
         for (field, copy) in &self.fields {
-            let value = fields.and_then(|fields| fields.get(field));
-            if value == copies.get(copy) {
-                continue;
+            let value = fields.and_then(|fields| field.value_in(fields));
+            if value != copy.value_in(copies) {
+                writes.push(copy.write(value));
             }
-            writes.push(match value {
-                Some(value) => put(copy, value),
-                None => delete_bin(copy),
-            });
         }
         (!writes.is_empty()).then_some(writes)
     }
 
-    /// Holds while a record refers to this one.
-    fn still_refers_to(&self, key: &Key<'_>) -> Expression {
-        let bin = match key {
-            Key::Integer(_) => int_bin(&self.reference),
-            Key::String(_) => string_bin(&self.reference),
-            Key::Blob(_) => blob_bin(&self.reference),
-        };
-        eq(bin, val(element_of(key)))
-    }
-
     pub(super) fn declaration(&self) -> RelationDeclaration {
-        let at = (&*self.to, &*self.reference);
+        let reference = self.reference.to_string();
+        let at = (&*self.to, &*reference);
         let copies = self.fields.iter().map(|(field, copy)| {
             format!("{field} of {} as {copy} of {}", self.from, self.to).into()
         });
@@ -127,7 +119,7 @@ impl CopiedFields {
 
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
-            let side = format!("bin \"{}\" of set \"{}\"", self.reference, self.to);
+            let side = format!("\"{}\" of set \"{}\"", self.reference, self.to);
             error.in_relation(&self.name, &side)
         })
     }
@@ -153,9 +145,23 @@ impl AtomicWrites for Assign<'_> {
         let Some(fields) = copies.read_fields(store, self.to)? else {
             return Err(Error::not_found());
         };
-        let mut writes = vec![put(&copies.reference, element_of(self.to))];
+        let mut writes = vec![copies.reference.write(Some(element_of(self.to)))];
+        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
+        let known = match copies.fields.iter().any(is_missing) {
+            true => copies.read_copies(store, self.record)?,
+            false => None,
+        };
         for (field, copy) in &copies.fields {
-            writes.push(put(copy, fields.get(field).unwrap_or(Value::Nil)));
+            let value = field.value_in(&fields);
+            let is_there = || {
+                known
+                    .as_ref()
+                    .is_some_and(|known| copy.value_in(known).is_some())
+            };
+            // There may be no map to remove it from.
+            if value.is_some() || is_there() {
+                writes.push(copy.write(value));
+            }
         }
         let records = store.records(&copies.to)?;
         let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
@@ -200,7 +206,7 @@ impl AtomicWrites for Refresh<'_> {
         // A change of what it refers to is none of the record's own: its time to live stays.
         let policy = WritePolicy::default()
             .expiration(Expiration::DontUpdate)
-            .filter(copies.still_refers_to(self.to));
+            .filter(copies.reference.is_reference_to(self.to));
         let mut outcome = CopyOutcome::Unchanged;
         let rounds_max = match self.refers_to_itself() {
             true => copies.fields.len() + ROUNDS_BESIDE_WRITERS,
@@ -212,7 +218,7 @@ impl AtomicWrites for Refresh<'_> {
             let Some(known) = copies.read_copies(store, self.record)? else {
                 return Ok(CopyOutcome::PassedOver);
             };
-            if known.get(&copies.reference) != Some(element_of(self.to)) {
+            if copies.reference.value_in(&known) != Some(element_of(self.to)) {
                 return Ok(CopyOutcome::PassedOver);
             }
             let Some(writes) = copies.writes(fields.as_ref(), &known) else {

@@ -44,6 +44,10 @@ impl<R: RecordSet> Handle<R> {
                 }
             }
             NextStep::ReadShards(route) => self.merge_if_quiet(route),
+            NextStep::LeaveExpiring => Err(Error::Forbidden(
+                "its record is to expire, and those of a sharded collection do not: give it no time to live, or shard it by its handle"
+                    .into(),
+            )),
         }
     }
 
@@ -156,7 +160,7 @@ impl<R: RecordSet> Handle<R> {
             .map_err(|in_the_way| match refused {
                 Error::RecordTooBig { .. } => in_the_way,
                 refused => {
-                    self.auto_sharder.pause(&self.records);
+                    self.leave(route, NextStep::Shard(shards), &in_the_way);
                     refused
                 }
             })

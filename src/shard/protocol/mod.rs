@@ -19,12 +19,12 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::companion_key::KeyForm;
 use super::description::{Description, SharedDescription};
 pub(crate) use super::route::{Neighbors, Route, RouteHint};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 
 /// The content of a collection and what is done with it: values in a real store, a few bits in the model.
 pub(crate) trait Kind: Clone + Debug {
@@ -83,8 +83,9 @@ pub(crate) enum Edit<K: Kind> {
     None,
     /// The caller's own write.
     User(K::Act),
-    /// Root: marks that a transition begins. The rest of the description is as in the precondition, here and below.
-    Mark(Scheme, Epoch),
+    /// Root: marks that a transition begins, and from which shard on the keys of companions stand apart, if that is new. The
+    /// rest of the description is as in the precondition, here and below.
+    Mark(Scheme, Epoch, Option<u64>),
     /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
     FinishAndRemoveBin(Scheme),
     /// Root: ends a transition with this scheme. The bin, if there is one, stays.

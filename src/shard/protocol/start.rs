@@ -41,6 +41,8 @@ pub(crate) struct Start<P> {
     /// The highest epoch of companions that nobody reads: if somebody has deleted the root alone, and made it anew, the clock may not
     /// have moved since.
     newest: Epoch,
+    /// From which shard on the keys of companions will stand apart, since another record has one of them.
+    apart: Option<u64>,
     step: StartStep<P>,
 }
 
@@ -66,6 +68,7 @@ impl<P: Clone> Start<P> {
             only_at: None,
             deleted: false,
             newest: Epoch(0),
+            apart: None,
             step: StartStep::ReadRoot,
         }
     }
@@ -96,6 +99,7 @@ impl<P: Clone> Start<P> {
             return Progress::Done(root);
         }
         let token = self.token;
+        self.apart = None;
         self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
         // A deletion overtakes whatever is under way: it is the way out where that cannot be ended.
         // One that has ended takes nothing that has come since.
@@ -182,7 +186,8 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                     Scheme::Deactivating => Precondition::Bare(description),
                     _ => Precondition::Bears(description),
                 };
-                Request::write(RecordRef::Root, precondition, Edit::Mark(*scheme, epoch))
+                let edit = Edit::Mark(*scheme, epoch, self.apart);
+                Request::write(RecordRef::Root, precondition, edit)
             }
             StartStep::Advance(advance) => advance.request(),
             StartStep::Clear(neighbors) => Request::write(
@@ -200,8 +205,18 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 _ => self.judge(Root::default(), false),
             },
             StartStep::Check(shard, to, root, scheme) => match reply {
-                Reply::Done(seen) if seen.companion.is_none() => {
+                Reply::Done(seen) if seen.companion.is_none() && root.keys.is_apart(shard) => {
                     Progress::Failed(Failure::Collision(root.keys, shard))
+                }
+                // It is another one's: the new companions get keys that nobody else has.
+                Reply::Done(seen) if seen.companion.is_none() => {
+                    let first = match scheme {
+                        Scheme::Splitting { from } => from,
+                        _ => 0,
+                    };
+                    self.apart = Some(first);
+                    let keys = root.keys.apart(first);
+                    self.check(first, to, Root { keys, ..root }, scheme)
                 }
                 reply => {
                     if let Reply::Done(seen) = reply

@@ -9,7 +9,7 @@ use super::{
     Companion, CompanionState, Failure, Kind, Machine, Progress, Read, RecordRef, Reply, Request,
     Root, Route, Token,
 };
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Scheme;
 

@@ -7,7 +7,7 @@ use super::layout::{Child, Page, Route};
 use super::steps::{
     CollectionState, Direction, EntryRange, PartState, ReadError, ReadResult, Steps,
 };
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 
 /// The number of entries that are read from a page at once.
 const ENTRIES: usize = 64;

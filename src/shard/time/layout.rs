@@ -10,9 +10,9 @@ use super::calendar::{
 use crate::expression::ExpType;
 use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
+use crate::record::companion_key::suffixed_key;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::companion_key::KeyForm;
-use crate::shard::companion_key::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
 use crate::{Expression, Key, ListReturnType, Result};
@@ -164,9 +164,9 @@ impl Layout {
             Part::Page(Page::Year(year)) => format!("{}:{PAGE}", year_name(year)),
             Part::Page(Page::Day(day)) => format!("{}:{PAGE}", day_name(day)),
         };
-        match keys {
-            KeyForm::Plain => suffixed_key(owner.root, &name),
-            KeyForm::ByBin => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
+        match keys.by_bin() {
+            false => suffixed_key(owner.root, &name),
+            true => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
         }
     }
 
@@ -180,7 +180,7 @@ impl Layout {
             route.epoch.value(),
             Value::Int(begin),
         ];
-        if route.keys == KeyForm::ByBin {
+        if route.keys.by_bin() {
             items.push(owner.bin.as_str().into());
         }
         list(items)
@@ -209,9 +209,9 @@ impl Part {
         let Value::List(items) = value else {
             return None;
         };
-        let own = match (keys, &items[..]) {
-            (KeyForm::Plain, own) => own,
-            (KeyForm::ByBin, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
+        let own = match (keys.by_bin(), &items[..]) {
+            (false, own) => own,
+            (true, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
             _ => return None,
         };
         let [
@@ -244,9 +244,9 @@ impl Part {
             Key::Blob(_) => ExpType::Blob,
         };
         let [shards, number, begin] = self.numbers(layout);
-        let (length, bin) = match route.keys {
-            KeyForm::Plain => (5, None),
-            KeyForm::ByBin => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
+        let (length, bin) = match route.keys.by_bin() {
+            false => (5, None),
+            true => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),

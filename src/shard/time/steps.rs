@@ -2,7 +2,7 @@
 
 use super::calendar::Bucket;
 use super::layout::{Layout, Page, Part, Phase, Route};
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
 use crate::{Error, Result};

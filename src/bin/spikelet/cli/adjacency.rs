@@ -332,7 +332,7 @@ impl Adjacency {
 
 /// Lends every record of a set to `read`, up to the first that cannot be read.
 fn each(set: &Set, mut read: impl FnMut(ScannedRecord<'_>)) -> Result<()> {
-    let ended = set.scan(|record| match record {
+    let ended = set.with_companions().scan(|record| match record {
         Ok(record) => {
             read(record);
             ControlFlow::Continue(())

@@ -274,7 +274,11 @@ fn transition_table(namespace: &NamespaceSnapshot) -> Table {
                 Cell::text(format!("{} of {}", count(one.done), count(one.total)))
             }),
             ("state", &|one| {
-                Cell::text(if one.ended { "ended" } else { "under way" })
+                Cell::text(match (&one.refused, one.ended) {
+                    (Some(why), _) => format!("refused: {}", printable(why)),
+                    (None, true) => "ended".to_owned(),
+                    (None, false) => "under way".to_owned(),
+                })
             }),
         ],
     )

@@ -12,7 +12,7 @@ use super::super::{
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
 use crate::shard::description::{Description, SharedDescription};
 use crate::shard::executor::Executor;
@@ -92,7 +92,7 @@ fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
     let edit = match &request.edit {
         Edit::None => Edit::None,
         Edit::User(act) => Edit::User(real_act(bin, *act)),
-        Edit::Mark(scheme, epoch) => Edit::Mark(*scheme, *epoch),
+        Edit::Mark(scheme, epoch, apart) => Edit::Mark(*scheme, *epoch, *apart),
         Edit::FinishAndRemoveBin(scheme) => Edit::FinishAndRemoveBin(*scheme),
         Edit::Finish(scheme) => Edit::Finish(*scheme),
         Edit::RestoreToRoot(part) => Edit::RestoreToRoot(content(part)),
@@ -244,8 +244,10 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
             Request::read(RecordRef::Root, read).on_condition(Precondition::Unsharded(neighbors))
         }),
         neighbors.prop_map(move |neighbors| write(Precondition::Unsharded(neighbors), Edit::Clear)),
-        (marked_from, any_scheme(), any_epoch())
-            .prop_map(move |(precondition, to, epoch)| write(precondition, Edit::Mark(to, epoch))),
+        (marked_from, any_scheme(), any_epoch()).prop_map(move |(precondition, to, epoch)| write(
+            precondition,
+            Edit::Mark(to, epoch, None)
+        )),
         (any_scheme(), any::<bool>())
             .prop_map(move |(to, whole)| write(bears(), Edit::FinishAndRemoveBin(end(to, whole)))),
         (any_scheme(), any::<bool>())
@@ -263,8 +265,8 @@ fn with_description(request: Request<Tiny>, description: &Description) -> Reques
     };
     // Every mark raises the latest epoch: what is asked of a root depends on it.
     let edit = match request.edit {
-        Edit::Mark(to, epoch) if epoch <= description.latest() => {
-            Edit::Mark(to, Epoch(description.latest().0 + 1))
+        Edit::Mark(to, epoch, apart) if epoch <= description.latest() => {
+            Edit::Mark(to, Epoch(description.latest().0 + 1), apart)
         }
         edit => edit,
     };

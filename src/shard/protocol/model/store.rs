@@ -7,7 +7,7 @@ use super::super::{
     Root,
 };
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
@@ -37,11 +37,20 @@ impl RootRecord {
     }
 }
 
+/// Above the number of any shard.
+const APART: u64 = 1 << 20;
+
 /// The key of a companion of this collection.
 pub(super) const fn companion_key(of: usize, keys: KeyForm, shard: u64) -> CompanionKey {
-    match keys {
-        KeyForm::Plain => (None, shard),
-        KeyForm::ByBin => (Some(of), shard),
+    // Keys that stand apart are never those of others.
+    let shard = if keys.is_apart(shard) {
+        shard + APART
+    } else {
+        shard
+    };
+    match keys.by_bin() {
+        false => (None, shard),
+        true => (Some(of), shard),
     }
 }
 
@@ -135,8 +144,9 @@ impl Store {
         match &request.edit {
             Edit::None => {}
             Edit::User(act) => answer = apply(*act, &mut record.bins[of]),
-            Edit::Mark(scheme, epoch) => {
-                record.description = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
+            Edit::Mark(scheme, epoch, apart) => {
+                let marked = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
+                record.description = marked.with_keys_apart(bin_of(of), *apart);
             }
             Edit::FinishAndRemoveBin(scheme) => {
                 record.description = settle(*scheme);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store};
 use crate::Error;
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::scheme::Epoch;
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Layout, Page, Part, Route};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::BinName;
-use crate::shard::companion_key::KeyForm;
+use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{Bucket, TimeWidth};

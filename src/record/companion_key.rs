@@ -11,6 +11,38 @@ pub(crate) enum KeyForm {
     Plain,
     /// `K:BIN:i`: those of every further one.
     ByBin,
+    /// One of the two, and from this shard on `K:~shard:i` or `K:BIN:~shard:i` (`~int-shard` where K is an integer): another
+    /// record had the key of one of them.
+    Apart { from: u64, by_bin: bool },
+}
+
+impl KeyForm {
+    /// Returns whether the keys, and what companions say of themselves, have the name of the bin.
+    pub(crate) const fn by_bin(self) -> bool {
+        matches!(self, Self::ByBin | Self::Apart { by_bin: true, .. })
+    }
+
+    /// Returns whether the key of a shard is one of those that no user's record has.
+    pub(crate) const fn is_apart(self, shard: u64) -> bool {
+        matches!(self, Self::Apart { from, .. } if from <= shard)
+    }
+
+    /// Returns the form in which the keys from a shard on stand apart.
+    pub(crate) const fn apart(self, from: u64) -> Self {
+        let by_bin = self.by_bin();
+        match self {
+            Self::Apart { from: first, .. } if first < from => self,
+            _ => Self::Apart { from, by_bin },
+        }
+    }
+}
+
+/// What comes before the number in a key that stands apart. The keys of companions of 5 and of "5" differ.
+const fn apart(root: &Key<'_>) -> &'static str {
+    match root {
+        Key::Integer(_) => "~int-shard:",
+        Key::String(_) | Key::Blob(_) => "~shard:",
+    }
 }
 
 /// Returns the key of a companion of the collection in this bin.
@@ -20,9 +52,13 @@ pub(crate) fn companion_key(
     keys: KeyForm,
     shard: u64,
 ) -> Key<'static> {
-    match keys {
-        KeyForm::Plain => suffixed_key(root, &shard.to_string()),
-        KeyForm::ByBin => suffixed_key(root, &format!("{}:{shard}", bin.as_str())),
+    let number = match keys.is_apart(shard) {
+        true => format!("{}{shard}", apart(root)),
+        false => shard.to_string(),
+    };
+    match keys.by_bin() {
+        false => suffixed_key(root, &number),
+        true => suffixed_key(root, &format!("{}:{number}", bin.as_str())),
     }
 }
 

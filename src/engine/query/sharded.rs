@@ -1,0 +1,340 @@
+//! Records whose collections are sharded: a query finds a companion's elements, and shows the root, once.
+//!
+//! The entry of a companion is that which the root would have, with the companion's digest behind it (`Index::entries_of`). So
+//! an element keeps its place in the order of the index while it moves between root and companions, and all records that have
+//! it stand side by side. Its entry at the new place is added before the one at the old place is removed: a query
+//! that finds a record without the entry looks at the index again.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use spikelet_storage::{Digest, EntryView};
+
+use super::super::core::{Core, expired};
+use super::super::indexes::{Index, split_entry};
+use super::Query;
+use super::standing::{MetRecord, Standing};
+use crate::Result;
+use crate::expression::RecordFacts;
+use crate::index::{EntryList, EntryRange, EntrySelection};
+use crate::record::companion_key::companion_key;
+use crate::record::{
+    BinName, CompanionName, HashShards, Key, RecordView, companion_name, hash_shards,
+};
+
+/// How often an element that moves is looked for. Each look that fails has met a step of a transition.
+const LOOKS_MAX: usize = 64;
+
+/// The roots that a query by a range has shown, or will not show: they have entries in many companions.
+#[derive(Debug)]
+pub(super) struct MetRoots {
+    roots: Mutex<HashSet<Digest>>,
+    /// Whether an earlier page may have shown the root at an entry before.
+    looks_back: bool,
+    descending: bool,
+}
+
+/// A root with its sharded collection, and the parts of its companions' keys.
+#[derive(Debug)]
+struct ShardedRoot {
+    digest: Digest,
+    set_name: Box<str>,
+    key: Key<'static>,
+    bin: BinName,
+    shards: HashShards,
+}
+
+/// What has become of a place of an entry.
+enum Look {
+    /// Its record was shown, or is not to be shown.
+    Decided,
+    /// The record does not have the entry.
+    Stale,
+    /// The collection is at another place by now.
+    Moved,
+    /// The place has the entry, and is not what is asked for.
+    Other,
+}
+
+impl MetRoots {
+    /// `in_order`: entries are met in the order of the index.
+    pub(super) fn new(query: &Query, index: &Index, in_order: bool) -> Self {
+        Self {
+            roots: Mutex::default(),
+            looks_back: in_order && (query.after.is_some() || !index.has_companions()),
+            descending: query.descending,
+        }
+    }
+
+    /// For one of many pages, in ascending order.
+    #[cfg(feature = "server")]
+    pub(super) fn of_page() -> Self {
+        Self {
+            roots: Mutex::default(),
+            looks_back: true,
+            descending: false,
+        }
+    }
+}
+
+impl Core {
+    /// Lends the record of an entry to `show`, if it has the entry, itself or in a companion, and this is the first of its
+    /// entries that is asked for.
+    pub(super) fn find_entry(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        met: &MetRoots,
+        entry: &[u8],
+        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+    ) -> Result<()> {
+        let range = EntryRange::with_prefix(entry);
+        let mut places = EntryList::default();
+        for _ in 0..LOOKS_MAX {
+            let before = std::mem::take(&mut places);
+            index.entries.copy(&range, false, usize::MAX, &mut places);
+            // Its root may have stopped reading a companion after that was read: then the element is at another place by now.
+            let mut has_moved = !places.iter().eq(before.iter());
+            for place in places.iter() {
+                let look = match place.len() == entry.len() {
+                    true => self.look_at_root(index, asked, met, entry, show)?,
+                    false => self.look_at_companion(index, asked, met, (entry, place), show)?,
+                };
+                match look {
+                    Look::Decided => return Ok(()),
+                    Look::Stale => {
+                        has_moved = true;
+                        self.clean_entry(index, place);
+                    }
+                    Look::Moved => has_moved = true,
+                    Look::Other => {}
+                }
+            }
+            if !has_moved {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_root(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        met: &MetRoots,
+        entry: &[u8],
+        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+    ) -> Result<Look> {
+        let (_, root) = split_entry(entry);
+        let found = self.storage.get(&root, |stored| {
+            if expired(&stored, self.clock.now_ms()) {
+                return Ok(Look::Decided);
+            }
+            if !index.is_of(stored.set_id()) {
+                return Ok(Look::Stale);
+            }
+            let own = MetRecord {
+                asked,
+                descending: met.descending,
+                entry: Some(entry),
+                stored: &stored,
+            };
+            let scratch = &mut EntryList::default();
+            Ok(match self.standing(index, &own, scratch)? {
+                (Standing::Absent, _) => Look::Stale,
+                (Standing::Shown, record) => {
+                    if asked.is_one_key() || met.roots.lock().insert(root) {
+                        show(&stored, record);
+                    }
+                    Look::Decided
+                }
+                (Standing::NotShown, _) => Look::Decided,
+            })
+        })?;
+        found.unwrap_or(Ok(Look::Stale))
+    }
+
+    fn look_at_companion(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        met: &MetRoots,
+        (entry, place): (&[u8], &[u8]),
+        show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
+    ) -> Result<Look> {
+        let ((_, digest), (_, companion)) = (split_entry(entry), split_entry(place));
+        let found = self.with_entries(index, &companion, |record, facts, entries| {
+            let name = companion_name(record).filter(|_| entries.contains(place));
+            let Some(CompanionName { root, shard, bin }) = name else {
+                return Ok(None);
+            };
+            let holds = asked.holds(&index.reader, record, facts)?;
+            Ok(Some((root.into_owned(), shard, bin.is_some(), holds)))
+        })?;
+        let Some((key, shard, is_by_bin, holds)) = found.flatten() else {
+            return Ok(Look::Stale);
+        };
+        let Some((root, has_entry)) = self.sharded_root(index, &digest, Some(key), entry)? else {
+            return Ok(Look::Other);
+        };
+        let Some(root) = root else {
+            return Ok(match has_entry {
+                true => Look::Moved,
+                false => Look::Other,
+            });
+        };
+        let is_its = shard < root.shards.companions
+            && is_by_bin == root.shards.keys.by_bin()
+            && !root.shards.is_being_deleted;
+        if !(holds && is_its) {
+            return Ok(Look::Other);
+        }
+        if !asked.is_one_key() {
+            let is_new = met.roots.lock().insert(digest);
+            if !is_new || (met.looks_back && self.has_entry_before(index, asked, met, &root, entry))
+            {
+                return Ok(Look::Decided);
+            }
+        }
+        self.storage.get(&digest, |stored| {
+            if let (false, Ok(record)) = (
+                expired(&stored, self.clock.now_ms()),
+                RecordView::parse(stored.payload()),
+            ) {
+                show(&stored, record);
+            }
+        })?;
+        Ok(Look::Decided)
+    }
+
+    /// The collection of a live root, if it is sharded, and whether the root itself has an entry. `None`: there is no such
+    /// record. Without a key, that which the record stores.
+    fn sharded_root(
+        &self,
+        index: &Index,
+        digest: &Digest,
+        key: Option<Key<'static>>,
+        entry: &[u8],
+    ) -> Result<Option<(Option<ShardedRoot>, bool)>> {
+        let Some(bin) = index.reader.parts_of() else {
+            return Ok(None);
+        };
+        self.with_entries(index, digest, |record, facts, own| {
+            let stored = || Key::from_stored(facts.key?).ok().map(Key::into_owned);
+            let described = hash_shards(record, bin.as_str());
+            let root = described.and_then(|shards| {
+                Some(ShardedRoot {
+                    digest: *digest,
+                    set_name: facts.set_name.into(),
+                    key: key.or_else(stored)?,
+                    bin,
+                    shards,
+                })
+            });
+            Ok((root, own.contains(entry)))
+        })
+    }
+
+    /// Whether a companion of a record has an entry that is asked for. True for a root that does not
+    /// store its key: its companions cannot be addressed.
+    pub(super) fn companions_fit(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        digest: &Digest,
+    ) -> Result<bool> {
+        if !index.has_companions() {
+            return Ok(false);
+        }
+        let root = self.sharded_root(index, digest, None, &[])?;
+        Ok(match root.and_then(|(root, _)| root) {
+            Some(root) if root.shards.is_being_deleted => false,
+            Some(root) => self.has_entry_where(index, asked, &root, |_| true),
+            None => self.is_keyless_root(index, digest)?,
+        })
+    }
+
+    fn is_keyless_root(&self, index: &Index, digest: &Digest) -> Result<bool> {
+        let Some(bin) = index.reader.parts_of() else {
+            return Ok(false);
+        };
+        let found = self.with_entries(index, digest, |record, facts, _| {
+            Ok(facts.key.is_none() && hash_shards(record, bin.as_str()).is_some())
+        })?;
+        Ok(found.unwrap_or(false))
+    }
+
+    /// Whether a root, or a companion of it, has an entry that is asked for and comes before this one.
+    fn has_entry_before(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        met: &MetRoots,
+        root: &ShardedRoot,
+        entry: &[u8],
+    ) -> bool {
+        self.has_entry_where(index, asked, root, |other| match met.descending {
+            false => other < entry,
+            true => other > entry,
+        })
+    }
+
+    /// Whether a root, or a companion of it, has an entry that is asked for, and for which `fits` holds. Reads all of them, in
+    /// a batch. A damaged one has none.
+    fn has_entry_where(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        root: &ShardedRoot,
+        fits: impl Fn(&[u8]) -> bool,
+    ) -> bool {
+        let companions = (0..root.shards.companions)
+            .map(|shard| companion_key(&root.key, root.bin, root.shards.keys, shard))
+            .map(|key| self.key_hash.digest(&root.set_name, &key));
+        let digests: Vec<Digest> = companions.chain([root.digest]).collect();
+        let now_ms = self.clock.now_ms();
+        let mut entries = EntryList::default();
+        let mut found = false;
+        self.storage.get_batch(&digests, |_, stored| {
+            let Ok(Some(stored)) = stored else {
+                return;
+            };
+            let Ok(record) = RecordView::parse(stored.payload()) else {
+                return;
+            };
+            if found || expired(&stored, now_ms) {
+                return;
+            }
+            let facts = self.facts(&stored, &root.set_name, 0);
+            entries.clear();
+            found = index.entries_of(record, &facts, &mut entries).is_ok()
+                && entries
+                    .iter()
+                    .map(|other| index.without_companion(other))
+                    .any(|other| asked.ranges.contains(other) && fits(other))
+                && asked.holds(&index.reader, record, &facts).unwrap_or(false);
+        });
+        found
+    }
+
+    /// Lends a live record of an index's set, with its entries.
+    fn with_entries<R>(
+        &self,
+        index: &Index,
+        digest: &Digest,
+        read: impl FnOnce(RecordView<'_>, &RecordFacts<'_>, &EntryList) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let found = self.storage.get(digest, |stored| {
+            if expired(&stored, self.clock.now_ms()) || !index.is_of(stored.set_id()) {
+                return Ok(None);
+            }
+            let set_name = self.set_name_for(index, stored.set_id());
+            let facts = self.facts(&stored, &set_name, 0);
+            let record = RecordView::parse(stored.payload())?;
+            let mut entries = EntryList::default();
+            index.entries_of(record, &facts, &mut entries)?;
+            read(record, &facts, &entries).map(Some)
+        })?;
+        found.unwrap_or(Ok(None))
+    }
+}

@@ -1,0 +1,83 @@
+//! What an entry of an index is to the record that it names.
+
+use spikelet_storage::EntryView;
+
+use super::super::core::Core;
+use super::super::indexes::Index;
+use crate::Result;
+use crate::index::{EntryList, EntrySelection};
+use crate::record::{RecordView, ShardRole, parse_with_role};
+
+/// What an entry is to the record that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The record is shown at this entry.
+    Shown,
+    /// It is shown at another one, which comes before, or does not match.
+    NotShown,
+    /// The record has no such entry.
+    Absent,
+}
+
+/// A record that a query meets: at an entry of the ranges that it asks for, or by its digest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetRecord<'q, 'a> {
+    pub(super) asked: &'q EntrySelection,
+    pub(super) descending: bool,
+    pub(super) entry: Option<&'q [u8]>,
+    pub(super) stored: &'q EntryView<'a>,
+}
+
+impl Core {
+    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for. Returns the
+    /// record, too. `scratch` is empty.
+    pub(super) fn standing<'a>(
+        &self,
+        index: &Index,
+        met: &MetRecord<'_, 'a>,
+        scratch: &mut EntryList,
+    ) -> Result<(Standing, RecordView<'a>)> {
+        let MetRecord {
+            asked,
+            descending,
+            entry,
+            stored,
+        } = *met;
+        let (record, role) = parse_with_role(stored.payload());
+        let record = record?;
+        if index.reader.is_plain() && asked.geometry.is_none() {
+            if role != ShardRole::Companion {
+                index.plain_entry_of(record, &stored.digest(), scratch)?;
+            }
+            let own = scratch.last();
+            let standing = match entry {
+                // It was taken from the ranges, and is the only one.
+                Some(entry) if own == Some(entry) => Standing::Shown,
+                Some(_) => Standing::Absent,
+                None if own.is_some_and(|own| asked.ranges.contains(own)) => Standing::Shown,
+                None => Standing::NotShown,
+            };
+            return Ok((standing, record));
+        }
+        let set_name = self.set_name_for(index, stored.set_id());
+        let facts = self.facts(stored, &set_name, 0);
+        if role != ShardRole::Companion {
+            index.entries_of_user(record, &facts, scratch)?;
+        }
+        if entry.is_some_and(|entry| !scratch.contains(entry)) {
+            return Ok((Standing::Absent, record));
+        }
+        let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
+        let shown = match descending {
+            false => asked_for.next(),
+            true => asked_for.last(),
+        };
+        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
+        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
+        let standing = match is_shown {
+            true => Standing::Shown,
+            false => Standing::NotShown,
+        };
+        Ok((standing, record))
+    }
+}
