@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 impl Core {
-    /// Returns when what was published under this number is as durable as the namespace promises.
+    /// Returns when the version of this number is as durable as the namespace promises.
     #[inline]
     pub(crate) fn acknowledge(&self, lsn: Lsn) -> Result<()> {
         match self.options.durability {
@@ -24,7 +24,7 @@ impl Core {
         if lsn.0 <= self.log.syncer().durable_lsn() {
             return Ok(());
         }
-        // Its threads are not there, and what it syncs the parent may be writing.
+        // Its threads are not there, and the parent may be writing the bytes it syncs.
         if self.fork.is_child() {
             return self.check_open();
         }
@@ -44,7 +44,7 @@ impl Core {
 pub(crate) struct DurableFuture {
     pub(crate) core: Arc<Core>,
     pub(crate) lsn: Lsn,
-    /// The place on the list of those who wait.
+    /// The place on the list of waiting tasks.
     pub(crate) ticket: Option<Ticket>,
 }
 
@@ -70,7 +70,7 @@ impl Future for DurableFuture {
 
 impl Drop for DurableFuture {
     fn drop(&mut self) {
-        // In the child of a fork nobody may ever give back the list, which a thread of the parent had locked.
+        // In the child of a fork no thread may ever unlock the list, which a thread of the parent had locked.
         if let Some(ticket) = self.ticket
             && !self.core.fork.is_child()
         {

@@ -1,6 +1,6 @@
 //! Undoing a single flipped bit: where a checksum does not hold, the one flip under which it does is found by trial.
 
-/// What `accept` makes of the bytes before one of their bits was flipped. None: no single flip explains what is there.
+/// The result of `accept` for the bytes before one of their bits was flipped. `None`: no single flip explains them.
 /// Costs up to `8 * N` calls.
 pub(crate) fn before_one_flip<const N: usize, T>(
     bytes: &[u8; N],

@@ -15,7 +15,7 @@ where
     })
 }
 
-/// Returns the `N` bytes at `at` where they lie; both are constants of the layout.
+/// Returns the `N` bytes at `at`, without a copy; both are constants of the layout.
 #[inline]
 pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());

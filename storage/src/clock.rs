@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests and simulations.
+/// A clock that is moved by hand: for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 

@@ -32,7 +32,7 @@ pub(crate) const METADATA_COPIES: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) name: String,
-    /// Tells the process that has opened the namespace from a fork of it.
+    /// Distinguishes the process that has opened the namespace from a fork of it.
     pub(crate) fork: ForkGuard,
     pub(crate) options: Options,
     pub(crate) log: Log,
@@ -40,26 +40,26 @@ pub(crate) struct Core {
     pub(crate) sets: Sets,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
-    /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
+    /// Bytes of the log are lost, and their records are unknown: an entry with a number not above this may be stale.
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) followers: Followers,
     /// What disappears without a trace in the index.
     pub(crate) removals: Removals,
     pub(crate) counters: Counters,
-    /// Where the copies of the metadata entry lie.
+    /// The places of the copies of the metadata entry.
     pub(crate) metadata: Mutex<Vec<Appended>>,
     pub(crate) defrag: Mutex<Defrag>,
-    /// What was written before this opening.
+    /// Bytes written before this opening.
     pub(crate) earlier_traffic: Traffic,
     /// Whether writes are refused: since a close, or from the start in a namespace opened for reading.
     pub(crate) closed: AtomicBool,
     pub(crate) opened_for_reading: bool,
-    /// Whether the close has succeeded. Held during it, and by what must not run beside it.
+    /// Whether the close has succeeded. Held during it, and by work that must not run beside it.
     pub(crate) close_done: Mutex<bool>,
 }
 
-/// What has happened since the namespace was opened.
+/// Counts since the namespace was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) key_busy: AtomicU64,
@@ -109,7 +109,7 @@ impl Core {
         }
     }
 
-    /// Tells of a wait for a record's lock, or of a `KeyBusy`.
+    /// Reports a wait for a record's lock, or a `KeyBusy`.
     pub(crate) fn note_contention(&self, digest: &Digest, refused: bool) {
         if let Some(observer) = &self.options.observer {
             observer.contends(digest, refused);

@@ -1,4 +1,4 @@
-//! The 20-byte identity of a record, and what is derived from it.
+//! The 20-byte identity of a record, with its partition and tag.
 
 use std::fmt;
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// What a power failure may cost. After one, the store is as it was at one moment, not before the last sync. A process
+/// The cost of a power failure. After one, the store is as it was at one moment, not before the last sync. A process
 /// that is killed loses nothing acknowledged under any of them: it is in a shared mapping, which belongs to the operating
 /// system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Writes are synced every 30 s, and when defragmentation needs it. A power failure costs at most what was written
+    /// Writes are synced every 30 s, and when defragmentation needs it. A power failure costs at most the writes
     /// since.
     Process,
     /// Writes are synced in the background once an interval. A power failure costs at most the last two intervals.

@@ -31,7 +31,7 @@ const LUT_BITS: u32 = 40;
 const LUT_MASK: u64 = (1 << LUT_BITS) - 1;
 const SPAN_MASK: u32 = (1 << 20) - 1;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -75,7 +75,7 @@ pub(crate) const FLAG_KEYED: u8 = 1;
 pub(crate) const FLAG_HAS_NEXT: u8 = 2;
 /// Older versions of the record may be of another set.
 pub(crate) const FLAG_CHANGED_SET: u8 = 4;
-/// A tombstone of a record whose time was over.
+/// A tombstone of an expired record.
 pub(crate) const FLAG_EXPIRED: u8 = 8;
 /// The entry with the number before belongs to the same group.
 pub(crate) const FLAG_HAS_PREVIOUS: u8 = 16;
@@ -84,7 +84,7 @@ pub(crate) const FLAG_COPIED: u8 = 32;
 /// An opening has appended an entry again that was not durable, with its number. It counts once its
 /// place is durable; until then the original does.
 pub(crate) const FLAG_REAPPENDED: u8 = 64;
-/// What says how an entry stands to others of the log, not what its record is.
+/// Flags of an entry's place in the log, not of its record.
 pub(crate) const FLAGS_OF_PLACE: u8 =
     FLAG_HAS_NEXT | FLAG_HAS_PREVIOUS | FLAG_COPIED | FLAG_REAPPENDED;
 
@@ -107,7 +107,7 @@ pub(crate) const FLAGS_OF_PLACE: u8 =
 pub struct Lsn(pub(crate) u64);
 
 impl Lsn {
-    /// Makes a number from [`Lsn::get`], for those who keep it elsewhere.
+    /// Makes a number from [`Lsn::get`], for callers that keep it elsewhere.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
@@ -126,7 +126,7 @@ impl std::fmt::Display for Lsn {
     }
 }
 
-/// What binds an entry to where it lies: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
+/// Binds an entry to its place: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) device_id: u64,
@@ -157,7 +157,7 @@ pub(crate) struct Header {
     pub(crate) body_bytes: u32,
 }
 
-/// A header as it lies in the log.
+/// A header, as in the log.
 pub(crate) type RawHeader = [u8; ENTRY_HEADER_BYTES];
 
 impl Header {
@@ -272,7 +272,7 @@ impl Header {
     }
 }
 
-/// A header that stands for no record: it only spans a piece of a block.
+/// A header without a record: it only spans a piece of a block.
 pub(crate) const fn filler() -> Header {
     Header {
         kind: Kind::Filler,
@@ -288,7 +288,7 @@ pub(crate) const fn filler() -> Header {
     }
 }
 
-/// The header of an entry that stands for `count` numbers from `first` on.
+/// The header of an entry that covers `count` numbers from `first` on.
 pub(crate) const fn void_header(first: Lsn, count: usize) -> Header {
     Header {
         kind: Kind::Void,
@@ -387,7 +387,7 @@ impl<'a> EntryView<'a> {
         digest_of(self.raw)
     }
 
-    /// The digest where it lies.
+    /// The digest, without a copy.
     #[inline]
     pub(crate) fn digest_bytes(&self) -> &'a [u8; Digest::LEN] {
         chunk(self.raw, 24)
@@ -430,7 +430,7 @@ impl<'a> EntryView<'a> {
         u16_at(self.raw, 52)
     }
 
-    /// What the entry takes on the device, in bytes.
+    /// The size of the entry on the device, in bytes.
     #[inline]
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Memory and blocks outlive their readers: what a reader may still see is given back only after
+//! Memory and blocks outlive their readers: memory that a reader may still see is given back only after
 //! every guard of its time has been dropped.
 //!
 //! Normal builds use `crossbeam-epoch` as it is: `pin()` costs a few nanoseconds and never waits,
@@ -6,7 +6,7 @@
 //! (`cfg(shuttle)`) use a small model of the same promise, in which a deferred function runs at the
 //! first moment at which it may.
 
-//! Beside the epoch, every thread says what it is doing, so that a reader that stays for long holds back the block that it
+//! Beside the epoch, every thread notes its present work, so that a reader that stays for long holds back the block that it
 //! reads and no other: a block that is not in the index any more is unseen when no thread is looking records up, or reads
 //! an entry of this block.
 
@@ -34,7 +34,7 @@ impl WatchedBlock {
 /// them: one collection takes at most 8.
 const ADVANCE_ROUNDS: usize = 8;
 
-/// Runs what has been deferred and may run: for tests and for close. Not included: what another
+/// Runs deferred work that may run: for tests and for close. Not included: work that another
 /// thread has deferred and not flushed, and what a guard still protects (the caller's own, too).
 pub(crate) fn advance() {
     for _ in 0..ADVANCE_ROUNDS {
@@ -51,7 +51,7 @@ mod watched {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-    /// What a thread is doing: nothing, looking records up, or reading in a block (then the block's number).
+    /// The present work of a thread: none, looking records up, or reading in a block (then the block's number).
     const IDLE: u64 = 0;
     const LOOKING: u64 = 1;
 
@@ -107,7 +107,7 @@ mod watched {
                 fence(Ordering::SeqCst);
             }
         });
-        // The outermost pin is a full fence: whoever does not see the store above has changed the index before.
+        // The outermost pin is a full fence: a thread that does not see the store above has changed the index before.
         if entered.is_ok() {
             return Guard(Pin::Of(crossbeam_epoch::pin()));
         }
@@ -116,7 +116,7 @@ mod watched {
     }
 
     impl Guard {
-        /// From here on the holder reads what it has found in this block, and looks nothing else up.
+        /// From here on the holder reads its findings in this block, and looks nothing else up.
         #[inline]
         pub(crate) fn narrow(&self, block: WatchedBlock) {
             let _ = THREAD.try_with(|thread| {

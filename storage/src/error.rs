@@ -1,4 +1,4 @@
-//! What can go wrong in the storage engine.
+//! Errors of the storage engine.
 
 use crate::device::DeviceError;
 use crate::digest::Digest;
@@ -26,14 +26,14 @@ pub enum Error {
     #[error("timed out waiting for the record's lock; nothing was changed")]
     Timeout,
 
-    /// A transaction cannot be committed, since something of what it has read is not so any more.
+    /// A transaction cannot be committed, since a record that it has read has changed.
     #[error(
         "the transaction conflicts with another writer in record {digest}: {cause}; run it again"
     )]
     Conflict {
         /// The record.
         digest: Digest,
-        /// What has happened to it.
+        /// The change.
         cause: ConflictCause,
     },
 
@@ -66,7 +66,7 @@ pub enum Error {
         namespace: String,
     },
 
-    /// A sync failed earlier. What was acknowledged since the last good sync may be lost in a power failure.
+    /// A sync failed earlier. Writes acknowledged since the last good sync may be lost in a power failure.
     #[error(
         "namespace {namespace} is read-only since a sync failed ({reason}): check the device, then open the store again"
     )]
@@ -97,7 +97,7 @@ pub enum Error {
         offset: u64,
     },
 
-    /// Bytes of the log are lost, and it is unknown whose records they held: what was written before may be out of date.
+    /// Bytes of the log are lost, and their records are unknown: a version written before may be out of date.
     #[error(
         "namespace {namespace} has lost part of its log and the list of what was in it, so this record may have had a newer version; write it anew, or restore the namespace from a backup (`verify` shows the damage)"
     )]
@@ -127,7 +127,7 @@ pub enum Error {
     /// A name that is not allowed.
     #[error("{what} {name:?} is not allowed: {rule}")]
     BadName {
-        /// What was named.
+        /// The name given.
         what: &'static str,
         /// The name.
         name: String,
@@ -153,18 +153,18 @@ pub enum Error {
     DamagedMetadata {
         /// The namespace.
         namespace: String,
-        /// What was found.
+        /// The finding.
         reason: String,
     },
 
-    /// Changes that a reader has not read yet are gone: it was too slow for what is kept, or asks for older ones.
+    /// Changes that a reader has not read yet are gone: it was too slow, or asks for changes older than those kept.
     #[error(
         "changes of namespace {namespace} after {position} are not all there any more: the first that are have numbers above {lost_to}; read the records anew and go on from now, and raise change_bytes_max if readers are slower than that"
     )]
     ChangesLost {
         /// The namespace.
         namespace: String,
-        /// What the reader has read up to.
+        /// The number up to which the reader has read.
         position: u64,
         /// Changes up to this number may be gone.
         lost_to: u64,

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 const EVICTIONS: usize = 8;
 
 impl Core {
-    /// The record whose newest version is the delta at this location, from an image that stays behind.
+    /// The record with the delta at this location as newest version, from an image that stays behind.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) if an entry of the chain does not hold.
@@ -43,14 +43,14 @@ impl Core {
                     };
                     partition.replace(at, with_image);
                 }
-                // Somebody was quicker.
+                // Another thread was quicker.
                 None => images.remove(number, guard),
             }
         }
         Ok(Entry::Owned(OwnedEntry::Built(Box::new(content))))
     }
 
-    /// Drops some images that nobody has looked at of late, if there are too many: their chains stay.
+    /// Drops some images without a look of late, if there are too many: their chains stay.
     pub(crate) fn evict(&self, guard: &Guard) {
         let images = self.log.images();
         for _ in 0..EVICTIONS {
@@ -96,7 +96,7 @@ impl Core {
             let image = image?;
             return match image.read() {
                 Some(content) => Some(content.content().parts.clone()),
-                // Somebody edits it: the chain in the log tells the same.
+                // A writer edits it: the chain in the log has the same content.
                 None => parts_of(self.log.volumes(), image.newest(), guard),
             };
         }

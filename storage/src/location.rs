@@ -1,11 +1,11 @@
-//! Where an entry lies: device and offset, packed into 39 bits.
+//! The place of an entry: device and offset, packed into 39 bits.
 
 /// Entries begin on multiples of this many bytes; sizes and offsets are counted in it.
 pub(crate) const UNIT_BYTES: u64 = 16;
 
 const OFFSET_BITS: u32 = 35;
 
-/// How many devices one namespace can have: 4 bits of a location, less the number that stands for images.
+/// How many devices one namespace can have: 4 bits of a location, less the number that marks images.
 pub const DEVICES_MAX: usize = (1 << (Location::BITS - OFFSET_BITS)) - 1;
 
 /// The largest device: 35 bits of 16-byte units, 512 GiB.

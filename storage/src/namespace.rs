@@ -1,6 +1,6 @@
 //! A namespace: the log, the index over it, and the record locks, as one store of bytes by digest.
 //!
-//! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
+//! Reading takes no lock. Writing goes through [`Namespace::lock`]: the holder of a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
 use crate::acknowledge::DurableFuture;
@@ -29,7 +29,7 @@ impl Namespace {
         &self.core.name
     }
 
-    /// What the namespace was opened with.
+    /// The options of the opening.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.core.options
@@ -38,7 +38,7 @@ impl Namespace {
     /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
     /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. The block in which the record lies is not used again
+    /// Costs one probe of the index and one look at the log. The block of the record is not used again
     /// while `read` runs.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Namespace {
         self.scan_sets(partition, |_| true, read)
     }
 
-    /// Lends the records of a partition whose sets (by number) are wanted to `read`: as [`Namespace::scan_partition`], but
+    /// Lends the records of wanted sets (by number) of a partition to `read`: as [`Namespace::scan_partition`], but
     /// records of other sets are not looked at, so their damage is not reported.
     pub fn scan_sets<B>(
         &self,
@@ -93,7 +93,7 @@ impl Namespace {
     ) -> ControlFlow<B> {
         let guard = epoch::pin();
         let slots = self.core.slots_of(partition);
-        // A damaged entry whose header is lost, too, may be of any set.
+        // A damaged entry without its header may be of any set.
         let may_be_wanted = |slot: &Slot| {
             let set_is_lost = slot.unverified && slot.set_id == 0;
             !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
@@ -162,7 +162,7 @@ impl Namespace {
         self.core.apply_group(members, done)
     }
 
-    /// Waits until a write is as durable as the namespace promises: what [`RecordLock::put`] does after
+    /// Waits until a write is as durable as the namespace promises, as [`RecordLock::put`] does after
     /// [`RecordLock::apply`].
     ///
     /// # Errors
@@ -171,8 +171,8 @@ impl Namespace {
         self.core.acknowledge(lsn)
     }
 
-    /// The digests of the records of a partition (0..4096) that are there, or that somebody has locked and may be about to
-    /// create. Whoever then locks each of them has met every record that was written by a writer who had locked it
+    /// The digests of the records of a partition (0..4096) that are there, or that a writer has locked and may be about to
+    /// create. A caller that then locks each of them has met every record that was written by a writer that had locked it
     /// before this call.
     #[must_use]
     pub fn digests_and_locked(&self, partition: usize) -> Vec<Digest> {
@@ -194,7 +194,7 @@ impl Namespace {
         self.core.sets.catalog()
     }
 
-    /// Keeps `catalog` in the namespace's metadata instead of what is there. Durable with the next sync.
+    /// Keeps `catalog` in the namespace's metadata in place of the present one. Durable with the next sync.
     ///
     /// # Errors
     /// [`Error::BadOption`](crate::Error::BadOption) beyond [`CATALOG_BYTES_MAX`](crate::CATALOG_BYTES_MAX); those of a write. Nothing was changed.
@@ -218,8 +218,8 @@ impl Namespace {
         Lsn(self.core.log.syncer().durable_lsn())
     }
 
-    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
-    /// [`Durability`](crate::Durability) is. Returns at once if they are. Callers that wait at the same time share one sync.
+    /// Blocks until the write with this number, and all before it, are on stable storage, under any
+    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the same time share one sync.
     ///
     /// # Errors
     /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed before they were, now or earlier; [`Error::BadOption`](crate::Error::BadOption) for a number that no write
@@ -309,13 +309,13 @@ impl Namespace {
         self.core.sets.name_of(id)
     }
 
-    /// What each set holds, "no set" first.
+    /// The usage of each set, "no set" first.
     #[must_use]
     pub fn sets(&self) -> Vec<SetUsage> {
         self.core.sets.usage()
     }
 
-    /// Records and stored bytes of one set. Exact while nobody writes.
+    /// Records and stored bytes of one set. Exact while there are no writes.
     #[must_use]
     pub fn set_usage(&self, id: u16) -> (u64, u64) {
         self.core.sets.usage_of(id)
@@ -323,7 +323,7 @@ impl Namespace {
 
     /// Removes every record of a set, or of the namespace; with `before_ms` (ms since 2010), those that were last updated
     /// before that. Returns how many; they and their counts are gone when the call returns, and they do not come back. What
-    /// is written later is not concerned, whatever its time is.
+    /// is written later stays, with any time.
     ///
     /// Of several truncations by time the latest *time* holds: one with an earlier time than another before it removes nothing
     /// more, not even records that were written in between with an earlier time, by a clock that had gone back.
@@ -351,7 +351,7 @@ impl Namespace {
         Ok(removed)
     }
 
-    /// Counts a wait for a record, or with `busy` a refusal, of somebody who queues writers in front of the record's lock.
+    /// Counts a wait for a record, or with `busy` a refusal, of a program that queues writers in front of the record's lock.
     pub fn note_contention(&self, digest: &Digest, busy: bool) {
         let counters = &self.core.counters;
         let counter = if busy {
@@ -370,7 +370,7 @@ impl Namespace {
     /// finds the disk full: nothing is lost, and the next one tries again. [`Error::Forked`](crate::Error::Forked).
     pub fn sync(&self) -> Result<()> {
         if self.core.fork.is_child() {
-            // It would flush what the parent has staged since to where the fork believes the log to end.
+            // It would flush entries that the parent has staged since to the place where the fork believes the log to end.
             return self.core.check_open();
         }
         self.core.log.sync()
@@ -383,7 +383,7 @@ impl Namespace {
     /// # Errors
     /// If the sync or the snapshot fails. The data is as safe as before.
     pub fn close(&self) -> Result<()> {
-        // Whoever comes second waits for the first, and tries again what that could not do.
+        // A second call waits for the first, and tries again where that failed.
         let mut done = self.core.close_done.lock();
         if *done {
             return Ok(());
@@ -393,7 +393,7 @@ impl Namespace {
         }
         self.core.closed.store(true, Ordering::SeqCst);
         self.background.stop();
-        // Whoever defragments at this moment ends first; later ones are refused.
+        // A defragmentation under way ends first; later ones are refused.
         drop(self.core.defrag.lock());
         self.core.close()?;
         *done = true;

@@ -1,4 +1,4 @@
-//! What a namespace is opened with, and what opening it tells.
+//! The options of a namespace, and the report of its opening.
 
 use crate::clock::{Clock, SystemClock};
 use crate::device::{
@@ -52,7 +52,7 @@ pub struct Options {
     pub max_record_bytes: u64,
     /// A number for the function that makes digests of keys. Fixed when the namespace is created.
     pub key_hash: u8,
-    /// What a power failure may cost.
+    /// The cost of a power failure.
     pub durability: Durability,
     /// Memory for records that are edited by deltas, in bytes: their present versions are kept whole in it. 0: every edit
     /// writes its record whole. Default: 256 MiB, taken as it is needed.
@@ -65,7 +65,7 @@ pub struct Options {
     /// block open and another in reserve. 0, the default, is one for each core, at most 8, and at most one for
     /// every 24 blocks that the devices may grow to.
     pub write_lanes: usize,
-    /// Blocks whose live share falls below this percentage (1..=95) are defragmented.
+    /// Blocks with a live share below this percentage (1..=95) are defragmented.
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
@@ -78,21 +78,21 @@ pub struct Options {
     /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
     /// [`crate::Namespace::sync`], [`crate::Namespace::maintain`].
     pub background: bool,
-    /// What tells the time: for expiry, last-update times and truncations.
+    /// The clock: for expiry, last-update times and truncations.
     pub clock: Arc<dyn Clock>,
     /// Told how opening and closing get on.
     pub progress: OpeningProgress,
-    /// Hears of records that expire, and of writers that meet. `None`: nobody does.
+    /// Hears of records that expire, and of writers that meet.
     pub observer: Option<Arc<dyn Observer>>,
-    /// How many dead bytes may be kept in the log for those who follow the changes, before they lose the oldest. 0, the
-    /// default: an eighth of what the devices may grow to.
+    /// How many dead bytes may be kept in the log for followers of the changes, before they lose the oldest. 0, the
+    /// default: an eighth of the devices' maximum size.
     pub change_bytes_max: u64,
 }
 
 impl Options {
     /// How many may queue for one record: Aerospike's `transaction-pending-limit`.
     pub const DEFAULT_MAX_WAITERS: usize = 20;
-    /// 64 GiB. Address space only: a device takes what it holds.
+    /// 64 GiB. Address space only: a device takes disk space for its content.
     pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
     /// The largest record that a block can hold, with its header, in bytes: 8 MiB less 1,600 B.
     pub const RECORD_BYTES_MAX: u64 = entry_units_max(BLOCK_BYTES) as u64 * UNIT_BYTES;
@@ -100,7 +100,7 @@ impl Options {
     pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
     /// The default of [`Options::defrag_threshold_percent`], which is Aerospike's `defrag-lwm-pct`: 50 %.
     pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
-    /// 64 MiB a second: an eighth of what a plain SSD takes.
+    /// 64 MiB a second: an eighth of a plain SSD's rate.
     pub const DEFAULT_DEFRAG_BYTES_PER_SECOND: u64 = 64 << 20;
 
     /// The defaults for a namespace of this name.
@@ -189,7 +189,7 @@ impl Options {
     }
 }
 
-/// What opening or closing is doing.
+/// The present step of an opening or a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OpeningStep {
@@ -233,7 +233,7 @@ impl fmt::Debug for OpeningProgress {
     }
 }
 
-/// What a namespace tells the program above it. Both calls must be short, and must not use the namespace.
+/// The reports of a namespace to the program above it. The calls must be short, and must not use the namespace.
 pub trait Observer: fmt::Debug + Send + Sync {
     /// The time of this record is over. It is locked, and removed next.
     fn expires(&self, entry: &EntryView<'_>);
@@ -250,7 +250,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
     fn restore(&self, _notes: &[u8]) {}
 }
 
-/// What opening has found.
+/// The findings of an opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// The namespace is new.
@@ -261,15 +261,15 @@ pub struct Opening {
     pub blocks: u64,
     /// Entries read from the log (0 with a snapshot).
     pub entries: u64,
-    /// Durable entries whose bytes have changed. Their records answer with [`Error::Damaged`].
+    /// Durable entries with changed bytes. Their records answer with [`Error::Damaged`].
     pub damaged_entries: u64,
-    /// Copies of the devices' static headers whose bytes have changed. Each has another copy; an opening to write mends it.
+    /// Copies of the devices' static headers with changed bytes. Each has another copy; an opening to write mends it.
     pub damaged_headers: u64,
-    /// Blocks whose headers cannot be read, so that what lies in them is lost. They are left alone, and not used again.
+    /// Blocks with unreadable headers, so that their entries are lost. They are left alone, and not used again.
     pub damaged_blocks: u64,
-    /// Durable bytes that hold no entry any more. Whose entries they held is known, unless they are among `unknown_bytes`.
+    /// Durable bytes that hold no entry any more. Their records are known, unless they are among `unknown_bytes`.
     pub damaged_bytes: u64,
-    /// Durable bytes whose entries cannot be attributed to records: every record that was not written since answers with
+    /// Durable bytes that cannot be attributed to records: every record that was not written since answers with
     /// [`Error::MaybeStale`].
     pub unknown_bytes: u64,
     /// Groups of entries that were not whole, of which nothing was taken.

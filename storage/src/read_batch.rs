@@ -87,14 +87,14 @@ impl Core {
         for (digest, candidate) in group.iter().zip(&mut *candidates) {
             *candidate = self.index.first_candidate(digest, guard);
         }
-        // A loop of its own: a prefetch waits for its address to be translated, and only what is close behind it in the
+        // A loop of its own: a prefetch waits for its address to be translated, and only code close behind it in the
         // program goes on meanwhile.
         for candidate in candidates.iter().take(group.len()).flatten() {
             self.log.prefetch_start(candidate.location);
         }
     }
 
-    /// The record with this digest, if it lies where `candidate` says and needs no further check; the index had it there
+    /// The record with this digest, if it is where `candidate` says and needs no further check; the index had it there
     /// after the guard was pinned. `None`: look it up.
     #[inline]
     fn fetched<'a>(

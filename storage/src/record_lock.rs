@@ -1,4 +1,4 @@
-//! A locked record: what it is now, and putting something else in its place.
+//! A locked record: its present version, and writing another one.
 //!
 //! - `acquire.rs`: locking a record
 //! - `space_wait.rs`: waiting for space with records locked
@@ -84,7 +84,7 @@ impl WaitLimit {
         Self::After(whole.saturating_add(timeout.subsec_nanos().into()))
     }
 
-    /// The moment at which a wait that begins now ends. A moment beyond the clock's range is none.
+    /// The moment at which a wait that begins now ends. There is no moment beyond the clock's range.
     fn ends(self) -> Option<Instant> {
         match self {
             Self::Never => None,
@@ -94,7 +94,7 @@ impl WaitLimit {
     }
 }
 
-/// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
+/// A record that no other thread can write. Dropping it unlocks the record and changes nothing.
 #[derive(Debug)]
 pub struct RecordLock<'n> {
     pub(crate) core: &'n Core,
@@ -111,7 +111,7 @@ pub struct RecordLock<'n> {
     queued_behind: u32,
     /// How long the owner waits, for space too.
     limit: WaitLimit,
-    /// A deletion is that of a record whose time is over.
+    /// A deletion is that of an expired record.
     expires: bool,
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
@@ -161,7 +161,7 @@ impl<'n> RecordLock<'n> {
         Ok((!self.core.hides(&entry)).then_some(entry))
     }
 
-    /// The entry of the slot that was seen, checked if nobody has done so yet, and kept from here on.
+    /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
     #[inline(never)]
     fn checked_entry(&self, slot: &Slot) -> Result<Option<EntryView<'_>>> {
         let core = self.core;
@@ -206,7 +206,7 @@ impl<'n> RecordLock<'n> {
     }
 
     /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
-    /// for what has to follow the record's versions one by one.
+    /// for work that has to follow the record's versions one by one.
     ///
     /// # Errors
     /// As for [`RecordLock::apply`].
@@ -340,7 +340,7 @@ impl<'n> RecordLock<'n> {
         }
     }
 
-    /// Makes an appended entry the record, unlocks it, and retires what was there.
+    /// Makes an appended entry the record, unlocks it, and retires the version before.
     fn publish(&mut self, change: &Change<'_>, appended: &Appended) {
         let core = self.core;
         let (tombstone, void_time, set_id) = match change {
@@ -405,7 +405,7 @@ impl<'n> RecordLock<'n> {
         }
     }
 
-    /// Unlocks the record, whose partition is locked, unless the lock is to outlive the change.
+    /// Unlocks the record, unless the lock is to outlive the change. The partition is locked.
     #[inline]
     fn release(&mut self, mut partition: PartitionGuard<'_>) {
         let next = if self.keeps {
@@ -447,7 +447,7 @@ fn no_such_set(set_id: u16) -> Error {
     }
 }
 
-/// What the key takes in front of the payload.
+/// The size of the key in front of the payload.
 fn prefix_bytes(key: Option<&[u8]>) -> usize {
     key.map_or(0, |key| Varint::new(key.len()).len() + key.len())
 }

@@ -10,7 +10,7 @@ use crate::location::Location;
 use crate::sync::atomic::Ordering;
 
 impl Core {
-    /// Takes an entry out of the counts. `superseded`: what the index no longer holds.
+    /// Takes an entry out of the counts. `superseded`: the slot that the index no longer has.
     pub(crate) fn retire(&self, superseded: &Slot, guard: &Guard) {
         if !superseded.tombstone {
             self.sets
@@ -23,7 +23,7 @@ impl Core {
     /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
         let image = Images::number_of(superseded.location);
-        // Chains are rare: without them nobody needs to look at what is superseded.
+        // Chains are rare: without them superseded entries need no look.
         if image.is_none() && !self.is_delta(superseded.location, guard) {
             self.log.release(superseded.location, superseded.size_units);
             return;
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// What the newest entry of a chain takes by itself, if that can be told: the slot counts all of the chain, unless an opening
+    /// The size of a chain's newest entry alone, if it is known: the slot counts all of the chain, unless an opening
     /// has found it damaged.
     fn own_units(&self, slot: &Slot, guard: &Guard) -> u32 {
         let entry = self.log.entry(slot.location, guard);
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Takes what is truncated out of the index. Returns how many records that were.
+    /// Takes truncated records out of the index. Returns how many.
     pub(crate) fn remove_all_truncated(&self) -> u64 {
         if !self.sets.any_truncated() {
             return 0;
@@ -88,7 +88,7 @@ impl Core {
             if slot.tombstone {
                 return true;
             }
-            // The header alone decides: a record whose body is damaged is truncated like any other.
+            // The header alone decides: a record with a damaged body is truncated like any other.
             let Some(entry) = self.log.entry(slot.location, &guard) else {
                 return true;
             };

@@ -1,4 +1,4 @@
-//! The sets of a namespace: names, numbers, counts, and what has been truncated.
+//! The sets of a namespace: names, numbers, counts, and truncations.
 //!
 //! Stored as one metadata entry of the log, written anew at each change:
 //! ```text
@@ -8,7 +8,7 @@
 //! feed: what is kept for those who follow the changes, see `sets/feed.rs`
 //! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
-//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says.
+//! A truncation is a point in the log: a later write is never hidden, at any time of the clock.
 
 pub(crate) mod feed;
 
@@ -35,12 +35,12 @@ const VERSION: u8 = 4;
 /// The most bytes of a catalog: 1 MiB.
 pub const CATALOG_BYTES_MAX: usize = 1 << 20;
 
-/// What has been truncated of a set, or of the namespace.
+/// The truncation of a set, or of the namespace.
 #[derive(Debug, Default)]
 struct Truncation {
     /// Everything with a lower log sequence number.
     below_lsn: AtomicU64,
-    /// With a lower number than this, what was last updated before `timed_ms`.
+    /// With a lower number than this, records last updated before `timed_ms`.
     timed_lsn: AtomicU64,
     timed_ms: AtomicU64,
 }
@@ -70,7 +70,7 @@ impl Truncation {
 
     fn store(&self, truncated: Truncated) {
         self.below_lsn.store(truncated.below_lsn, Ordering::SeqCst);
-        // Nobody may see the new time with the old number: it would hide too much.
+        // No reader may see the new time with the old number: it would hide too much.
         if truncated.timed_ms != self.timed_ms.load(Ordering::SeqCst) {
             self.timed_lsn.store(0, Ordering::SeqCst);
             self.timed_ms.store(truncated.timed_ms, Ordering::SeqCst);
@@ -82,7 +82,7 @@ impl Truncation {
 impl Truncated {
     const BYTES: usize = 24;
 
-    /// After a truncation at this point of the log; `before_ms`: of what was last updated before that. `None`: nothing more
+    /// After a truncation at this point of the log; `before_ms`: of records last updated before that. `None`: nothing more
     /// is hidden by it.
     fn and(self, lsn: u64, before_ms: Option<u64>) -> Option<Self> {
         let Some(before_ms) = before_ms else {
@@ -146,7 +146,7 @@ pub(crate) struct Sets {
     last_number: AtomicU16,
 }
 
-/// What a set holds.
+/// The usage of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetUsage {
@@ -233,7 +233,7 @@ impl Sets {
         Ok(number)
     }
 
-    /// Hides what lies below a point of the log, or of that what was last updated before `before_ms`, from now on and after
+    /// Hides entries below a point of the log, or of these the ones last updated before `before_ms`, from now on and after
     /// every restart. `draw` gives the point, and `last_lsn` the last number once the truncation is in the log.
     pub(crate) fn truncate(
         &self,
@@ -244,7 +244,7 @@ impl Sets {
         last_lsn: impl FnOnce() -> u64,
     ) -> Result<()> {
         let mut names = self.names.lock();
-        // Under the lock: whoever reads changes up to a number finds the truncations below it noted.
+        // Under the lock: a reader of changes up to a number finds the truncations below it noted.
         let lsn = draw()?;
         let target = match what {
             Truncate::Namespace => &self.truncation,
@@ -359,12 +359,12 @@ impl Sets {
         bytes
     }
 
-    /// Shows what is kept for those who follow the changes. No truncation is under way meanwhile.
+    /// Shows the data kept for followers of the changes. No truncation is under way meanwhile.
     pub(crate) fn feed<R>(&self, show: impl FnOnce(&Feed) -> R) -> R {
         show(&self.names.lock().feed)
     }
 
-    /// Changes what is kept for those who follow the changes: `persist` must have stored the metadata before it counts.
+    /// Changes the data kept for followers of the changes: `persist` must have stored the metadata before it counts.
     pub(crate) fn change_feed(
         &self,
         change: impl FnOnce(&mut Feed),
@@ -430,7 +430,7 @@ impl Sets {
         self.encode(&self.names.lock(), None)
     }
 
-    /// Takes over what was stored (at opening, before anybody else looks).
+    /// Takes over the stored sets (at opening, before any other thread looks).
     pub(crate) fn restore(&self, stored: &[u8]) -> std::result::Result<(), String> {
         let mut reader = Reader(stored);
         let version = reader.u8().ok_or("it is empty")?;

@@ -1,4 +1,4 @@
-//! What a namespace holds, and what it has cost.
+//! The content of a namespace, and its costs.
 
 /// Bytes written over the life of a namespace, as far as it was closed cleanly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Stats {
     pub space_waits: u64,
     /// Times a damaged record was met.
     pub damaged: u64,
-    /// Bytes of the devices that opening, cleaning or the tombstone pass could not read. What lies there is
+    /// Bytes of the devices that opening, cleaning or the tombstone pass could not read. Their content is
     /// [`crate::Error::Damaged`], and its blocks are kept.
     pub unreadable_bytes: u64,
     /// Expired records removed.

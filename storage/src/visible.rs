@@ -17,7 +17,7 @@ pub(crate) enum Visible<'a> {
     Other(Entry<'a>),
 }
 
-/// What the index has found for a digest.
+/// The result of a look-up.
 enum Found<'a> {
     Lent(EntryView<'a>, Candidate),
     Unlent(Candidate, Option<Entry<'a>>),
@@ -125,7 +125,7 @@ impl Core {
         Ok(self.shows(&view).then_some(Visible::Other(entry)))
     }
 
-    /// Whether readers see what this entry holds: a record that is not truncated.
+    /// Whether readers see this entry's record: it is not truncated.
     #[inline]
     pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
         entry.kind_is(Kind::Record) && !self.hides(entry)
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Whether an entry that nobody has checked yet is this record's. With a damaged header it may be: its tag fits, and
+    /// Whether an unchecked entry is this record's. With a damaged header it may be: its tag fits, and
     /// its digest cannot be trusted to say otherwise.
     #[cold]
     fn may_be(&self, digest: &Digest, location: Location, entry: Option<&EntryView<'_>>) -> bool {
@@ -178,7 +178,7 @@ impl Core {
         })
     }
 
-    /// The entry at a location of the index; its checks are looked at if nobody has done so yet. None only if the
+    /// The entry at a location of the index; its checks are looked at unless they were before. `None` only if the
     /// location is no place for an entry at all and was not to be checked.
     pub(crate) fn checked_entry<'a>(
         &'a self,

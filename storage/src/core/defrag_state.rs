@@ -1,4 +1,4 @@
-//! Where defragmentation stands between its steps.
+//! The state of defragmentation between its steps.
 
 use crate::epoch;
 use crate::log::Log;
@@ -7,7 +7,7 @@ use crate::log::block_walk::BlockWalk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is under way.
+/// The work under way.
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
     /// Chosen to be emptied, the best last.
@@ -24,14 +24,14 @@ pub(crate) struct Emptied {
     pub(crate) id: BlockId,
     /// All readers that could see it are gone.
     pub(crate) unseen: Arc<AtomicBool>,
-    /// The last sequence number when it was empty: what superseded its entries has no higher one.
+    /// The last sequence number when it was empty: versions that superseded its entries have no higher one.
     pub(crate) last_lsn: u64,
     /// Its header says that it is free.
     pub(crate) noted: bool,
 }
 
 impl Emptied {
-    /// Once true, it stays so: nobody finds the block in the index any more.
+    /// Once true, it stays so: the index no longer names the block.
     pub(crate) fn is_unseen(&self, log: &Log) -> bool {
         if !self.unseen.load(Ordering::SeqCst) && epoch::is_unseen(log.watched(self.id)) {
             self.unseen.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What can go wrong with a device.
+//! Errors of a device.
 
 use super::FORMAT_VERSION;
 
@@ -34,7 +34,7 @@ pub enum DeviceError {
     Io {
         /// The device.
         path: String,
-        /// What was tried, such as `open`.
+        /// The action, such as `open`.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -50,7 +50,7 @@ pub enum DeviceError {
         len_bytes: u64,
         /// Where the refused part ends, in bytes; for an extension the length asked for.
         wanted_bytes: u64,
-        /// What is in the way.
+        /// The obstacle.
         cause: FullCause,
     },
 
@@ -68,7 +68,7 @@ pub enum DeviceError {
     ReadOnly {
         /// The device.
         path: String,
-        /// What was tried.
+        /// The action.
         action: &'static str,
     },
 
@@ -99,7 +99,7 @@ pub enum DeviceError {
     NotADevice {
         /// The path.
         path: String,
-        /// What is there instead.
+        /// The content that is there instead.
         found: &'static str,
     },
 
@@ -120,7 +120,7 @@ pub enum DeviceError {
     DamagedHeader {
         /// The device.
         path: String,
-        /// What does not fit.
+        /// The reason.
         reason: &'static str,
     },
 
@@ -134,7 +134,7 @@ pub enum DeviceError {
         path: String,
         /// Its length in bytes.
         len_bytes: u64,
-        /// What it had at least.
+        /// The least length it had.
         expected_bytes: u64,
     },
 
@@ -183,7 +183,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether the bytes of a header are not as they were written, or were never those of one.
+    /// Whether the bytes of a header are not as they were written, or were never a header.
     pub(super) const fn is_header_damage(&self) -> bool {
         matches!(self, Self::NotADevice { .. } | Self::DamagedHeader { .. })
     }

@@ -37,7 +37,7 @@ const REQUEST_BYTES: u64 = 128 << 10;
 ///
 /// # Staging
 ///
-/// Beside the device lies its staging memory, a file with the same name and `.staging` behind it.
+/// Beside the device is its staging memory, a file with the same name and `.staging` behind it.
 /// After a kill it holds entries that are not in the device yet, so the two are moved and copied
 /// together. A device that was closed needs no staging file; a new one is made when it is opened to
 /// write.
@@ -66,7 +66,7 @@ enum Access {
 
 impl FileDevice {
     /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or
-    /// one whose creation was interrupted, is taken over. The file is durable on return; costs a
+    /// one left by an interrupted creation, is taken over. The file is durable on return; costs a
     /// sync of it and of its directory. Disk space is taken for the pages of the header that are
     /// written, and for the first of the staging file, which is emptied.
     ///
@@ -131,7 +131,7 @@ impl FileDevice {
     /// Opens a file to read, as offline tools do: the file is not changed, other readers are let
     /// in, writers are not.
     ///
-    /// What changes the device is refused. `max_bytes` is the length of the file. If there is a
+    /// Changes of the device are refused. `max_bytes` is the length of the file. If there is a
     /// staging file, the staging memory is a copy of it, which is gone with the device.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// Whether what is read around a missing page would push out what is needed.
+    /// Whether reading around a missing page would push out pages that are needed.
     fn is_larger_than_memory(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -162,7 +162,7 @@ impl FileDevice {
         false
     }
 
-    /// Maps a locked file for reading over its maximum size, most of which may lie beyond its end.
+    /// Maps a locked file for reading over its maximum size, most of which may be beyond its end.
     fn map(path: String, file: File, max_bytes: u64, len_bytes: u64) -> Result<Self, DeviceError> {
         let mapping = address_space(max_bytes)
             .and_then(|len| MmapOptions::new().len(len).map_raw_read_only(&file))
@@ -173,7 +173,7 @@ impl FileDevice {
             access: Access::Write,
             mapping,
             max_bytes,
-            // What somebody appended beyond the maximum is not the device's.
+            // Bytes that another program appended beyond the maximum are not the device's.
             len_bytes: AtomicU64::new(len_bytes.min(max_bytes)),
             extending: Mutex::new(()),
             staging: None,
@@ -266,7 +266,7 @@ unsafe impl Device for FileDevice {
 
     fn sync(&self) -> Result<(), DeviceError> {
         self.check_writable("sync")?;
-        // Covers what was written, the length of the file, and where its parts lie.
+        // Covers the bytes written, the length of the file, and its extents.
         self.file
             .sync_data()
             .map_err(DeviceError::io(&self.path, "sync"))
@@ -277,7 +277,7 @@ unsafe impl Device for FileDevice {
     }
 
     fn prepare(&self, offset: u64, len: u64) {
-        // There reading what was never written takes memory for good.
+        // There a read of bytes never written takes memory for good.
         if is_in_memory(&self.file) {
             return;
         }
@@ -303,9 +303,9 @@ unsafe impl Device for FileDevice {
     fn expect_reads(&self, pattern: ReadPattern) {
         let advice = match pattern {
             ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,
-            // What lies around a page will be asked for soon, too, and can stay.
+            // The neighbours of a page will be read soon, too, and can stay.
             ReadPattern::Scattered => memmap2::Advice::Normal,
-            // Not `Sequential`, with which less is read at once and what was read is let go: half
+            // Not `Sequential`, with which less is read at once and pages are let go after the read: half
             // as quick.
             ReadPattern::InOrder => memmap2::Advice::Normal,
         };
@@ -417,7 +417,7 @@ fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
             *slice = IoSlice::new(part);
         }
         let mut left = slices.as_mut_slice();
-        // Leaves out what is empty at the beginning.
+        // Leaves out the empty beginning.
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
             let written = rustix::io::retry_on_intr(|| rustix::io::pwritev(file, left, at))?;

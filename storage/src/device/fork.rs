@@ -1,4 +1,4 @@
-//! Tells the child of a fork from the process that opened a store.
+//! Distinguishes the child of a fork from the process that opened a store.
 //!
 //! Both share the device, its lock and the staging memory; a child that wrote would overwrite what
 //! the parent writes.
@@ -57,7 +57,7 @@ impl fmt::Debug for ForkGuard {
 fn map_wiped_by_fork() -> Option<MmapRaw> {
     const PAGE_BYTES: usize = 4096;
     let page: MmapRaw = MmapOptions::new().len(PAGE_BYTES).map_anon().ok()?.into();
-    // SAFETY: the range is the mapping just made, which nobody else has; the advice has an effect
+    // SAFETY: the range is the mapping just made, and no other thread has it; the advice has an effect
     // in children alone.
     let advised = unsafe {
         rustix::mm::madvise(

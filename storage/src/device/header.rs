@@ -23,7 +23,7 @@
 //!       each extent: u32 block, u32 durable units of 16 bytes, u64 incarnation, u32 entries, u8 device, 3 x u8 zero
 //! ```
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
-//! static header are the same in every version, so a damaged version number is told from a newer
+//! static header are the same in every version, so a damaged version number is distinguished from a newer
 //! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
 //! the other. A single flipped bit is undone wherever a checksum covers it.
 
@@ -41,13 +41,13 @@ use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 /// The longest name of a namespace, in bytes; Aerospike's limit.
 pub const NAMESPACE_BYTES_MAX: usize = 31;
 
-/// What the static header takes.
+/// The size of the static header.
 pub(super) const STATIC_BYTES: usize = 128;
 
-/// Where the copies of the static header lie, on pages of their own.
+/// The offsets of the copies of the static header, on pages of their own.
 pub(super) const STATIC_AT: [u64; 2] = [0, 12_288];
 
-/// A copy of the static header, as it lies on the device.
+/// A copy of the static header, as on the device.
 pub(super) type StaticBytes = [u8; STATIC_BYTES];
 
 const MAGIC: [u8; 8] = *b"SPIKELET";
@@ -71,10 +71,10 @@ pub struct Member {
     pub key_hash: u8,
 }
 
-/// The static header: what a device is. Written when it is created.
+/// The static header: the identity of a device. Written when it is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Tells the device from every other one; see [`new_device_id`].
+    /// Distinguishes the device from every other one; see [`new_device_id`].
     pub device_id: u64,
     /// Where it belongs.
     pub member: Member,
@@ -94,7 +94,7 @@ pub fn new_device_id() -> u64 {
 }
 
 impl Header {
-    /// Tells whether the device is the one that was to be opened.
+    /// Checks that the device is the one that was to be opened.
     ///
     /// # Errors
     /// [`DeviceError::WrongNamespace`], [`DeviceError::WrongPosition`] or
@@ -130,7 +130,7 @@ impl Header {
         Ok(())
     }
 
-    /// Tells whether a device can be created with these values.
+    /// Checks that a device can be created with these values.
     pub(super) fn validate(&self, path: &str) -> Result<(), DeviceError> {
         let refuse = |option, value, rule| {
             Err(DeviceError::BadOption {
@@ -200,7 +200,7 @@ impl Header {
     /// one flipped bit has made of either.
     ///
     /// # Errors
-    /// What is wrong with the first copy.
+    /// The fault of the first copy.
     pub(super) fn decode(
         copies: [Result<StaticBytes, DeviceError>; 2],
         len_bytes: u64,
@@ -321,7 +321,7 @@ fn static_bytes(device: &dyn Device, offset: u64) -> Result<StaticBytes, DeviceE
     Ok(take(&found, 0))
 }
 
-/// Whether a device was ever in use: before that, what is missing of its headers may be what an
+/// Whether a device was ever in use: before that, the missing parts of its headers may be those that an
 /// interrupted creation did not write.
 fn has_blocks(device: &dyn Device) -> bool {
     device.len_bytes() > HEADER_BYTES
@@ -369,7 +369,7 @@ pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), 
 /// Finds the places of the header that are not as they were written: offset, length in bytes, and
 /// what they are. For `verify`.
 pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)> {
-    // What is no header at all is an error of the opening, not damage of a part.
+    // A missing header is an error of the opening, not damage of a part.
     let mut parts = match read_header(device) {
         Ok(header) => damaged_copies(device, &header),
         Err(DeviceError::Io { .. }) => vec![0],

@@ -49,7 +49,7 @@ impl MemoryDevice {
     }
 
     fn zero(&self, offset: u64, len: u64) {
-        // SAFETY: the callers have compared the range with the length; that nobody reads it is the
+        // SAFETY: the callers have compared the range with the length; that no thread reads it is the
         // caller's part of `release`.
         unsafe {
             base_of(&self.mapping)
@@ -62,8 +62,8 @@ impl MemoryDevice {
     fn give_back(&self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: the pages lie inside the mapping, which is private and anonymous: they read
-            // as zero from now on. That nobody reads them meanwhile is the caller's part of
+            // SAFETY: the pages are inside the mapping, which is private and anonymous: they read
+            // as zero from now on. That no thread reads them meanwhile is the caller's part of
             // `release`.
             let given_back = unsafe {
                 self.mapping.unchecked_advise_range(
@@ -126,8 +126,8 @@ unsafe impl Device for MemoryDevice {
         check_range(self, offset, len)?;
         let mut at = offset;
         for part in parts {
-            // SAFETY: inside the device, as was just compared. What is not yet written is not read
-            // by others, and `part` cannot overlap it, since nobody has a writable slice of the
+            // SAFETY: inside the device, as was just compared. Unwritten bytes are not read
+            // by others, and `part` cannot overlap it, since no thread has a writable slice of the
             // device.
             unsafe {
                 let to = base_of(&self.mapping).add(at as usize);
@@ -227,7 +227,7 @@ impl PageSet {
     }
 
     fn insert(&self, first: u64, end: u64) {
-        // Most writes lie in one page, which is in the set already.
+        // Most writes are in one page, which is in the set already.
         if first + 1 == end
             && let Some(word) = self.words().get((first / 64) as usize)
             && word.load(Ordering::Relaxed) & (1 << (first % 64)) != 0

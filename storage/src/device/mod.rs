@@ -1,4 +1,4 @@
-//! Devices: where the log's bytes lie, and what survives the end of the process and a power
+//! Devices: the places of the log's bytes, and their survival of the end of the process and of a power
 //! failure.
 //!
 //! A device is one address range over its largest size, so its base address never changes; only the
@@ -10,9 +10,9 @@
 //! - [`MemoryDevice`]: anonymous memory, for namespaces that need not outlive the process
 //! - `SimulatedDevice`: a seeded disk for tests, which loses power, tears, damages and fails on
 //!   demand (feature `simulated`)
-//! - `header`: the first 64 KiB of every device, which say whose it is
-//! - `state`: the part of the header that is rewritten, which says how far the device is durable
-//! - `fork`: tells the child of a fork from the process that opened the device
+//! - `header`: the first 64 KiB of every device, with its namespace
+//! - `state`: the part of the header that is rewritten, which says how far the devices are durable
+//! - `fork`: distinguishes the child of a fork from the process that opened the device
 //!
 //! Beside the device there may be a *staging memory*, into which the log's lanes put entries before
 //! they are written to their blocks: shared memory that a killed process leaves behind, but a power
@@ -46,7 +46,7 @@ use std::ptr::NonNull;
 /// The version of the format. A device of another one is refused; 2 is the first that counts.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What the header takes at the start of a device; the first block begins here. A multiple of every
+/// The size of the header at the start of a device; the first block begins here. A multiple of every
 /// page size in use, so that blocks are aligned to pages.
 pub const HEADER_BYTES: u64 = 64 << 10;
 
@@ -87,7 +87,7 @@ pub const STAGING_BYTES: u64 = STAGING_LANES_MAX as u64 * STAGING_LANE_BYTES;
 /// How records are read from the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReadMode {
-    /// Where they lie in a mapping of the device: no copy and no call of the system. A page that the device can no longer
+    /// In a mapping of the device: no copy and no call of the system. A page that the device can no longer
     /// read ends the process by a signal (SIGBUS).
     #[default]
     Mapped,
@@ -98,7 +98,7 @@ pub enum ReadMode {
 /// How a device is about to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPattern {
-    /// Here and there: for a device that does not fit into memory, what lies around a missing page
+    /// Here and there: for a device that does not fit into memory, the neighbours of a missing page
     /// is not worth reading. How a device begins.
     Scattered,
     /// From one end to the other.
@@ -115,13 +115,13 @@ pub enum ReadPattern {
 ///
 /// An implementor promises what `base`, `len_bytes` and `staging` say: until the device is dropped,
 /// the memory at `base` is valid for reads over `len_bytes`, the base is aligned to 4 KiB and never
-/// changes, and `len_bytes` does not shrink below what a caller was told, except by
+/// changes, and `len_bytes` does not shrink below a length that a caller has seen, except by
 /// `SimulatedDevice::truncate`, which leaves the memory valid.
 pub unsafe trait Device: Send + Sync + Debug {
     /// Returns the first byte: valid for reads over `0..len_bytes()`, aligned to 4 KiB, the same
     /// for the device's life.
     ///
-    /// What [`write`](Self::write) has written is visible there when it returns. Parts that were
+    /// The bytes of a [`write`](Self::write) are visible there when it returns. Parts that were
     /// never written are zero. Nothing may be stored through this pointer.
     fn base(&self) -> NonNull<u8>;
 
@@ -181,7 +181,7 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Waits until everything written before the call is on stable storage.
     ///
     /// # Errors
-    /// [`DeviceError::Io`], also for want of space. What reached the disk is then unknown, and a later
+    /// [`DeviceError::Io`], also for want of space. It is then unknown which bytes reached the disk, and a later
     /// success says nothing about it, since the system may have dropped the pages it could not write:
     /// they must be written again. [`DeviceError::ReadOnly`].
     fn sync(&self) -> Result<(), DeviceError>;
@@ -191,7 +191,7 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn populate(&self, offset: u64, len: u64);
 
     /// Has the pages of a range that is about to be written in memory, in the largest pages that the
-    /// system has: readers of records that lie scattered over small pages wait for the page table as
+    /// system has: readers of records scattered over small pages wait for the page table as
     /// long as for the record, and writers for fresh memory. Best effort, and never beyond
     /// `len_bytes`; changes no byte and takes no disk space.
     fn prepare(&self, offset: u64, len: u64) {
@@ -237,10 +237,10 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn allocated_bytes(&self) -> u64;
 
     /// Returns a number of this device in this boot of the machine: the same until the machine starts
-    /// again, and another one for a copy. 0 if the system does not tell.
+    /// again, and another one for a copy. 0 if the system does not say.
     fn boot(&self) -> u64;
 
-    /// Returns the path, or what else the device is, for messages.
+    /// Returns the path, or the kind of the device, for messages.
     fn describe(&self) -> String;
 }
 
@@ -267,7 +267,7 @@ mod testing {
     pub(super) fn get(device: &dyn Device, offset: u64, len: usize) -> Vec<u8> {
         assert!(offset + len as u64 <= device.len_bytes());
         let mut bytes = vec![0; len];
-        // SAFETY: inside the device, as was just asserted, and nobody else writes.
+        // SAFETY: inside the device, as was just asserted, and no other thread writes.
         unsafe {
             device
                 .base()

@@ -36,7 +36,7 @@ use disk::{
 };
 use mapping::{fill_zeros, load, load_page, store, store_changes};
 
-/// What a disk writes whole or not at all when the power fails.
+/// The unit that a disk writes whole or not at all when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomicity {
     /// Sectors of 512 bytes.
@@ -130,7 +130,7 @@ impl SimulatedDevice {
         Ok(device)
     }
 
-    /// Makes a device whose memory is zero.
+    /// Makes a device with zeroed memory.
     fn with_disk(
         disk: Disk,
         max_bytes: u64,
@@ -175,8 +175,8 @@ impl SimulatedDevice {
     /// Makes the device that a power failure at this moment leaves.
     ///
     /// That is the disk, but each dirty unit may or may not have been written just before, and each
-    /// extension, reservation and release since the last sync may have been lost; what lies beyond
-    /// the length is zero. Each unit of the staging memory is as it is now, as it was at an earlier
+    /// extension, reservation and release since the last sync may have been lost; bytes beyond
+    /// the length are zero. Each unit of the staging memory is as it is now, as it was at an earlier
     /// moment, or zero.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl SimulatedDevice {
             if coin.toss() {
                 disk.pages.remove(&page);
             } else {
-                // The page has its old space, hence its old content: what was written later went
+                // The page has its old space, hence its old content: later writes went
                 // elsewhere.
                 sectors_of(page).for_each(|sector| {
                     disk.dirty.remove(&sector);
@@ -278,7 +278,7 @@ impl SimulatedDevice {
         Ok(found)
     }
 
-    /// Copies out what is in memory, up to the end of the device.
+    /// Copies the memory out, up to the end of the device.
     #[must_use]
     pub fn snapshot_range(&self, range: Range<u64>) -> Vec<u8> {
         let _no_writes = self.disk.lock();

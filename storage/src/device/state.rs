@@ -7,7 +7,7 @@ use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
 use crate::location::DEVICES_MAX;
 
-/// The copies of the state lie on pages of their own, which are written back on their own.
+/// The offsets of the copies of the state: pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
 
 /// The size of a state without its devices and extents.
@@ -20,7 +20,7 @@ pub(super) const STATE_BYTES_MAX: usize =
 /// How many extents a state can list: an open block for each region of the staging memory.
 pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
 
-/// Tells the checksum of a state from that of anything else.
+/// Distinguishes the checksum of a state from any other.
 const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta3");
 
 /// As many bytes of a device as a state can take.
@@ -42,7 +42,7 @@ pub struct State {
     pub clean_close: u64,
     /// Blocks with a lower sequence number that are not among `open` are durable to their end.
     pub next_block: u64,
-    /// A sync has failed since: what the system has in memory may never reach the devices.
+    /// A sync has failed since: pages in the system's memory may never reach the devices.
     pub sync_failed: bool,
     /// How far each device reaches, in their order. A new namespace has none.
     pub devices: Vec<DeviceReach>,
@@ -73,7 +73,7 @@ pub struct DurableExtent {
     pub incarnation: u64,
     /// The durable length from the block's start on, in units of 16 bytes.
     pub durable_units: u32,
-    /// How many entries lie there. The block's directory has at least as many lines.
+    /// How many entries that has. The block's directory has at least as many lines.
     pub entries: u32,
 }
 

@@ -10,7 +10,7 @@
 //! Raised numbers are little-endian and wrap around: the offsets behind an element that came or went all differ by its
 //! length.
 //!
-//! What they apply to is the body of a whole record: key and payload.
+//! They apply to the body of a whole record: key and payload.
 
 use crate::bytes::{Varint, slice, take_varint};
 use crate::entry::Lsn;
@@ -70,7 +70,7 @@ impl Raised {
         Some((raised, rest))
     }
 
-    /// As [`Raised::bytes`], of what was read: the count may be any, the width must be one of the two.
+    /// As [`Raised::bytes`], of a decoded value: the count may be any, the width must be one of the two.
     fn checked_bytes(&self) -> Option<usize> {
         matches!(self.width, 2 | 4).then(|| self.count.checked_mul(self.width))?
     }
@@ -189,7 +189,7 @@ fn equal_at_end(one: &[u8], other: &[u8]) -> usize {
     from + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// What is compared at a time.
+/// The size of a comparison.
 const STEP: usize = 64;
 
 /// Without a call, and without a branch for each word.
@@ -201,7 +201,7 @@ fn are_equal(one: &[u8; STEP], other: &[u8; STEP]) -> bool {
     differing == 0
 }
 
-/// Whether what follows is equal for a while, or to its end.
+/// Whether the bodies are equal for a while from here on, or to their ends.
 fn begins_alike(old: &[u8], new: &[u8]) -> bool {
     let (olds, news) = (
         old.first_chunk::<EQUAL_BYTES>(),
@@ -218,7 +218,7 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let equal = |removed: usize, inserted: usize| {
         begins_alike(old.get(removed..)?, new.get(inserted..)?).then_some((removed, inserted))
     };
-    // What the whole grows by comes with one change, most often, and others only rewrite some bytes.
+    // Most often one change brings all of the growth, and others only rewrite some bytes.
     let (shrunk, grown) = (
         old.len().saturating_sub(new.len()),
         new.len().saturating_sub(old.len()),
@@ -271,11 +271,11 @@ fn u32_of(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.first_chunk()?))
 }
 
-/// Turns the old body into the new one where it is: what lies between splices moves once. `at` of the splices is in the
+/// Turns the old body into the new one in place: the bytes between splices move once. `at` of the splices is in the
 /// body, `from` in `new`, in which they were found.
 pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
     let old_bytes = body.len();
-    // Behind each splice: where what is kept begins and ends, and where it goes.
+    // Behind each splice: where the kept bytes begin and end, and where they go.
     let mut kept = Vec::with_capacity(splices.len());
     let mut to = 0;
     let mut before = 0;
@@ -316,7 +316,7 @@ pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
     }
 }
 
-/// The body of a delta entry. `offset`: where what was compared begins in the body. `count`: deltas since the whole record, this one included.
+/// The body of a delta entry. `offset`: where the compared bytes begin in the body. `count`: deltas since the whole record, this one included.
 pub(crate) fn encode(
     before: (Location, Lsn),
     count: usize,

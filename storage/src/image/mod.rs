@@ -1,11 +1,11 @@
-//! Images: records in memory whose newest versions are in the log as deltas.
+//! Images: records in memory that have deltas as newest versions in the log.
 //!
 //! An edit of a large record writes a *delta* against the version before it: a chain that ends at a whole record. Readers
 //! borrow one contiguous slice, so the present version of a record with a chain is kept in memory, as an image, as far as
-//! the namespace's budget goes. Images are a cache: evicting one drops the image and keeps the chain, and whoever reads a
+//! the namespace's budget goes. Images are a cache: evicting one drops the image and keeps the chain, and a reader of a
 //! chain leaves an image behind. A chain that grows too long is *folded*: the record is written whole again.
 //!
-//! Read `delta.rs` (what an edit writes), and this file (where images are kept); `log/chain.rs` has the
+//! Read `delta.rs` (the entry of an edit), and this file (where images are kept); `log/chain.rs` has the
 //! chains, `imaged.rs` goes from chains to images and back.
 
 pub(crate) mod delta;
@@ -23,11 +23,11 @@ use std::sync::{Arc, OnceLock};
 /// The device number that locations of images have: no device has it.
 const IMAGE_DEVICE: usize = DEVICES_MAX;
 
-/// Images come in segments, whose memory is taken when it is first needed.
+/// Images come in segments. Their memory is taken when it is first needed.
 const SEGMENT: usize = 1 << 14;
 const SEGMENTS: usize = 64;
 
-/// What an image takes beside its body and its parts.
+/// The size of an image without its body and its parts.
 const OVERHEAD_BYTES: u64 = 160;
 
 /// An entry of a chain.
@@ -42,7 +42,7 @@ pub(crate) struct Part {
 pub(crate) struct Image {
     /// How many look at the content; [`WRITING`] while an edit changes it.
     state: AtomicU32,
-    /// Somebody has looked at it since the hand of the clock came by.
+    /// A thread has looked at it since the hand of the clock came by.
     used: AtomicBool,
     /// The newest entry of the chain, or for the moment of an edit the one before.
     newest: AtomicU64,
@@ -50,13 +50,13 @@ pub(crate) struct Image {
     content: UnsafeCell<Content>,
 }
 
-// SAFETY: the content is read by those who are counted in `state`, and changed by one who found nobody counted.
+// SAFETY: the content is read by threads counted in `state`, and changed by one that found none counted.
 unsafe impl Sync for Image {}
 
-/// Nobody may look at the content: it is being changed.
+/// No thread may look at the content: it is being changed.
 const WRITING: u32 = 1 << 31;
 
-/// What an image holds.
+/// The content of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) raw: RawHeader,
@@ -112,7 +112,7 @@ impl Image {
         Location::from_packed(self.newest.load(Ordering::Acquire))
     }
 
-    /// Whose image it is.
+    /// The digest of the record.
     pub(crate) fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -130,7 +130,7 @@ impl Image {
         Some(ImageRef { image: self })
     }
 
-    /// Changes the content, if nobody looks at it. False: somebody does. For who has the record locked.
+    /// Changes the content, unless a thread looks at it (false). For the owner of the record's lock.
     pub(crate) fn edit(&self, change: impl FnOnce(&mut Content)) -> bool {
         if self
             .state
@@ -139,7 +139,7 @@ impl Image {
         {
             return false;
         }
-        // SAFETY: nobody is counted, and whoever comes sees that it is being changed.
+        // SAFETY: no reader is counted, and a later one sees that it is being changed.
         let content = unsafe { &mut *self.content.get() };
         change(content);
         if let Some(part) = content.parts.last() {
@@ -149,13 +149,13 @@ impl Image {
         true
     }
 
-    /// The content, of an image that nobody else has yet, or any more.
+    /// The content, of an image that no other thread has yet, or any more.
     fn own(&mut self) -> &mut Content {
         self.content.get_mut()
     }
 }
 
-/// An image whose content stays as it is.
+/// An image with a content that stays as it is.
 #[derive(Debug)]
 pub(crate) struct ImageRef<'a> {
     image: &'a Image,
@@ -163,7 +163,7 @@ pub(crate) struct ImageRef<'a> {
 
 impl ImageRef<'_> {
     pub(crate) fn content(&self) -> &Content {
-        // SAFETY: counted, so nobody changes it.
+        // SAFETY: counted, so no thread changes it.
         unsafe { &*self.image.content.get() }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) struct HeldImage {
 
 impl HeldImage {
     /// # Safety
-    /// The guard under which the image was found outlives what is returned.
+    /// The guard under which the image was found outlives the result.
     pub(crate) unsafe fn new(image: ImageRef<'_>) -> Self {
         let held = Self {
             image: NonNull::from(image.image),
@@ -193,7 +193,7 @@ impl HeldImage {
     }
 
     pub(crate) fn content(&self) -> &Content {
-        // SAFETY: the guard keeps the image, and it is counted, so nobody changes it.
+        // SAFETY: the guard keeps the image, and it is counted, so no thread changes it.
         unsafe { &*self.image.as_ref().content.get() }
     }
 }
@@ -221,7 +221,7 @@ pub(crate) struct Images {
 struct Numbers {
     free: Vec<u32>,
     next: u32,
-    /// Where the clock that looks for images to evict stands.
+    /// The position of the clock that looks for images to evict.
     hand: u32,
 }
 
@@ -235,13 +235,13 @@ impl Images {
         }
     }
 
-    /// The number of the image that a location stands for.
+    /// The number of the image that a location names.
     #[inline]
     pub(crate) fn number_of(location: Location) -> Option<u32> {
         (location.device() == IMAGE_DEVICE).then(|| (location.offset_bytes() / UNIT_BYTES) as u32)
     }
 
-    /// The location that stands for an image.
+    /// The location that names an image.
     pub(crate) fn location_of(number: u32) -> Location {
         Location::of_image(IMAGE_DEVICE, u64::from(number))
     }
@@ -251,7 +251,7 @@ impl Images {
         segment.get()?.get(number as usize % SEGMENT)
     }
 
-    /// The image with this number. Whoever found the number in the index under this guard finds the image.
+    /// The image with this number. A caller that found the number in the index under this guard finds the image.
     #[inline]
     pub(crate) fn get<'a>(&'a self, number: u32, _guard: &'a Guard) -> Option<&'a Image> {
         let image = self.slot(number)?.load(Ordering::Acquire);
@@ -282,13 +282,13 @@ impl Images {
         Some(number)
     }
 
-    /// Drops an image once nobody looks at it. Its number is given out again after that. Only for who has taken it out of the
+    /// Drops an image once no thread looks at it. Its number is given out again after that. Only for the thread that has taken it out of the
     /// index, or has never put it in.
     pub(crate) fn remove(self: &Arc<Self>, number: u32, guard: &Guard) {
         let Some(image) = self.get(number, guard) else {
             return;
         };
-        // Counted as gone at once: whoever looks whether there are too many must not evict others for it.
+        // Counted as gone at once: a thread that looks whether there are too many must not evict others for it.
         if let Some(content) = image.read() {
             let bytes = content.content().memory_bytes();
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl Images {
         }
     }
 
-    /// Counts what an edit in place has changed.
+    /// Counts the growth by an edit in place.
     pub(crate) fn count_edit(&self, before_bytes: u64, after_bytes: u64) {
         self.bytes
             .fetch_add(after_bytes.wrapping_sub(before_bytes), Ordering::Relaxed);
@@ -329,7 +329,7 @@ impl Images {
         self.bytes_max > 0
     }
 
-    /// The next image that nobody has looked at since the hand of the clock came by last.
+    /// The next image without a look since the hand of the clock came by last.
     pub(crate) fn next_cold(&self) -> Option<u32> {
         let mut numbers = self.numbers.lock();
         // Twice around at most: the first time may find all of them used.
@@ -360,7 +360,7 @@ impl Drop for Images {
         for slot in self.segments.iter().filter_map(OnceLock::get).flatten() {
             let image = slot.load(Ordering::Acquire);
             if !image.is_null() {
-                // SAFETY: linked, so nobody else drops it; nobody has the namespace any more.
+                // SAFETY: linked, so no other thread drops it; no thread has the namespace any more.
                 drop(unsafe { Box::from_raw(image) });
             }
         }

@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Tables begin on cache lines: the line is what a probe costs. Small ones begin where the allocator likes: a line more
-/// is cheap where all of the index is in the processor's caches, and what rounding would add is not.
+/// is cheap where all of the index is in the processor's caches, and the waste of rounding is not.
 const ALIGN: usize = 64;
 const ALIGN_OF_SMALL: usize = 16;
 /// Tables with fewer words are small.
@@ -77,7 +77,7 @@ impl Memory {
             handle_alloc_error(layout)
         };
         for at in 0..length {
-            // SAFETY: `at` is inside the allocation, which nobody else has yet.
+            // SAFETY: `at` is inside the allocation, and no other thread has it yet.
             unsafe { words.add(at).write(AtomicU64::new(fill)) };
         }
         self.bytes.fetch_add(
@@ -93,21 +93,21 @@ impl Memory {
             layout.size() as u64 + overhead_bytes(layout),
             Ordering::Relaxed,
         );
-        // In the model whoever wrongly still looks here sees holes, and a test fails, where memory would look unchanged.
+        // In the model a thread that wrongly still looks here sees holes, and a test fails, where memory would look unchanged.
         #[cfg(shuttle)]
         block
             .words()
             .iter()
             .for_each(|word| word.store(EMPTY, Ordering::SeqCst));
         for at in 0..block.length {
-            // SAFETY: `take` wrote every word; the owner gave the block away, so nobody looks at them.
+            // SAFETY: `take` wrote every word; the owner gave the block away, so no thread looks at them.
             unsafe { block.words.add(at).drop_in_place() };
         }
         // SAFETY: allocated by `take` with this layout.
         unsafe { dealloc(block.words.as_ptr().cast(), layout) };
     }
 
-    /// What is taken and not given back, with the allocator's share.
+    /// The memory taken and not given back, with the allocator's share.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

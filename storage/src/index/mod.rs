@@ -1,11 +1,11 @@
-//! The primary index: digest -> where the newest entry lies.
+//! The primary index: digest -> place of the newest entry.
 //!
 //! 4,096 partitions by the digest. In each, a table of 16-byte slots sorted by 24 further bits of the digest, the *tag*
 //! (`table.rs`). A slot does not hold the digest: a tag that fits is settled by the digest in the log, so lookups take a
 //! closure that compares it there. Readers take no lock; writers take the partition's, under which the record locks are
 //! kept, too.
 //!
-//! Read `slot.rs`, `table.rs`, `partition.rs`, in this order. Why it is made like this, and what else was measured:
+//! Read `slot.rs`, `table.rs`, `partition.rs`, in this order. Its reasons, and the alternatives measured:
 //! `docs/decisions/0001-primary-index.md`.
 
 mod memory;
@@ -56,7 +56,7 @@ impl Index {
     /// returns `Some` for the right one; usually there is one candidate, and one in hundreds is another record's.
     ///
     /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the while is found. The
-    /// location may have been superseded meanwhile; the guard keeps what lies there. `matches` may be called twice for
+    /// location may have been superseded meanwhile; the guard keeps the entry there. `matches` may be called twice for
     /// one record and must not lock the index.
     pub(crate) fn lookup<R>(
         &self,
@@ -88,7 +88,7 @@ impl Index {
         self.partition(digest.partition()).prefetch_self();
     }
 
-    /// The first record that can be the one with this digest, for whoever wants to have its entry fetched. Looks once: beside
+    /// The first record that can be the one with this digest, to prefetch its entry. Looks once: beside
     /// writers, a record that is there may be missed.
     pub(crate) fn first_candidate(&self, digest: &Digest, guard: &Guard) -> Option<Candidate> {
         self.partition(digest.partition())
@@ -139,7 +139,7 @@ fn presized(expected_records: u64, number: usize) -> Shape {
         return Shape::NOTHING;
     }
     let mean = expected_records as f64 / PARTITIONS as f64;
-    // Multiples of the golden ratio spread evenly, whatever part of the partitions is looked at.
+    // Multiples of the golden ratio spread evenly, in any part of the partitions.
     let spread = (number as f64 * 0.618_033_988_749_895).fract();
     // A standard deviation above the mean: one partition in six grows once in spite of the presizing.
     let records = mean + mean.sqrt();

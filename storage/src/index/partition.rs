@@ -53,7 +53,7 @@ impl Partition {
     fn table<'a>(&'a self, _guard: &'a Guard) -> Option<Table<'a>> {
         let words = self.words.load(Ordering::Acquire);
         let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
-        // Whoever exchanges the table stores null before the new shape: still the same block, so the shape is its own.
+        // A writer that exchanges the table stores null before the new shape: still the same block, so the shape is its own.
         // The same address does not come back meanwhile, since the guard keeps the block from being freed.
         if words.is_null() || words != self.words.load(Ordering::Acquire) {
             return None;
@@ -87,7 +87,7 @@ impl Partition {
         self.table(guard)?.lookup(tag, &mut matches)
     }
 
-    /// What `lookup` must not do: take the first miss for the truth.
+    /// A mistake that `lookup` must not make: to believe the first miss.
     #[cfg(all(test, shuttle))]
     pub(super) fn lookup_once(&self, tag: u32, guard: &Guard) -> Option<Candidate> {
         loop {
@@ -209,7 +209,7 @@ impl PartitionGuard<'_> {
         self.partition.len()
     }
 
-    /// What the table takes.
+    /// The memory of the table.
     #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         self.shape().words() * size_of::<u64>()
@@ -265,7 +265,7 @@ impl PartitionGuard<'_> {
         self.partition.records.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds many records, none of which is there yet, in one walk over the table: what a restart does. They are sorted in place.
+    /// Adds many records, none of which is there yet, in one walk over the table, at a restart. They are sorted in place.
     pub(crate) fn insert_many(&mut self, records: &mut [(u32, Slot)]) {
         records.sort_unstable_by_key(|(tag, _)| *tag);
         let words: Vec<_> = records
@@ -404,7 +404,7 @@ impl PartitionGuard<'_> {
         partition
             .words
             .store(block.as_ptr().as_ptr(), Ordering::Release);
-        // It never comes back, so nobody takes it for a table of another shape, and it stays with the index.
+        // It never comes back, so no reader takes it for a table of another shape, and it stays with the index.
         if words == self.retired.memory.nothing() {
             return;
         }

@@ -4,7 +4,7 @@
 //! head  tag (24 bits, high) | unverified (1) | location (39)
 //! tail  size in 16-byte units (19 bits, high) | tombstone (1) | void-time (32) | set id (12)
 //! ```
-//! Readers load heads alone; the tail is for whoever holds the partition's lock.
+//! Readers load heads alone; the tail is for the holder of the partition's lock.
 
 use crate::location::Location;
 
@@ -34,7 +34,7 @@ pub(crate) const SET_ID_MAX: u16 = (1 << SET_BITS) - 1;
 /// What the index knows of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot {
-    /// Where its newest entry lies.
+    /// The place of its newest entry.
     pub(crate) location: Location,
     /// The entry's checks have not been looked at since the store was opened.
     pub(crate) unverified: bool,
@@ -48,10 +48,10 @@ pub(crate) struct Slot {
     pub(crate) set_id: u16,
 }
 
-/// What a reader without a lock sees of a slot whose tag is the one it looks for.
+/// A slot with the wanted tag, as a reader without a lock sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Candidate {
-    /// Where the entry lies.
+    /// The place of the entry.
     pub(crate) location: Location,
     /// As in [`Slot`].
     pub(crate) unverified: bool,

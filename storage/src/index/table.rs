@@ -1,7 +1,7 @@
 //! A table: records of one partition, sorted by tag, with holes between them.
 //!
 //! The home of a tag is the line (8 places) where it would be if the records were spread evenly: `tag * lines / 2^24`.
-//! A record lies in its home or, if that is full, behind it. Homes rise with the tags, so Robin Hood order is order by
+//! A record is in its home or, if that is full, behind it. Homes rise with the tags, so Robin Hood order is order by
 //! tag: a probe walks up from the home and ends at the first larger tag or hole, and a larger table is filled in one walk
 //! over the old one, without looking into the log. There is no wrap-around; a few lines beyond the last home take what the
 //! end displaces, and the last place of all is always a hole. A table of a few records has one home for all.
@@ -26,7 +26,7 @@ const SPARE_OF_SMALL: usize = 8;
 /// Tables with fewer home lines are small.
 const SMALL_LINES: usize = 16;
 
-/// Up to this many places, all records have one home, the first line, and lie side by side. A look-up walks over half of
+/// Up to this many places, all records have one home, the first line, and are side by side. A look-up walks over half of
 /// them, three lines at most. No places are left free, since they would cost most in a table this small.
 const CROWD_MAX: usize = 24;
 /// Number of places by which a crowd grows.
@@ -135,7 +135,7 @@ const fn home(tag: u32, lines: u32) -> usize {
     LINE * ((tag as u64 * lines as u64) >> TAG_BITS) as usize
 }
 
-/// A table, borrowed from whoever keeps its block alive.
+/// A table, borrowed from the owner of its block.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     heads: &'a [AtomicU64],
@@ -168,13 +168,13 @@ impl<'a> Table<'a> {
         self.tails[at].load(Ordering::Relaxed)
     }
 
-    /// The tail first: nobody without the lock looks at it.
+    /// The tail first: only the lock's holder looks at it.
     fn write(&self, at: usize, head: u64, tail: u64) {
         self.tails[at].store(tail, Ordering::Relaxed);
         self.heads[at].store(head, Ordering::Release);
     }
 
-    /// The first place at or after the tag's home whose tag is not smaller. For writers.
+    /// The first place at or after the tag's home with a tag not smaller. For writers.
     fn first_not_below(&self, tag: u32) -> usize {
         let mut at = home(tag, self.lines);
         while tag_of(self.head(at)) < tag {
@@ -183,7 +183,7 @@ impl<'a> Table<'a> {
         at
     }
 
-    /// Offers the records with this tag until one is taken. Needs no lock; see the module for what it may miss.
+    /// Offers the records with this tag until one is taken. Needs no lock; the module says which records it may miss.
     pub(super) fn lookup<R>(
         &self,
         tag: u32,

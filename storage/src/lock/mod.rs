@@ -3,7 +3,7 @@
 //! A partition keeps its [`HeldLocks`] behind the mutex that guards its part of the index. A writer
 //! is in there for the lookup anyway, so an uncontended lock costs two small stores and no
 //! synchronisation of its own. Who finds the record locked queues, in FIFO order and at most
-//! `max_waiters` deep; a release hands the lock to the first in the queue directly, so nobody who
+//! `max_waiters` deep; a release hands the lock to the first in the queue directly, so no thread that
 //! comes later can overtake.
 //!
 //! ```text
@@ -43,14 +43,14 @@ const SPINS: u32 = 1;
 pub(crate) enum Acquire {
     /// The caller owns the lock.
     Granted,
-    /// The lock is held and the caller stands in the queue: it must wait, and give up if the wait
+    /// The lock is held and the caller is in the queue: it must wait, and give up if the wait
     /// fails. A waiter that is simply dropped would be handed the lock and never release it.
     Queued(Arc<Waiter>),
     /// The lock is held and the queue is full: `waiting` are in it.
     Busy { waiting: usize },
 }
 
-/// The locks held in one partition, and those who wait for one. Accessed under the partition's
+/// The locks held in one partition, and the threads that wait for one. Accessed under the partition's
 /// mutex. Most of the time empty or of one element, which takes no allocation.
 #[derive(Default, Debug)]
 pub(crate) struct HeldLocks {
@@ -115,7 +115,7 @@ impl HeldLocks {
         true
     }
 
-    /// Gives back a lock that the caller owns: to the first who waits for it, or to nobody. Notify
+    /// Gives back a lock that the caller owns: to the first that waits for it, if any does. Notify
     /// after the partition's mutex was dropped, so that the new owner finds the mutex free.
     pub(crate) fn release(&mut self, digest: &Digest) -> Option<Handover> {
         debug_assert!(
@@ -199,8 +199,8 @@ impl HeldLocks {
     }
 }
 
-/// A lock on its way to the waiter who owns it now. That one is woken when this is dropped, whatever
-/// happens to the thread that gave the lock back.
+/// A lock on its way to the waiter who owns it now. That one is woken when this is dropped, even
+/// if the thread that gave the lock back panics.
 #[derive(Debug)]
 #[must_use = "notify once the partition's mutex is free"]
 pub(crate) struct Handover(Arc<Waiter>);
@@ -216,7 +216,7 @@ impl Drop for Handover {
     }
 }
 
-/// Somebody's place in the queue for a lock.
+/// A thread's place in the queue for a lock.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Set under `sleep`, so that no wake-up falls between the look and the sleep.
@@ -251,7 +251,7 @@ impl Waiter {
     }
 
     /// Waits until the lock is handed over, at most until `deadline`; `None` waits for ever. True:
-    /// the caller owns the lock. False: the deadline has passed, and [`HeldLocks::give_up`] tells
+    /// the caller owns the lock. False: the deadline has passed, and [`HeldLocks::give_up`] says
     /// who owns it. Not to be called with the partition's mutex held.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
         if self.waiters_before == 0 {

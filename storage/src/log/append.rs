@@ -29,7 +29,7 @@ impl Log {
         })
     }
 
-    /// Draws a number that belongs to no change. An entry in the log stands for it.
+    /// Draws a number that belongs to no change. An entry in the log covers it.
     pub(crate) fn append_void(&self) -> Result<Lsn> {
         let header = void_header(Lsn(0), 1);
         let appended = self.append(Purpose::Delete, &NewEntry::new(header, None, &[]))?;
@@ -114,7 +114,7 @@ impl Log {
         }
     }
 
-    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in what they have left.
+    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in their rest.
     #[cold]
     fn append_beside_writers(
         &self,

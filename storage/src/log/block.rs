@@ -27,9 +27,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// What the header of a block takes.
 pub(crate) const BLOCK_HEADER_BYTES: u64 = 64;
-/// Where the mirror of another block's header lies: in a sector of its own.
+/// The offset of the mirror of another block's header: in a sector of its own.
 pub(crate) const MIRROR_AT: u64 = 512;
-/// Where the first entry of a block lies.
+/// The offset of a block's first entry.
 pub(crate) const ENTRIES_AT: u64 = 1024;
 
 /// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
@@ -90,12 +90,12 @@ pub(crate) const fn index_of(from_first: u64, block_bytes: u64) -> u64 {
 }
 
 /// Where an opening has ended a block that was not closed. What follows counts only if its number is
-/// above the durable one: it was appended again elsewhere, or belongs to what a power failure took.
+/// above the durable one: it was appended again elsewhere, or a power failure took it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndedBlock {
     /// In 16-byte units from the start of the block.
     pub(crate) units: u32,
-    /// How many entries lie before the end.
+    /// How many entries are before the end.
     pub(crate) entries: u32,
     /// None of them has a higher number.
     pub(crate) last_lsn: Lsn,
@@ -122,7 +122,7 @@ impl EndedBlock {
     }
 }
 
-/// The header of a block as it lies on the device.
+/// The header of a block, as on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockHeader {
     pub(crate) index: u32,
@@ -222,14 +222,14 @@ impl HeaderCopy {
     }
 }
 
-/// What is known of a block from its header and the mirror.
+/// The use of a block by its header and the mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BlockUse {
     /// The block was never used, or was given back.
     Free,
-    /// Entries of this life lie in it. `intact`: the header and its mirror are as they were written.
+    /// It has entries of this life. `intact`: the header and its mirror are as they were written.
     Used { header: BlockHeader, intact: bool },
-    /// The life that the entries belong to is lost, or its entries are: the block holds those of an earlier life.
+    /// The life that the entries belong to is lost, or its entries are: the block holds entries of an earlier life.
     Unreadable,
 }
 
@@ -291,7 +291,7 @@ const fn magic_and(index: u32) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// What a block is doing. Stored in [`BlockState`].
+/// The phase of a block. Stored in [`BlockState`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(crate) enum Phase {
@@ -326,9 +326,9 @@ pub(crate) struct BlockState {
     /// The number under which the block was opened.
     sequence: AtomicU64,
     holds_copies: AtomicBool,
-    /// When the block was closed, in terms of the block sequence: its age for whoever chooses a block to empty.
+    /// When the block was closed, in terms of the block sequence: its age, by which cleaning chooses.
     closed_at: AtomicU64,
-    /// No change in the block has a lower number, and none a higher one: what those who follow the changes must read.
+    /// The lowest and the highest number of a change in the block, for followers of the changes.
     first_lsn: AtomicU64,
     last_lsn: AtomicU64,
     /// Where an opening has ended the block, as its header says.
@@ -384,7 +384,7 @@ impl BlockState {
         self.incarnation.load(Ordering::SeqCst)
     }
 
-    /// Begins the life of which the header tells.
+    /// Begins the life that the header names.
     pub(crate) fn begin(&self, header: &BlockHeader, phase: Phase) {
         self.sequence.store(header.sequence, Ordering::Relaxed);
         self.set_ended(header.ended);
@@ -397,7 +397,7 @@ impl BlockState {
         self.renew(0, false, Phase::Free);
     }
 
-    /// Sets the incarnation before the phase, so that whoever sees the block open sees its new life.
+    /// Sets the incarnation before the phase, so that a thread that sees the block open sees its new life.
     fn renew(&self, incarnation: u64, holds_copies: bool, phase: Phase) {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
@@ -430,7 +430,7 @@ impl BlockState {
         self.last_lsn.store(last, Ordering::SeqCst);
     }
 
-    /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: what lies in
+    /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: the content of
     /// it is all there is left.
     pub(crate) fn set_unreadable(&self) {
         self.renew(0, false, Phase::Closed);
@@ -483,7 +483,7 @@ impl BlockState {
         unit < self.flushed_units.load(Ordering::Acquire)
     }
 
-    /// The address of byte 0 of the block, as far as its end lies in staging memory.
+    /// The address of byte 0 of the block, if its end is in staging memory.
     pub(crate) fn staged_at(&self) -> usize {
         self.staged_at.load(Ordering::Acquire)
     }
@@ -519,7 +519,7 @@ impl BlockState {
         debug_assert!(before >= units, "live units of a block went below zero");
     }
 
-    /// Returns what emptying the block writes beside what lives in it: the whole records of its deltas, in units.
+    /// Returns the units that emptying the block writes beside its live entries: the whole records of its deltas.
     pub(crate) fn folded_units(&self) -> u64 {
         self.folded_units.load(Ordering::Relaxed)
     }

@@ -34,7 +34,7 @@ fn prepare_block(volume: &Volume, id: BlockId) {
     device.prepare(begin, end - begin);
 }
 
-/// The error of a block whose device the log does not have: an invariant of the log is broken.
+/// The error of a block on an unknown device: an invariant of the log is broken.
 #[cold]
 pub(super) fn no_device(number: usize) -> DeviceError {
     debug_assert!(false, "the log has no device {number}");
@@ -87,7 +87,7 @@ impl Log {
                 if open.fits(bytes, entries) {
                     return Ok(volume);
                 }
-                // First a new one: without it, what is open stays so, and smaller entries may still fit.
+                // First a new one: without it, the open block stays open, and smaller entries may still fit.
                 if purpose == Purpose::Write {
                     self.keep_backed_block()
                         .map_err(|error| self.refused(purpose, error))?;
@@ -95,7 +95,7 @@ impl Log {
                 let is_full = !open.fits(ROOM_BYTES_MIN, 1);
                 let next = match self.take_block(purpose) {
                     Err(refused) if is_full => {
-                        // What is dead in it can be won back once it is closed.
+                        // Dead entries in it can be won back once it is closed.
                         self.close_block(number, state, volume)
                             .map_err(|error| self.refused(purpose, error))?;
                         return Err(refused);
@@ -290,7 +290,7 @@ impl Log {
                 prepare_block(volume, id);
                 self.space.want_next();
             }
-            // No buffer tells how fast the lane fills: what it has filled before is reason enough for one block more.
+            // No buffer shows how fast the lane fills: an earlier full block is reason enough for one more.
             None if state.counters.entries > 0 => self.space.want_next(),
             _ => {}
         }
@@ -333,7 +333,7 @@ impl Log {
     }
 
     /// Writes the header of a block that is being opened. Blocks before it that never had one get one, too: a block without a
-    /// header that lies before one in use counts as lost.
+    /// header before one in use counts as lost.
     fn write_first_header(
         &self,
         volume: &Volume,

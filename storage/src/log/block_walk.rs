@@ -1,5 +1,5 @@
-//! Reads a block by calls of the system, for cleaning and for the tombstone pass: what cannot be read is damage of what
-//! lies there, and not a signal.
+//! Reads a block by calls of the system, for cleaning and for the tombstone pass: an unreadable range is damage of the
+//! entries there, and not a signal.
 
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::location::UNIT_BYTES;
@@ -9,7 +9,7 @@ use crate::log::volume::Volume;
 
 /// How much is read by one call: little enough to stay in the processor's cache while it is looked at.
 const PIECE_BYTES: u64 = 256 << 10;
-/// What is read again alone where a larger piece cannot be read.
+/// The size of a page, read again alone where a larger piece cannot be read.
 const PAGE_BYTES: usize = 4096;
 /// Memory beyond this is given back after a large entry.
 const KEPT_BYTES: usize = 1 << 20;
@@ -18,7 +18,7 @@ const KEPT_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct BlockWalk {
     bytes: Vec<u8>,
-    /// Where the bytes lie in the device, and how many there are.
+    /// The offset of the bytes in the device, and how many there are.
     offset: u64,
     len: usize,
     /// The entries of the piece that was read last: offsets in the device.
@@ -27,7 +27,7 @@ pub(crate) struct BlockWalk {
     unreadable_bytes: u64,
 }
 
-/// What is walked over: a block of this life, up to an offset in its device.
+/// The range of a walk: a block of this life, up to an offset in its device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WalkedBlock<'a> {
     pub(crate) volume: &'a Volume,
@@ -37,8 +37,8 @@ pub(crate) struct WalkedBlock<'a> {
 }
 
 impl BlockWalk {
-    /// Reads the next piece of a block and finds the entries whose headers hold. Returns where the piece after it begins.
-    /// A body is read as far as it lies in the piece, and beyond if it is wanted.
+    /// Reads the next piece of a block and finds the entries with headers that hold. Returns where the piece after it begins.
+    /// A body is read as far as the piece goes, and beyond if it is wanted.
     pub(crate) fn read_piece(
         &mut self,
         block: WalkedBlock<'_>,
@@ -163,7 +163,7 @@ impl BlockWalk {
             .unwrap_or_default()
     }
 
-    /// Reads a range of the device. What cannot be read is zero, and noted.
+    /// Reads a range of the device. Unreadable bytes are zero, and noted.
     fn fill(&mut self, volume: &Volume, offset: u64, bytes: u64) {
         self.offset = offset;
         self.len = bytes as usize;

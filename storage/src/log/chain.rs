@@ -15,8 +15,9 @@ const DELTAS_WITHOUT_IMAGE: usize = 16;
 const DELTAS_OF_SMALL: usize = 64;
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Records from this size on are edited by deltas.
-pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 256;
+/// Records from this size on are edited by deltas. Smaller ones are written whole: a delta has no key, so the change feed
+/// could not name the record of an edit once that is gone.
+pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
 /// A delta takes at most one part in this many of its record.
 pub(crate) const DELTA_SHARE: usize = 8;
 
@@ -43,7 +44,7 @@ pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
     whole.encode_unchecked()
 }
 
-/// More entries than a chain has. An opening can put the edits of a folded record behind those that were
+/// More entries than a chain has. An opening can put the edits of a folded record behind the ones that were
 /// folded, if the whole record was not durable.
 const ENTRIES_MAX: usize = 16 * DELTAS_MAX;
 

@@ -1,7 +1,7 @@
 //! The directory of a block: which records have entries in it, apart from the entries themselves.
 //!
 //! It grows from the end of the block downwards, a sector of 512 bytes after the other, and is written with every flush.
-//! Nobody reads it as long as all is well. Where entries can no longer be read it tells whose they were, so that exactly
+//! It is read only after damage: it names the records of entries that can no longer be read, so that exactly
 //! these records answer with an error, and no older version of them is taken for the present one.
 //!
 //! ```text
@@ -19,21 +19,21 @@ use crate::entry::{Header, Kind, LSN_BITS, Lsn, Place};
 use crate::location::UNIT_BYTES;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A sector of the directory: what a disk writes whole or not at all.
+/// A sector of the directory: a disk writes it whole or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 const LINES_AT: usize = 16;
 const LINE_BYTES: usize = 12;
 /// Lines in a sector.
 pub(crate) const LINES: usize = (SECTOR_BYTES - LINES_AT) / LINE_BYTES;
 
-/// Tells the checksum of a sector from that of anything else.
+/// Distinguishes the checksum of a sector from any other.
 const SECTOR_SEED: u64 = u64::from_le_bytes(*b"block-di");
 
 const IDENTITY_LOW_BITS: u32 = 12;
 
 pub(crate) type Sector = [u8; SECTOR_BYTES];
 
-/// What the directory says of one entry.
+/// The directory's line of one entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Line {
     pub(crate) lsn: Lsn,
@@ -99,7 +99,7 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 /// The directory of a block that is being filled.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// Whose block it is: `offset` is that of the block.
+    /// The block's place: `offset` is that of the block.
     block: Place,
     /// Sectors from the end of the block downwards: the first is the last in memory, as on the device.
     entries: usize,
@@ -181,7 +181,7 @@ impl Directory {
         }
     }
 
-    /// The sectors that are not on the device as they are now, as they lie there, and where they begin in the block.
+    /// The sectors that are not on the device as they are now, in the device's order, and where they begin in the block.
     /// `None`: all are.
     pub(crate) fn pending(&mut self) -> Option<(u64, Vec<u8>)> {
         if !self.is_dirty {
@@ -199,7 +199,7 @@ impl Directory {
         Some(((sectors * SECTOR_BYTES) as u64, bytes))
     }
 
-    /// What [`Directory::pending`] returned is on the device. A sector that has room is kept to be written again.
+    /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be written again.
     pub(crate) fn written(&mut self) {
         self.is_dirty = false;
         let partial = !self.entries.is_multiple_of(LINES);
@@ -210,7 +210,7 @@ impl Directory {
     }
 }
 
-/// What can be read of the directory of a block.
+/// The readable part of a block's directory.
 #[derive(Debug, Default)]
 pub(crate) struct ReadDirectory {
     /// Lines of all sectors that hold, in the order of their entries.
@@ -261,7 +261,7 @@ impl ReadDirectory {
     /// Whether every entry that began between these units of the block (`from` included) has its line here, given that the
     /// directory is complete or not.
     pub(crate) fn covers(&self, from: u32, to: u32, is_complete: bool) -> bool {
-        // A gap is covered if it lies between the first entries of sectors that follow one another without one missing.
+        // A gap is covered if it is between the first entries of sectors that follow one another without one missing.
         let mut at = self
             .sectors
             .iter()
@@ -341,7 +341,7 @@ fn u64_at(sector: &Sector, at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes))
 }
 
-/// The unit of a block in which a byte offset of it lies.
+/// The unit of a block that has a byte offset of it.
 pub(crate) const fn unit_of(in_block: u64) -> u32 {
     (in_block / UNIT_BYTES) as u32
 }
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Returns the end of a block whose directory lists `entries` entries, 10 units each from unit 64 on, flushed every
+    /// Returns the end of a block with a directory of `entries` entries, 10 units each from unit 64 on, flushed every
     /// `flush` entries.
     fn written(entries: u64, flush: u64) -> Vec<u8> {
         let mut block = vec![0; BLOCK_BYTES as usize];

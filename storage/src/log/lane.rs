@@ -1,7 +1,7 @@
 //! Append lanes: each fills a block of its own, so that many writers append at once.
 //!
 //! An entry is assembled by its writer, then copied under the lane's lock: into the lane's staging buffer if it is small,
-//! straight to the device otherwise. A full buffer is flushed by whoever finds it full. Under the lock everything happens
+//! straight to the device otherwise. A full buffer is flushed by the writer that finds it full. Under the lock everything happens
 //! in the order of the bytes, so a block never has a gap.
 
 use crate::bytes::slice;
@@ -17,7 +17,7 @@ use crate::log::volume::Volume;
 use crate::sync::Mutex;
 use std::cell::Cell;
 
-/// Disk space is put behind a block in pieces: so much at first, then half as much again as it has, up to the most.
+/// Disk space is put behind a block in pieces: this much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// A page of the file system.
@@ -26,18 +26,18 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 pub(crate) const SLACK_BYTES: u64 = 64 << 10;
 /// Less than this is not worth giving back when a block is closed.
 const RELEASED_BYTES_MIN: u64 = 16 << 10;
-/// After so many full buffers in a row a buffer grows.
+/// After this many full buffers in a row a buffer grows.
 const FULL_BUFFERS_TO_GROW: u32 = 4;
-/// Where nothing is staged the directory goes to the device after so many bytes of it, and at every sync.
+/// Where nothing is staged the directory goes to the device after this many bytes of it, and at every sync.
 const DIRECTORY_PENDING_MAX: u64 = 32 << 10;
 /// An end shorter than a header is left as it is when a block is closed.
 pub(crate) const FILLER_BYTES_MIN: u64 = (ENTRY_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES);
 
-/// Entries as they will lie in the log, one after the other, in words: header, body, padding each.
+/// Entries as the log will have them, one after the other, in words: header, body, padding each.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     words: Vec<[u8; 8]>,
-    /// Words that belong to entries; what an earlier use has left follows.
+    /// Words that belong to entries; remains of an earlier use follow.
     used: usize,
     /// Bytes of headers and bodies, without padding.
     requested_bytes: u64,
@@ -59,7 +59,7 @@ impl Assembled {
         }
     }
 
-    /// Adds an entry, whose body is put together from its parts. Its header gets the two sizes; its
+    /// Adds an entry, with a body put together from its parts. Its header gets the two sizes; its
     /// bytes are written when its number and location are known.
     ///
     /// # Errors
@@ -254,7 +254,7 @@ impl OpenBlock {
 }
 
 impl OpenBlock {
-    /// Gives the disk space back that lies between the entries and the directory, but for what deletes need.
+    /// Gives the disk space between the entries and the directory back, but for a part that deletes need.
     pub(crate) fn release_surplus(
         &mut self,
         volume: &Volume,
@@ -319,7 +319,7 @@ impl LaneState {
     }
 }
 
-/// What a lane has done since the namespace was opened.
+/// The counters of a lane since the namespace was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LaneCounters {
     /// Units of log taken.
@@ -335,7 +335,7 @@ pub(crate) struct Lane {
     pub(crate) state: Mutex<LaneState>,
 }
 
-/// A lane that its caller has locked, with what it writes to.
+/// A lane that its caller has locked, with its device and its buffer.
 #[derive(Debug)]
 pub(crate) struct LockedLane<'a> {
     pub(crate) number: usize,
@@ -417,7 +417,7 @@ impl LockedLane<'_> {
         if !is_staged && self.staging.is_some() {
             self.restart()?;
         } else if self.staging.is_none() && is_pending {
-            // The entry is there, and has used its number. What fails here is tried again, at a sync at the latest.
+            // The entry is there, and has used its number. A failure here is tried again, at a sync at the latest.
             let _ = self.write_directory();
         }
         // Counted before the lane is unlocked: a block that is closed next has its count.
@@ -433,8 +433,8 @@ impl LockedLane<'_> {
         Ok(Some(Location::new(id.device, offset)))
     }
 
-    /// Appends an entry that stands for numbers which were drawn for entries that could not be
-    /// written: without it a power failure would be taken for the loss of what has them. Only where
+    /// Appends an entry that covers numbers drawn for entries that could not be
+    /// written: without it recovery would take them for lost. Only where
     /// entries are staged, which cannot fail.
     #[cold]
     fn void(&mut self, headers: &[Header]) {
@@ -509,7 +509,7 @@ impl LockedLane<'_> {
         Ok(())
     }
 
-    /// Brings what is staged to the device, and the directory. An error leaves it staged.
+    /// Brings the staged entries to the device, and the directory. An error leaves it staged.
     pub(crate) fn flush(&mut self) -> std::result::Result<(), DeviceError> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
@@ -541,7 +541,7 @@ impl LockedLane<'_> {
     }
 
     /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
-    /// `closed_at`: the block sequence, for whoever asks for the block's age. `last_lsn`: no entry of the block has a higher
+    /// `closed_at`: the block sequence, which gives the block's age. `last_lsn`: no entry of the block has a higher
     /// number.
     pub(crate) fn close(
         &mut self,
@@ -571,7 +571,7 @@ impl LockedLane<'_> {
         let Some(open) = self.state.open.take() else {
             return Ok(());
         };
-        // What was put behind the block and is not needed goes back.
+        // Disk space that the block does not need goes back.
         let from = (open.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
         let to = (end / PAGE_BYTES * PAGE_BYTES).min(open.backed_to.max(open.backed_from));
         if to >= from + RELEASED_BYTES_MIN {

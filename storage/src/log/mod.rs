@@ -1,7 +1,7 @@
-//! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; what they mean is the
+//! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; their meaning is the
 //! index's business.
 //!
-//! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
+//! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
 //! `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
@@ -68,7 +68,7 @@ impl FilledBlock {
 #[derive(Debug)]
 pub(crate) struct Log {
     namespace: String,
-    /// Tells the blocks of this log from those of others in the process.
+    /// Distinguishes the blocks of this log from other logs' in the process.
     number: u64,
     volumes: Vec<Volume>,
     block_bytes: u64,
@@ -197,7 +197,7 @@ impl Log {
         &self.syncer
     }
 
-    /// The entry at a location of the index, or the image that the location stands for.
+    /// The entry at a location of the index, or the image that the location names.
     #[inline]
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
         match self.volumes.get(location.device()) {
@@ -223,7 +223,7 @@ impl Log {
         WatchedBlock::new(self.number, id.device, id.index)
     }
 
-    /// The image that a location stands for, if it does.
+    /// The image that a location names, if it names one.
     #[inline]
     pub(crate) fn image<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<&'a Image> {
         self.images.get(Images::number_of(location)?, guard)
@@ -242,7 +242,7 @@ impl Log {
         &self.images
     }
 
-    /// Has the memory of an entry fetched, for whoever is about to read all of it.
+    /// Prefetches an entry that is about to be read in full.
     pub(crate) fn prefetch(&self, location: Location, units: u32, guard: &Guard) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch(location, units);
@@ -321,7 +321,7 @@ impl Log {
         }
     }
 
-    /// A lane for this thread, locked: the one it had last, or else the first that nobody holds. So threads that never
+    /// A lane for this thread, locked: the one it had last, or else the first that is not held. So threads that never
     /// meet share the first lane, and further lanes come into use when writers collide.
     #[inline]
     fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
@@ -361,7 +361,7 @@ impl Log {
         self.block(self.block_id_of(location))
     }
 
-    /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.
+    /// Writes staged entries to the devices. Returns how far the blocks that lanes fill have come.
     pub(crate) fn flush_lanes(&self) -> std::result::Result<Vec<FilledBlock>, DeviceError> {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -444,7 +444,7 @@ impl Log {
     }
 }
 
-/// A lane that nobody holds, sought from the one behind `hint` on, locked: the thread's from here on.
+/// A lane that is not held, sought from the one behind `hint` on, locked: the thread's from here on.
 #[cold]
 fn free_lane(
     lanes: &[CachePadded<Lane>],

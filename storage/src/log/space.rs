@@ -8,14 +8,14 @@ use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A device file is extended by so many blocks at a time: an entry in the file system's journal, no disk space.
+/// A device file is extended by this many blocks at a time: an entry in the file system's journal, no disk space.
 const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
 /// Limit on the default number of lanes, and the blocks that the devices must have for each. A lane keeps two: 8 % of 24.
 const LANES_DEFAULT_MAX: usize = 8;
 const BLOCKS_A_DEFAULT_LANE: usize = 24;
-/// With so many blocks beside the reserve space is short.
+/// With this many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
 /// For this many blocks in use one free block may stay backed by disk space, up to 512 MiB: it will be used again soon, and
 /// its pages are in memory.
@@ -34,14 +34,14 @@ pub(crate) enum Purpose {
     Write,
     /// A tombstone or the namespace's metadata: must go on when writes are stopped.
     Delete,
-    /// Writing a record whole whose deltas are in a block that will be freed: may take more than that wins.
+    /// Writing a record whole that has deltas in a block to be freed: may take more than that wins.
     Fold,
     /// Moving a live entry out of a block that will be freed.
     Defrag,
 }
 
 impl Purpose {
-    /// Whether blocks are being emptied: what is written is there already, with its number.
+    /// Whether blocks are being emptied: the entry exists already, with its number.
     pub(crate) const fn is_cleaning(self) -> bool {
         matches!(self, Self::Fold | Self::Defrag)
     }
@@ -62,7 +62,7 @@ pub(crate) struct Space {
     blocks: Mutex<FreeBlocks>,
     changed: Condvar,
     stop_writes: AtomicBool,
-    /// The disk had no room for a chunk; until somebody finds that it has, new versions are refused.
+    /// The disk had no room for a chunk; until a write finds room, new versions are refused.
     disk_full: AtomicBool,
     /// With no more than these available, writes are stopped.
     reserve_blocks: u64,
@@ -82,7 +82,7 @@ struct FreeBlocks {
     beyond: Vec<u32>,
     /// How often cleaning has found nothing to empty.
     vain_looks: u64,
-    /// Nobody may wait any more: the namespace ends.
+    /// Waits have ended with the namespace.
     waits_ended: bool,
 }
 
@@ -103,7 +103,7 @@ fn take_one(
     volumes: &[Volume],
     purpose: Purpose,
 ) -> Result<Option<BlockId>, DeviceError> {
-    // The last backed one is for those who must go on when the disk is full.
+    // The last backed one is for deletes and cleaning, which must go on when the disk is full.
     let spares_backed = purpose == Purpose::Write && blocks.backed.len() <= 1;
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
@@ -144,7 +144,7 @@ impl Space {
         }
     }
 
-    /// After recovery: what is not in use is free.
+    /// After recovery: blocks that are not in use are free.
     pub(crate) fn start(&self, volumes: &[Volume]) {
         let mut blocks = self.blocks.lock();
         blocks.beyond = volumes
@@ -183,7 +183,7 @@ impl Space {
         }
     }
 
-    /// Takes a free block. None: those that are left are kept for others.
+    /// Takes a free block. `None`: the rest is kept for other purposes.
     pub(crate) fn take(
         &self,
         volumes: &[Volume],
@@ -207,7 +207,7 @@ impl Space {
         Ok(taken)
     }
 
-    /// Has a block prepared for the next lane that asks, by whoever waits for shortage.
+    /// Has the background thread prepare a block for the next lane that asks.
     pub(crate) fn want_next(&self) {
         self.blocks.lock().wants_next = true;
         self.changed.notify_all();
@@ -257,7 +257,7 @@ impl Space {
         }
     }
 
-    /// Whether a block that becomes free should keep its disk space, where so many may.
+    /// Whether a block that becomes free should keep its disk space, where at most `most` may.
     pub(crate) fn wants_backed(&self, most: usize) -> bool {
         self.blocks.lock().backed.len() < most
     }
@@ -295,8 +295,8 @@ impl Space {
         blocks.waits_ended
     }
 
-    /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until nobody may
-    /// wait any more.
+    /// Waits until new versions are accepted again, until cleaning finds nothing to empty, until `until`, or until waits have
+    /// ended.
     pub(crate) fn wait_for_room(&self, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
         let vain_looks = blocks.vain_looks;
@@ -308,7 +308,7 @@ impl Space {
         }
     }
 
-    /// Has those who wait for room look whether any can be won.
+    /// Wakes writers that wait for room, to look whether any can be won.
     pub(crate) fn note_vain_look(&self) {
         self.blocks.lock().vain_looks += 1;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! Staging memory: where entries lie until their block has them.
+//! Staging memory: it has entries until their block has them.
 //!
 //! Each lane has a buffer in memory that outlives the process (a shared mapping of a file beside the device). Entries are
 //! stored there before they are published, so a killed process loses nothing; a full buffer goes to its block by one write.
@@ -12,9 +12,9 @@
 //! tenancy:  0 "SPKT", u32 device | 8 u64 number | 16 u64 block | 24 u64 incarnation | 32 u64 offset of the buffer's first
 //!           byte in the block | 40 u64 device id | 48 zero | 56 u64 xxh3_64 of bytes 0..56
 //! ```
-//! **Who is the truth?** What a block holds, always; from where its entries end, the buffer that continues it without a gap.
+//! **Which copy counts?** The block's, always; behind its last entry, the buffer that continues it without a gap.
 //! Every entry's check is seeded with device, incarnation and offset, and an offset is written once in each life of a block:
-//! bytes of an earlier tenancy never pass for entries of this one, whatever a power failure has left of the file.
+//! bytes of an earlier tenancy never pass for entries of this one, whatever remains of the file after a power failure.
 
 use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
 use crate::sync::atomic::{Ordering, fence};
@@ -34,7 +34,7 @@ const TENANCY_BYTES: usize = 64;
 const COPY_AT: [u64; 2] = [0, 512];
 const MAGIC: u32 = u32::from_le_bytes(*b"SPKT");
 
-/// Whose entries lie in a buffer.
+/// The block of the entries in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tenancy {
     /// Rises with each tenancy of the lane.
@@ -142,7 +142,7 @@ impl Staging {
         })
     }
 
-    /// Notes whose entries will lie in the lane's buffer. The other copy keeps the tenancy before.
+    /// Notes the block of the entries that the lane's buffer will have. The other copy keeps the tenancy before.
     pub(crate) fn begin(&self, lane: usize, tenancy: &Tenancy) {
         let at = if tenancy.number.is_multiple_of(2) {
             COPY_AT[0]
@@ -156,7 +156,7 @@ impl Staging {
                 target.store(word.to_le(), Ordering::Relaxed);
             }
         }
-        // Readers that see what is stored from here on see, too, that the tenancy before has ended.
+        // Readers that see a store from here on see, too, that the tenancy before has ended.
         fence(Ordering::Release);
     }
 
@@ -171,7 +171,7 @@ impl Staging {
         }
     }
 
-    /// What lies in a range of the lane's buffer, for whoever holds the lane: nobody stores there meanwhile.
+    /// A range of the lane's buffer. The caller holds the lane, so no other thread stores there.
     pub(crate) fn bytes(&self, lane: usize, from: u64, to: u64) -> &[u8] {
         let to = to.min(BUFFER_BYTES_MAX);
         let from = from.min(to);

@@ -38,7 +38,7 @@ impl Log {
             .map_err(|error| self.not_synced(error))
     }
 
-    /// Notes what a sync that has not succeeded means for the writes to come.
+    /// Notes the consequence of a sync that has not succeeded for later writes.
     #[cold]
     fn not_synced(&self, error: SyncError) -> Error {
         match error {
@@ -63,7 +63,7 @@ impl Log {
         }
     }
 
-    /// Notes for the next opening that what it reads may be in the system's memory alone. A system that
+    /// Notes for the next opening that the bytes it reads may be in the system's memory alone. A system that
     /// cannot even keep that in memory has nothing else to read, either.
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
@@ -76,7 +76,7 @@ impl Log {
         }
     }
 
-    /// Nothing is left of what a failed sync may have cost. The next note says so.
+    /// No entry is left that a failed sync may have cost. The next note says so.
     pub(crate) fn forget_failed_sync(&self) {
         self.states.lock().noted.sync_failed = false;
     }
@@ -101,7 +101,7 @@ impl Log {
     }
 
     /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
-    /// that a sync has failed: a power failure may take what is being written anew.
+    /// that a sync has failed: a power failure may take the pages that are written anew.
     pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
         for volume in &self.volumes {
             volume.sync()?;
@@ -132,7 +132,7 @@ impl Log {
             })
     }
 
-    /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
+    /// Flushes every lane and notes how far each has come. A writer that drew a number before has left its lane.
     fn horizon(&self) -> std::result::Result<Horizon, SyncError> {
         let complete = self.last_lsn();
         let next_block = self.next_block();
@@ -161,7 +161,7 @@ impl Log {
         Ok(Horizon { complete })
     }
 
-    /// Syncs all devices side by side, then notes what has become durable.
+    /// Syncs all devices side by side, then notes the durable numbers and extents.
     fn sync_devices(&self, at: Horizon) -> std::result::Result<(), SyncError> {
         match self.volumes.as_slice() {
             [only] => only.sync()?,
@@ -218,7 +218,7 @@ impl Log {
         }
     }
 
-    /// Lets states keep the boots that an opening has found, or note those of the devices. As long as entries that a power
+    /// Lets states keep the boots that an opening has found, or note the devices' own. As long as entries that a power
     /// failure has cut off are not void, an opening after this one must know of it.
     pub(crate) fn keep_boots(&self, keeps: bool) {
         self.states.lock().keeps_boots = keeps;

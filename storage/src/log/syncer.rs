@@ -20,13 +20,13 @@ struct Progress {
     waiting: BTreeMap<Ticket, Waker>,
     /// The next ticket's serial number.
     next_serial: u64,
-    /// Somebody syncs in the background when a task waits.
+    /// A background thread syncs when a task waits.
     attended: bool,
-    /// Nobody will again.
+    /// No background thread will again.
     ended: bool,
 }
 
-/// What a task waits for, and its serial number: its place in the list of those who wait.
+/// The number that a task waits for, and its serial number: its place in the list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket {
     lsn: u64,
@@ -42,11 +42,11 @@ pub(crate) enum Wait {
     Failed(String),
     /// The task is on the list and will be woken.
     Listed(Ticket),
-    /// Nobody syncs in the background: the task must.
+    /// No background thread syncs: the task must.
     Unattended,
 }
 
-/// What the background is to do.
+/// A request to the background thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     /// Tasks wait, the last of them for this number.
@@ -78,10 +78,10 @@ pub(crate) struct Syncer {
 /// Why a sync has not succeeded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum SyncError {
-    /// A write of it found the disk full. What it was to write is still there for the next one.
+    /// A write of it found the disk full. Its bytes are still there for the next one.
     #[error("{0}")]
     Full(String),
-    /// What reached the devices is unknown.
+    /// It is unknown which bytes reached the devices.
     #[error("{0}")]
     Failed(String),
 }
@@ -191,7 +191,7 @@ impl Syncer {
         }
     }
 
-    /// Ends all syncing: what is not durable by now never will be.
+    /// Ends all syncing: no later write becomes durable.
     pub(crate) fn fail(&self, reason: String) {
         let mut progress = self.progress.lock();
         progress.failure.get_or_insert(reason);
@@ -228,7 +228,7 @@ impl Syncer {
         self.durable_lsn.load(Ordering::SeqCst)
     }
 
-    /// After recovery: what was found up to this number is on the devices.
+    /// After recovery: every entry up to this number is on the devices.
     pub(crate) fn start_from(&self, durable_lsn: u64) {
         self.durable_lsn.store(durable_lsn, Ordering::SeqCst);
     }
@@ -243,13 +243,13 @@ impl Syncer {
         self.progress.lock().completed
     }
 
-    /// Looks whether everything up to a number is durable. If it is not, the task is put on the list of those who are woken
+    /// Looks whether everything up to a number is durable. If it is not, the task is put on the list of tasks to wake
     /// when it is, when a sync fails, or when the background ends. `ticket`: the task's place on the list, if it has one.
     pub(crate) fn wait(&self, lsn: Lsn, ticket: Option<Ticket>, waker: &Waker) -> Wait {
         if lsn.0 <= self.durable_lsn() {
             return Wait::Durable;
         }
-        // Cloned and dropped without the lock: a waker may run whatever its task pleases.
+        // Cloned and dropped without the lock: a waker may run any code.
         let waker = waker.clone();
         let mut progress = self.progress.lock();
         // Under the lock: a sync that ends later finds the task on the list.
@@ -294,7 +294,7 @@ impl Syncer {
         self.progress.lock().waiting.len()
     }
 
-    /// From here on somebody syncs when a task waits, until [`Syncer::end`].
+    /// From here on a background thread syncs when a task waits, until [`Syncer::end`].
     pub(crate) fn attend(&self) {
         let mut progress = self.progress.lock();
         progress.attended = !progress.ended;
@@ -317,7 +317,7 @@ impl Syncer {
         }
     }
 
-    /// Nobody syncs in the background any more: tasks that wait are woken and sync for themselves.
+    /// The background thread has ended: waiting tasks are woken and sync for themselves.
     pub(crate) fn end(&self) {
         let mut progress = self.progress.lock();
         progress.attended = false;
@@ -364,7 +364,7 @@ mod shuttle_tests {
         }
     }
 
-    /// A log of numbers: what was given, and what a sync has covered.
+    /// A log of numbers: those given, and those that a sync has covered.
     #[derive(Debug, Default)]
     struct Model {
         syncer: Syncer,
@@ -408,7 +408,7 @@ mod shuttle_tests {
             }
         }
 
-        /// What a future does. Returns whether a sync failed.
+        /// Polls as a future does. Returns whether a sync failed.
         fn wait(&self, lsn: Lsn) -> bool {
             let sleeper = Arc::new(Sleeper::default());
             let waker = Waker::from(Arc::clone(&sleeper));

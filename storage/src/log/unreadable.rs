@@ -1,6 +1,6 @@
 //! Parts of a device that could not be read by a call.
 //!
-//! Reading them through the mapping would end the process with a signal, so nobody does: records that lie there are damaged.
+//! Reading them through the mapping would end the process with a signal, so reads avoid them: records there are damaged.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ impl UnreadableParts {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Removes a range of the device: its content was given back, and what is written next is read from elsewhere.
+    /// Removes a range of the device: its content was given back, and the next write there can be read.
     pub(crate) fn forget(&self, offset: u64, bytes: u64) {
         if !self.is_any() {
             return;

@@ -22,7 +22,7 @@ pub(crate) use entry::{Entry, OwnedEntry};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A device, and what its blocks are doing.
+/// A device, and the states of its blocks.
 #[derive(Debug)]
 pub(crate) struct Volume {
     device: Arc<dyn Device>,
@@ -32,12 +32,12 @@ pub(crate) struct Volume {
     device_id: u64,
     block_bytes: u64,
     blocks: Box<[BlockState]>,
-    /// What is not read through the mapping.
+    /// Ranges that are not read through the mapping.
     unreadable: UnreadableParts,
-    /// Where the ends of open blocks lie.
+    /// The places of the ends of open blocks.
     staging: Option<Arc<Staging>>,
     read_mode: ReadMode,
-    /// The device is at least so long, in bytes: asking it is a call through a table.
+    /// A lower bound of the device's length, in bytes: asking the device is a call through a table.
     least_bytes: AtomicU64,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Volume {
 /// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
 /// lines come at the same time instead of one after the other. The rest is fetched by the processor's own guess.
 const PREFETCH_BYTES: u64 = 8 << 10;
-/// What [`Volume::entry`] has fetched: three cache lines.
+/// Fetched by [`Volume::entry`]: three cache lines.
 const SMALL_BYTES: u64 = 3 * 64;
 
 // SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and its memory is only read.
@@ -123,12 +123,12 @@ impl Volume {
         self.blocks.get(index as usize)
     }
 
-    /// What could not be read by a call so far.
+    /// Ranges that could not be read by a call so far.
     pub(crate) fn unreadable(&self) -> &UnreadableParts {
         &self.unreadable
     }
 
-    /// How many blocks lie inside the device's length.
+    /// How many blocks fit into the device's length.
     pub(crate) fn reachable_blocks(&self) -> u32 {
         let bytes = self.device.len_bytes().saturating_sub(HEADER_BYTES);
         (bytes / self.block_bytes).min(self.blocks.len() as u64) as u32
@@ -190,7 +190,7 @@ impl Volume {
         Some((block, from_first - index * self.block_bytes))
     }
 
-    /// The entry at a location that the index holds, or held since the guard was pinned. None if what lies there cannot
+    /// The entry at a location that the index holds, or held since the guard was pinned. `None` if the bytes there cannot
     /// be an entry (damage).
     #[inline]
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
@@ -231,7 +231,7 @@ impl Volume {
             return None;
         }
         self.at(offset, ENTRY_HEADER_BYTES as u64 + length)?;
-        // SAFETY: the same, for the body, whose end was compared with the device's length.
+        // SAFETY: the same, for the body: its end was compared with the device's length.
         let body =
             unsafe { std::slice::from_raw_parts(start.add(ENTRY_HEADER_BYTES), length as usize) };
         Some(EntryView::new(raw, body))
@@ -250,12 +250,12 @@ impl Volume {
             ReadMode::Copied => {
                 owned(self.read_entry(location.offset_bytes(), self.block_bytes - in_block)?)
             }
-            // It has got there meanwhile, or is none.
+            // It has got there meanwhile, or the bytes are no entry.
             ReadMode::Mapped => self.lent_entry(location, guard).map(Entry::Lent),
         }
     }
 
-    /// Reads a range by calls of the system. What cannot be read is zero, and noted, in parts of `part`
+    /// Reads a range by calls of the system. Unreadable bytes are zero, and noted, in parts of `part`
     /// bytes and at most to the next multiple of it. Returns how much that is.
     pub(crate) fn read_readable(&self, offset: u64, target: &mut [u8], part: usize) -> u64 {
         if self.device.read(offset, target).is_ok() {
@@ -276,7 +276,7 @@ impl Volume {
         unreadable
     }
 
-    /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
+    /// A copy of an entry, read by calls of the system. `None`: it cannot be read, or the bytes are no entry.
     #[cold]
     fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
         let mut copy = CopiedEntry::of_a_header();
@@ -320,7 +320,7 @@ impl Volume {
                     loaded = false;
                 }
             }
-            // Whoever stores another tenancy's bytes has said before that this entry is on the device.
+            // A writer of another tenancy's bytes has noted before that this entry is on the device.
             fence(Ordering::Acquire);
             if block.is_flushed(unit_of(in_block)) {
                 return None;
@@ -329,7 +329,7 @@ impl Volume {
                 return Some(copy);
             }
             if block.staged_at().wrapping_add(in_block as usize) == address {
-                // Nothing moved: what lies there is no entry.
+                // Nothing moved: the bytes there are no entry.
                 return None;
             }
             copy.words.truncate(HEADER_WORDS);
@@ -376,7 +376,7 @@ impl Volume {
     /// Has the memory of an entry fetched, up to [`PREFETCH_BYTES`].
     pub(crate) fn prefetch(&self, location: Location, units: u32) {
         let bytes = (u64::from(units) * UNIT_BYTES).min(PREFETCH_BYTES);
-        // Whoever looks at a small entry has all of it fetched anyway.
+        // A look at a small entry fetches all of it anyway.
         if bytes > SMALL_BYTES
             && let Some(start) = self.address(location, bytes)
         {
@@ -384,7 +384,7 @@ impl Volume {
         }
     }
 
-    /// Begins to bring a block into memory, for whoever is about to walk over it.
+    /// Begins to bring a block into memory that is about to be walked over.
     pub(crate) fn prefetch_block(&self, index: u32) {
         self.device
             .prefetch(self.block_id(index).offset_bytes(), self.block_bytes);
@@ -396,8 +396,8 @@ pub(crate) fn prefetch_body(body: &[u8]) {
     prefetch_lines(body.as_ptr(), body.len().min(PREFETCH_BYTES as usize));
 }
 
-/// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload lie there, and
-/// whoever looks at the header goes on to them.
+/// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload are there, and
+/// a reader of the header goes on to them.
 #[cfg(target_arch = "x86_64")]
 fn prefetch_behind(start: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

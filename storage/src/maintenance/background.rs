@@ -13,10 +13,10 @@ const IDLE_TICK: Duration = Duration::from_millis(250);
 
 const TIGHT_TICK: Duration = Duration::from_millis(5);
 
-/// A store to which nothing is written for so long is idle.
+/// A store without a write for this long is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// An idle store looks at its tombstones once this part of its entries, one in so many, has become tombstones.
+/// An idle store looks at its tombstones once this part of its entries, one in this many, has become tombstones.
 const TOMBSTONE_SHARE: u64 = 8;
 
 /// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since that reads the directories
@@ -33,7 +33,7 @@ impl Core {
             rhythm.next_expiry = later(now, self.options.expiry_period);
             self.log.retry_growth();
             self.forget_stuck();
-            // A failure shows in the next write, with its reason; there is nobody here to tell.
+            // A failure shows in the next write, with its reason; this thread has no caller.
             let _ = self.expire();
             let _ = self.tidy_log();
             if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
@@ -69,7 +69,7 @@ impl Core {
                 }
                 let begun = Instant::now();
                 self.retry_locked();
-                // Deleted records whose tombstones fill the blocks: forget those that nothing depends on any more.
+                // Tombstones fill the blocks: forget the ones that nothing depends on any more.
                 let dropped = self.drop_tombstones().unwrap_or(0);
                 rhythm.next_pressed = later(now, begun.elapsed() * PRESSED_SHARE + TIGHT_TICK);
                 if dropped > 0 {
@@ -87,9 +87,9 @@ impl Core {
         }
     }
 
-    /// What an idle store still has to do once no closed block is worth emptying. Returns whether there was anything.
+    /// The work left to an idle store once no closed block is worth emptying. Returns whether there was any.
     fn tidy_idle(&self, rhythm: &mut Rhythm) -> bool {
-        // What is closed is emptied before older versions are looked for.
+        // Closed blocks are emptied before older versions are looked for.
         if self.tidy_log().unwrap_or(false) {
             return true;
         }
@@ -106,11 +106,11 @@ impl Core {
     }
 }
 
-/// Where the maintenance thread stands.
+/// The state of the maintenance thread.
 #[derive(Debug)]
 struct Rhythm {
     next_expiry: Instant,
-    /// Expiry passes so far.
+    /// Expiry passes up to now.
     passes: u32,
     /// When tombstones are looked at again for want of space.
     next_pressed: Instant,
@@ -140,7 +140,7 @@ impl Rhythm {
         }
     }
 
-    /// Whether nobody has written for a while.
+    /// Whether there was no write for a while.
     fn is_idle(&mut self, last_lsn: u64, now: Instant) -> bool {
         if last_lsn != self.last_lsn {
             self.last_lsn = last_lsn;
@@ -172,7 +172,7 @@ pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Background> {
     Ok(background)
 }
 
-/// Tells those who wait when the thread that syncs for them ends, however that comes about.
+/// Wakes waiting tasks when the thread that syncs for them ends, for any reason.
 struct Attendance<'a>(&'a Syncer);
 
 impl Drop for Attendance<'_> {
@@ -187,7 +187,7 @@ fn sync_loop(core: &Core, _: &Signal) {
     let period = core.options.durability.period();
     let mut due = after(period);
     loop {
-        // A failure shows in the next write, with its reason, and wakes whoever waits.
+        // A failure shows in the next write, with its reason, and wakes waiting tasks.
         match syncer.wait_for_request(Some(due)) {
             Request::Sync(lsn) => drop(core.log.sync_to(lsn)),
             Request::Due => {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_idle_store_takes_three_times_what_lives_in_it_after_five_seconds() {
-        // Staging memory and the open blocks of lanes take up to 4 MB of disk, whatever lives.
+        // Staging memory and the open blocks of lanes take up to 4 MB of disk beside live entries.
         const RECORDS: u32 = 80_000;
         /// Versions of each record, and which part of the records is deleted then.
         const CASES: [(usize, u32); 3] = [(6, 0), (1, 8), (3, 2)];

@@ -1,5 +1,5 @@
 //! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
-//! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
+//! blocks are used again once no reader can see them and the versions that superseded their entries are on stable storage.
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
@@ -117,7 +117,7 @@ impl Core {
         Ok(moved)
     }
 
-    /// Syncs unless all that was written to a block is on stable storage: no copy must outlive what a power failure takes.
+    /// Syncs unless all that was written to a block is on stable storage: no copy must outlive an original that a power failure takes.
     fn await_durable(&self, block: &BlockState) -> Result<()> {
         let (first, last) = block.change_lsns();
         // Of a block that an earlier opening has left the last number is not known, and all is durable.
@@ -142,7 +142,7 @@ impl Core {
         if count == 0 || (count < enough && !now) {
             return Ok(0);
         }
-        // What superseded the entries must be durable before they go, and that the block is free before its bytes are: a
+        // The versions that superseded the entries must be durable before they go, and that the block is free before its bytes are: a
         // block that recovery takes for one in use must hold what it held. Copies count once the state of
         // the device that names them is durable, which takes a second sync.
         self.log.sync()?;
@@ -212,7 +212,7 @@ impl Core {
                 }
                 let location = at_device(*offset);
                 // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
-                // so. What is written anew gets a check that holds.
+                // so. A copy would get a check that holds.
                 let whole = || walk.whole_entry(*offset, header);
                 let units = match header.kind {
                     Kind::Record | Kind::Tombstone | Kind::Delta => {
@@ -286,8 +286,8 @@ impl Core {
         Ok(new.units)
     }
 
-    /// Appends a copy of an entry, with its number. Only what is durable is copied: a power failure
-    /// must not take the original, and what came before it, and leave the copy.
+    /// Appends a copy of an entry, with its number. Only durable entries are copied: a power failure
+    /// must not take the original, and earlier versions, and leave the copy.
     fn append_copy(&self, header: &Header, body: &[u8], begun_at: Lsn) -> Result<Appended> {
         if header.lsn.0 > self.log.syncer().durable_lsn() {
             self.log.sync_to(begun_at)?;

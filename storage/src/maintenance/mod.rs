@@ -24,7 +24,7 @@ const READERS_LEAVE: Duration = Duration::from_secs(1);
 const MOVED_AT_OPENING_MAX: u64 = 3 << 20;
 const BLOCKS_AT_OPENING_MAX: usize = 64;
 
-/// What [`Namespace::maintain`] did.
+/// The result of [`Namespace::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MaintenanceReport {
@@ -101,7 +101,7 @@ impl Core {
         Ok(freed)
     }
 
-    /// Removes the records whose time is over, found from the index alone. A tombstone takes their place: an older
+    /// Removes expired records, found from the index alone. A tombstone takes their place: an older
     /// version that would live longer must not come back.
     pub(crate) fn expire(&self) -> Result<u64> {
         self.check_open()?;
@@ -123,7 +123,7 @@ impl Core {
                 }
             }
             for digest in digests {
-                // Whoever is writing the record gives it a new time, or the next pass finds it again.
+                // The writer that has the record locked gives it a new time, or the next pass finds it again.
                 let Some(lock) = RecordLock::try_acquire(self, &digest) else {
                     continue;
                 };

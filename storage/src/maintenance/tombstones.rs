@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Tombstones looked at in one pass: about 64 bytes of memory each.
 const TOMBSTONES_A_PASS: usize = 1 << 20;
 
-/// How often the pass looks whether others have ended what they were doing.
+/// How often the pass looks whether others have ended their work.
 const LOOKS: usize = 4;
 
 /// A tombstone that may be forgotten.
@@ -33,7 +33,7 @@ struct Candidate {
     location: Location,
 }
 
-/// The tombstones that may be forgotten, by what a block's directory says of a record. Of two records that are the same to
+/// The tombstones that may be forgotten, by the identity that a block's directory has of a record. Of two records that are the same to
 /// it, one is looked at in each pass.
 type Candidates = HashMap<u64, Candidate>;
 
@@ -52,7 +52,7 @@ impl Core {
         }
         // Who has written a tombstone takes the older versions out of the counts afterwards, and before its guard goes.
         let counts_hold = self.unknown_below_lsn == 0 && others_have_left();
-        // What is appended from here on is younger than all of them.
+        // Entries appended from here on are younger than all of them.
         let open = self.log.flush_lanes()?;
         let mut walk = std::mem::take(&mut defrag.walk);
         let is_read = self.rule_out_all(&mut candidates, &open, counts_hold, &mut walk);
@@ -61,7 +61,7 @@ impl Core {
         if !is_read || candidates.is_empty() {
             return Ok(0);
         }
-        // What is gone from memory is gone from the devices after this, too.
+        // Removals in memory are on the devices after this, too.
         self.log.sync()?;
         let drop_it = |candidate| u64::from(self.drop_tombstone(candidate));
         let dropped = candidates.into_values().map(drop_it).sum();
@@ -135,7 +135,7 @@ impl Core {
         if partition.held().is_held(&candidate.digest) {
             return false;
         }
-        // Its block is not used again meanwhile, so nothing else lies there.
+        // Its block is not used again meanwhile, so no other entry is there.
         let is_it = |slot: &Slot| slot.tombstone && slot.location == candidate.location;
         let Some(at) = partition.find(candidate.digest.tag(), is_it) else {
             return false;
@@ -150,7 +150,7 @@ impl Core {
     }
 }
 
-/// Takes those out of the candidates of which an older version may lie in a block. False: the block cannot be read.
+/// Takes candidates out that may have an older version in a block. False: the block cannot be read.
 fn rule_out(
     candidates: &mut Candidates,
     volume: &Volume,
@@ -181,7 +181,7 @@ fn rule_out(
         }
     };
     let lines = sectors.and_then(|sectors| walk.read_directory(walked, sectors));
-    // Whatever could not be read is found again below, if it matters.
+    // An unreadable entry is found again below, if it matters.
     walk.take_unreadable_bytes();
     if let Some(lines) = lines {
         let lines = lines.iter();

@@ -2,7 +2,7 @@
 //!
 //! Emptying a block has a *price*: it writes what lives in the block, and the whole record of each delta there, once. A
 //! block is emptied only if the free blocks cover its price, and for one of two reasons:
-//! - It wins enough: what is dead in it, and the deltas in other blocks of the records that it holds.
+//! - It wins enough: its dead entries, and the deltas in other blocks of the records that it holds.
 //! - It holds so little that it can join others in one block.
 
 use crate::changes::keep::KeptAfter;
@@ -26,7 +26,7 @@ const SCARCE_BLOCKS: u64 = 24;
 const SMALL_UNITS: u64 = (16 << 10) / UNIT_BYTES;
 const SMALL_BLOCKS_MIN: usize = 8;
 
-/// A block that is being filled is not closed before it holds so much: to open another one costs some pages.
+/// A block that is being filled is not closed before it holds this much: to open another one costs some pages.
 const WORN_BYTES_MIN: u64 = 64 << 10;
 
 /// One choice serves for one block in this many: a large store looks at all of them.
@@ -35,7 +35,7 @@ const BLOCKS_A_CHOICE: usize = 1024;
 /// How much is to be won.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// Nothing until the store as a whole holds so much that is dead, or space is short: to empty blocks one by one as they
+    /// Nothing until the store as a whole holds this much that is dead, or space is short: to empty blocks one by one as they
     /// fall below the threshold would write four times as much.
     BesideWriters,
     /// Every block below the threshold.
@@ -44,7 +44,7 @@ pub(crate) enum Effort {
     Foreseen,
 }
 
-/// What a closed block holds, in units.
+/// The content of a closed block, in units.
 #[derive(Clone, Copy, Debug)]
 struct Fill {
     id: BlockId,
@@ -70,17 +70,17 @@ impl Fill {
         }
     }
 
-    /// What emptying the block writes.
+    /// The units that emptying the block writes.
     fn price(&self) -> u64 {
         self.live + self.folded
     }
 
-    /// Whether emptying the block writes less than this percentage of what it takes off the log.
+    /// Whether emptying the block writes less than this percentage of the units it takes off the log.
     fn is_below(&self, percent: u64) -> bool {
         self.price() * 100 < (self.filled + self.chained) * percent
     }
 
-    /// What emptying the block is worth: the space it wins, for the longer the older the block is, by what it costs to read
+    /// The worth of emptying the block: the space it wins, for the longer the older the block is, by the cost to read
     /// and to write (cost-benefit cleaning: Rosenblum and Ousterhout, The Design and Implementation of a Log-Structured
     /// File System, 1992).
     fn merit(&self, now: u64) -> f64 {
@@ -97,9 +97,9 @@ impl Fill {
 /// The room that blocks can be emptied into.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// What is left of the block that others are emptied into, in units.
+    /// The room in the block that others are emptied into, in units.
     rest_units: u64,
-    /// What a block holds.
+    /// The content of a block.
     block_units: u64,
     space: SpaceUse,
 }
@@ -109,7 +109,7 @@ impl Room {
         self.block_units / SPARE_PART
     }
 
-    /// Whether a block can be emptied to its end. What folding writes never takes the last block: it may take more than it
+    /// Whether a block can be emptied to its end. Folding never takes the last block: it may take more than it
     /// wins.
     fn covers(&self, fill: &Fill) -> bool {
         let blocks = self.space.available_blocks;
@@ -209,7 +209,7 @@ impl Core {
         Ok(closed)
     }
 
-    /// Below which percentage of what is written again a block is worth emptying. 0: none is.
+    /// Below which percentage of units written again a block is worth emptying. 0: none is.
     fn percent_worth_it(&self, effort: Effort, space: &SpaceUse, kept_after: KeptAfter) -> u64 {
         let threshold = u64::from(self.options.defrag_threshold_percent);
         if space.tight {
@@ -227,7 +227,7 @@ impl Core {
         }
         // Deltas go when their records are written whole.
         match live.saturating_sub(chained) * 100 < filled * threshold {
-            // A block that is nearly full is not worth it, whatever the others are.
+            // A block that is nearly full is never worth it.
             true => TIGHT_PERCENT,
             false => 0,
         }
@@ -295,7 +295,7 @@ mod tests {
         assert!(!fill(1000, 1000).is_below(95) && records.is_below(95));
         assert!(fill(1000, 500).is_below(95) && !deltas.is_below(95));
         assert!(records.merit(0) > 0.0 && deltas.merit(0) <= 0.0);
-        // What is dead as a whole comes before everything, what is older before what is younger.
+        // Wholly dead blocks come first, older before younger.
         assert!(fill(1000, 0).merit(0) > fill(1000, 1).merit(1_000_000));
         assert!(fill(1000, 500).merit(10) > fill(1000, 500).merit(9));
     }

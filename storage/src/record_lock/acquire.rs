@@ -1,4 +1,4 @@
-//! Locking a record, and finding what the index holds of it.
+//! Locking a record, and looking it up.
 
 use super::{RecordLock, WaitLimit};
 use crate::core::{Core, Counters};
@@ -15,7 +15,7 @@ use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
-/// What the index had for a digest before the lock was asked for: its memory is fetched where nobody waits for it, and it
+/// The index's slot for a digest before the lock was asked for: its memory is fetched while no other writer waits for it, and it
 /// need not be looked at again under the lock.
 struct LikelyEntry {
     location: Location,
@@ -23,11 +23,11 @@ struct LikelyEntry {
 }
 
 impl LikelyEntry {
-    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a chain, or one that nobody
+    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a chain, or one that no thread
     /// has checked yet.
     ///
     /// # Safety
-    /// The guard outlives what is returned.
+    /// The guard outlives the result.
     #[inline]
     unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
         let candidate = core.index.first_candidate(digest, guard)?;
@@ -78,7 +78,7 @@ impl<'n> RecordLock<'n> {
         // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
         let likely = unsafe { LikelyEntry::find(core, digest, &guard) };
         let mut partition = core.index.lock(digest);
-        // Under the lock that a close goes through: whoever gets past this is waited for.
+        // Under the lock that a close goes through: it waits for every writer that gets past this.
         core.check_open()?;
         if partition.held().try_acquire(digest) {
             return Ok(Self::granted(core, digest, guard, partition, likely, limit));
@@ -91,7 +91,7 @@ impl<'n> RecordLock<'n> {
         Ok(lock)
     }
 
-    /// Waits for a record that somebody else has locked.
+    /// Waits for a record that another thread has locked.
     #[cold]
     fn acquire_held(
         core: &'n Core,
@@ -112,7 +112,7 @@ impl<'n> RecordLock<'n> {
             }
             Acquire::Queued(waiter) => {
                 drop(partition);
-                // Whoever waits must not hold back what others have retired.
+                // A waiting thread must not hold back blocks that others have retired.
                 drop(guard);
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
@@ -131,7 +131,7 @@ impl<'n> RecordLock<'n> {
         Ok(lock)
     }
 
-    /// For background passes: locks the record only if nobody holds it and the namespace is open.
+    /// For background passes: locks the record only if it is free and the namespace is open.
     pub(crate) fn try_acquire(core: &'n Core, digest: &Digest) -> Option<Self> {
         let guard = epoch::pin();
         let mut partition = core.index.lock(digest);
@@ -142,7 +142,7 @@ impl<'n> RecordLock<'n> {
         Some(Self::granted_anew(core, digest, guard, partition))
     }
 
-    /// For defragmentation: as [`RecordLock::try_acquire`], and a record whose owner waits for space is lent, not locked.
+    /// For defragmentation: as [`RecordLock::try_acquire`], and a record is lent, not locked, while its owner waits for space.
     pub(crate) fn try_borrow(core: &'n Core, digest: &Digest) -> Option<Self> {
         if let Some(lock) = Self::try_acquire(core, digest) {
             return Some(lock);
@@ -157,7 +157,7 @@ impl<'n> RecordLock<'n> {
         Some(lock)
     }
 
-    /// Looks up what the index holds of the record now: the same version, perhaps at another location. From here on nobody
+    /// Looks the record up again: the same version, perhaps at another location. From here on no other thread
     /// moves it.
     pub(super) fn find_again(&mut self) {
         let core = self.core;
@@ -166,7 +166,7 @@ impl<'n> RecordLock<'n> {
         self.seen = core.slot_in(&partition, &self.digest, &self.guard);
     }
 
-    /// The lock, once it is the caller's, where nobody has looked at the record before.
+    /// The lock, once it is the caller's, without an earlier look at the record.
     #[inline(never)]
     fn granted_anew(
         core: &'n Core,
@@ -194,7 +194,7 @@ impl<'n> RecordLock<'n> {
         {
             drop(partition);
             core.log.prefetch(slot.location, slot.size_units, &guard);
-            // What was looked at already is no delta.
+            // An entry that was looked at already is no delta.
             (Some(slot), OnceCell::from(likely.entry))
         } else {
             let mut seen = core.slot_in(&partition, digest, &guard);
@@ -226,7 +226,7 @@ impl<'n> RecordLock<'n> {
 }
 
 impl Core {
-    /// Looks up what the index holds of a record whose partition is locked.
+    /// Looks a record up in its locked partition.
     #[inline(never)]
     fn slot_in(
         &self,

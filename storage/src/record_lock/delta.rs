@@ -62,13 +62,13 @@ impl RecordLock<'_> {
         };
         core.any_deltas.store(true, Ordering::Relaxed);
         core.evict(&self.guard);
-        // The image is edited where it is, if nobody else looks at it: this lock no longer does.
+        // The image is edited where it is, if no other thread looks at it: this lock no longer does.
         self.entry = OnceCell::new();
         let mut partition = core.index.lock(&self.digest);
         let hidden = core
             .sets
             .hides(header.set_id, appended.lsn, header.last_update_ms);
-        // Nobody moves a record that is locked, but its image may have been evicted.
+        // A locked record is not moved, but its image may have been evicted.
         let at = partition.find(self.digest.tag(), |slot| {
             core.is_of(slot, &self.digest, &self.guard)
         });
@@ -98,7 +98,7 @@ impl RecordLock<'_> {
         }
     }
 
-    /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
+    /// Adds an appended delta to the record's image, or makes an image. Returns the location that names the record then.
     /// The caller has the partition locked.
     fn extend_image(
         &self,
@@ -168,13 +168,13 @@ impl RecordLock<'_> {
                 (!should_fold(content, self.had_image))
                     .then(|| (parts.len(), parts.last().map(|part| part.location)))?
             }
-            // A chain whose image could not be kept, or is in use by an edit: that is for this lock's owner alone.
+            // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
             (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
             (None, _) => (1, Some(seen.location)),
         };
         let (count, location) = newest;
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
-        // A chain whose record no entry can hold could never be folded.
+        // A chain of a record too large for one entry could never be folded.
         if Header::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
 
 impl Core {
-    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
+    /// Writes the record whole that has the entry at this location in its chain, if one has.
     /// `begun_at`: the last number when the block of that entry began to be emptied. A chain that was
     /// edited since is folded another time.
     pub(crate) fn fold_chain_with(
@@ -40,7 +40,7 @@ impl Core {
         drop(guard);
         // One sync for a block.
         self.log.sync_to(begun_at)?;
-        // Whoever has it locked writes it anew, or the next look at this block finds it again.
+        // The owner of its lock writes it anew, or the next look at this block finds it again.
         RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 }

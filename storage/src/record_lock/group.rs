@@ -10,7 +10,7 @@ use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::grouped::Group;
 use crate::log::space::Purpose;
 
-/// A locked record of a group, and what is done to it. `None`: the record stays as it is, and stays locked until the others
+/// A locked record of a group, and its change. `None`: the record stays as it is, and stays locked until the others
 /// are published.
 pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 
@@ -37,7 +37,7 @@ impl Core {
             let mut edits = group.edits.iter().peekable();
             let changed = members.iter_mut().enumerate().filter_map(with_change);
             for ((position, lock, change), entry) in changed.zip(group.entries.appended()) {
-                // Else each member loses its lock as it appears: whoever has seen one of them finds those that are still to
+                // Else each member loses its lock as it appears: a writer that has seen one of them finds the ones still to
                 // appear locked.
                 lock.keeps = done.is_some();
                 lsn = Some(entry.lsn);

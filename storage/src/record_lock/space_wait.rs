@@ -17,8 +17,8 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits while space is short and can be won. Returns false if none can be, or if the patience of the namespace or of
-    /// those who have locked the records is over. The records stay locked, but what was seen of them is let go, and they
-    /// may be moved: blocks are not freed while somebody looks.
+    /// the locks' owners is over. The records stay locked, but their entries are let go, and they
+    /// may be moved: blocks are not freed while a thread looks.
     #[cold]
     pub(super) fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
         let patience = core.options.max_space_wait;

@@ -7,10 +7,10 @@ use crate::log::volume::Volume;
 /// How much of a block is read at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// What is read again alone where a larger piece cannot be read.
+/// The size of a page, read again alone where a larger piece cannot be read.
 const PAGE_BYTES: usize = 4096;
 
-/// The bytes of one block, read as far as they were needed. What the device cannot read is zero.
+/// The bytes of one block, read as far as they were needed. Unreadable bytes are zero.
 #[derive(Debug)]
 pub(crate) struct BlockBytes {
     pub(super) bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl BlockBytes {
         volume.read_readable(offset, piece, PAGE_BYTES);
     }
 
-    /// Puts what staging memory holds in the place of what the block has from `at` on.
+    /// Puts the bytes of staging memory in place of the block's from `at` on.
     pub(super) fn overlay(&mut self, staging: &Staging, lane: usize, start: u64, at: u64) {
         let bytes = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
         let Some(target) = self.bytes.get_mut(at as usize..) else {

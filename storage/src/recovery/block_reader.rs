@@ -1,4 +1,4 @@
-//! One reading of all blocks, by a thread for each core: what lies in them goes to the index, and aside what has to be seen
+//! One reading of all blocks, by a thread for each core: durable versions go to the index, and aside everything that has to be judged
 //! as a whole.
 
 use crate::device::ReadPattern;
@@ -21,7 +21,7 @@ use crate::recovery::sighting::{BlockEnd, Known, Sighting, UsedBlock};
 use crate::recovery::young::Young;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of those in the
+/// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of the entries in the
 /// index if that is more, so that tables are not walked over more and more often as they grow.
 const GATHERED_MIN: usize = 2 << 20;
 const GATHERED_SHARE: u64 = 4;
@@ -35,14 +35,14 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
-/// What has to be seen as a whole after all blocks were read.
+/// Findings that are judged as a whole after all blocks were read.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
     /// Entries that were not durable.
     pub(crate) young: Vec<Young>,
     /// Durable entries behind young ones of their block.
     pub(crate) stranded: Vec<Young>,
-    /// Versions among the young whose bytes have changed.
+    /// Versions among the young with changed bytes.
     pub(crate) damaged_young: Vec<Found>,
     pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
     /// Entries that cannot be made out any more.
@@ -50,7 +50,7 @@ pub(crate) struct Aside {
     /// Deltas that were durable, and their records.
     pub(crate) deltas: Vec<(Location, Digest)>,
     pub(crate) ends: Vec<EndOfBlock>,
-    /// Counts of what was seen.
+    /// Counts of entries and damage.
     pub(crate) report: Opening,
     pub(crate) last_lsn: u64,
     /// No lost entry of an unknown owner has a higher number.
@@ -65,7 +65,7 @@ pub(crate) struct EndOfBlock {
     pub(crate) block: UsedBlock,
     /// From the start of the block, in bytes.
     pub(crate) end: u64,
-    /// How many entries lie before it.
+    /// How many entries are before it.
     pub(crate) entries: u32,
     /// None of them has a higher number.
     pub(crate) last_lsn: Lsn,
@@ -124,7 +124,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Enters the newest durable entry of each record into the index; returns what has to be seen as a whole.
+    /// Enters the newest durable entry of each record into the index; returns the findings that are judged as a whole.
     pub(crate) fn run(&self) -> Aside {
         let mut aside = Aside::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -218,12 +218,12 @@ pub(crate) fn for_all_partitions<V: FnMut(usize)>(threads: usize, visitor: impl 
     });
 }
 
-/// One thread that judges what lies in blocks.
+/// One thread that judges the entries of blocks.
 struct Judge<'a> {
     sweep: &'a Sweep<'a>,
     gleanings: Gleanings,
     aside: Aside,
-    /// Where the first entry of the block lies that was not durable, or does not count: in the device.
+    /// The offset in the device of the block's first entry that was not durable, or does not count.
     young_at: u64,
 }
 
@@ -373,7 +373,7 @@ impl Judge<'_> {
                 self.aside.report.damaged_bytes += bytes;
                 if unknown {
                     self.aside.report.unknown_bytes += bytes;
-                    // The block is never emptied: with it, what is known of the loss would go.
+                    // The block is never emptied: with it, the record of the loss would go.
                     let volume = self.sweep.log.volumes().get(device);
                     if let Some(state) = volume.and_then(|volume| volume.block(block.id.index)) {
                         state.add_live(LOST_UNITS);

@@ -1,4 +1,4 @@
-//! Finding out what is on the devices when there is no snapshot: every block in use is read, in parallel, and the newest
+//! Recovery of the devices' content without a snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
@@ -52,7 +52,7 @@ const RECORDS_A_THREAD: u64 = 50_000;
 /// How far sequence numbers skip ahead after a power failure: more than can have been given out and lost.
 const LSN_SKIP: u64 = 1 << 28;
 
-/// What the scan has brought to light.
+/// The result of the scan.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Recovered {
     pub(crate) sync_failed: bool,
     /// Of each block that was read, where its durable numbers end.
     pub(crate) ends: Vec<EndOfBlock>,
-    /// Entries to be appended again: durable ones behind the end of their block, and those that were
+    /// Entries to be appended again: durable ones behind the end of their block, and entries that were
     /// not durable and count.
     pub(crate) young: Vec<Young>,
     pub(crate) damaged: Damaged,
@@ -112,7 +112,7 @@ impl Recovered {
     }
 }
 
-/// A record whose newest version is a delta, and the entries it consists of.
+/// A record with a delta as newest version, and its entries.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) digest: Digest,
@@ -145,7 +145,7 @@ pub(crate) fn recover(
         known.may_have_lost,
     );
     if !judged.damaged.is_empty() {
-        // What is damaged must be found again, and nothing before it is out of the block.
+        // Damage must be found again, so the block ends behind it.
         let damaged: Vec<_> = judged.damaged.iter().map(Young::place).collect();
         for end in &mut aside.ends {
             end.extend_over(log, &damaged);
@@ -179,7 +179,7 @@ pub(crate) fn recover(
     let last_lsn = aside.last_lsn.max(known.durable_lsn);
     let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
         (0, _) => 0,
-        // What was lost was durable.
+        // The lost bytes were durable.
         (_, 0) => aside.unknown_lsn.min(known.durable_lsn).max(1),
         _ => known.durable_lsn.max(1),
     };
@@ -205,7 +205,7 @@ pub(crate) fn recover(
     })
 }
 
-/// Records whose newest version is a delta, but for those that are damaged: they say so when they are read.
+/// Records with a delta as newest version. Damaged ones are left out: a read says so.
 pub(crate) fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain> {
     let mut chains = Vec::new();
     let guard = epoch::pin();
@@ -252,7 +252,7 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
 #[derive(Debug, Default)]
 struct UsedBlocks {
     blocks: Vec<UsedBlock>,
-    /// Headers to be written anew: not the same in both copies, or not known to be durable. What was never durable must not
+    /// Headers to be written anew: not the same in both copies, or not known to be durable. A header that was never durable must not
     /// be believed later, when younger blocks are.
     headers: Vec<BlockHeader>,
     unreadable: u64,
@@ -282,7 +282,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header,
                     intact: true,
                 };
-                // What a failed sync was to write may be in the system's memory alone.
+                // A header that a failed sync was to write may be in the system's memory alone.
                 let is_written = header.sequence < state.next_block && !known.sync_failed;
                 own == whole && mirror == whole && is_written
             };
@@ -338,7 +338,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     used
 }
 
-/// How far a block was durable, in bytes from its start, and how many entries lie there, unless it is all of the block.
+/// How far a block was durable, in bytes from its start, and how many entries that has, unless it is all of the block.
 fn durable_to(id: BlockId, header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         (usize::from(extent.device), extent.block) == (id.device, id.index)
@@ -368,7 +368,7 @@ fn staged(
     Some((*lane, tenancy.start))
 }
 
-/// Restores sets and truncations from the newest metadata entry. An older one does not do: what was truncated after it
+/// Restores sets and truncations from the newest metadata entry. An older one does not do: records truncated after it
 /// would come back.
 fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<Appended>> {
     let refuse = |reason| Error::DamagedMetadata {
@@ -402,7 +402,7 @@ fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<App
         .collect())
 }
 
-/// Counts what the index holds: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.
+/// Counts from the index: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.
 pub(crate) fn count_live(log: &Log, index: &Index, sets: &Sets) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min((index.len() / RECORDS_A_THREAD) as usize);
@@ -416,7 +416,7 @@ pub(crate) fn count_live(log: &Log, index: &Index, sets: &Sets) {
     });
 }
 
-/// What one thread has counted. Sums of its own, since the counters themselves are shared: they are added at the end.
+/// The counts of one thread, added to the shared counters at the end.
 struct Tally<'a> {
     log: &'a Log,
     sets: &'a Sets,

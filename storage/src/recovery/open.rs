@@ -115,7 +115,7 @@ impl Namespace {
     }
 }
 
-/// What an opening does with entries that were not durable, and count.
+/// The way an opening treats entries that count and were not durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Undurable {
     /// Reads them where they are. Nothing is written.
@@ -181,7 +181,7 @@ impl Core {
             }
         };
         let state = State {
-            // Not in another life of the machine, whose memory is gone.
+            // Not in another life of the machine: its memory is gone.
             sync_failed: known.sync_failed,
             ..known.state
         };
@@ -257,7 +257,7 @@ impl Core {
         let writers_left = self.wait_for_writers();
         self.log.close_lanes()?;
         self.log.sync()?;
-        // What may be stale must be found so again: a snapshot would make it true.
+        // Stale versions must be found stale again: a snapshot would make them true.
         let may_note = writers_left && self.unknown_below_lsn == 0;
         let mut clean_close = 0;
         if let Some(dir) = snapshot_dir(&self.options.storage).filter(|_| may_note) {
@@ -291,7 +291,7 @@ impl Core {
     }
 }
 
-/// The volumes of devices, the staging memory beside them, and what is known of them.
+/// The volumes of devices, the staging memory beside them, and their state.
 pub(crate) fn volumes_of(
     devices: Vec<Arc<dyn Device>>,
     read_mode: ReadMode,
@@ -311,8 +311,8 @@ pub(crate) fn volumes_of(
                 expected_bytes,
             }));
         }
-        // A device without a block may be one whose creation was cut short. Any other one had a state: without it, nobody
-        // can tell a lost entry from one that was never durable.
+        // The creation of a device without a block may have been cut short. Any other one had a state: without it, recovery
+        // cannot distinguish a lost entry from one that was never durable.
         if newest.is_none() && len_bytes > HEADER_BYTES {
             return Err(Error::Device(DeviceError::DamagedHeader {
                 path: device.describe(),

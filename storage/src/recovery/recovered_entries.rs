@@ -1,4 +1,4 @@
-//! What a scan has found of records, partition by partition, until the newest of each goes into the index.
+//! Entries of records that a scan has found, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::Appended;
@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How many a bunch holds at first and at most. Bunches never move or grow: what was found is written once.
+/// How many a bunch holds at first and at most. Bunches never move or grow, so each entry is written once.
 const BUNCH_MIN: usize = 4;
 const BUNCH_MAX: usize = 32;
 
@@ -32,7 +32,7 @@ pub(crate) struct Found {
 const _: () = assert!(size_of::<Found>() == 40);
 
 impl Found {
-    /// `digest` is the header's. It is taken from where it lies in the log, if it is whole there.
+    /// `digest` is the header's. It is taken from the log, if it is whole there.
     #[inline]
     pub(crate) fn new(
         location: Location,
@@ -94,7 +94,7 @@ impl Found {
         slot
     }
 
-    /// The digest, as far as the tag does not tell it.
+    /// The digest, without the bits of the tag.
     fn identity(&self) -> ([u64; 2], u16) {
         (self.rest, self.lsn_low as u16)
     }
@@ -105,7 +105,7 @@ impl Found {
     }
 }
 
-/// What damaged entries were: what lies on the device cannot be trusted to say.
+/// Number and digest of damaged entries: their bytes on the device cannot be trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Damaged(Mutex<HashMap<Location, (Lsn, Digest)>>);
 
@@ -122,7 +122,7 @@ impl Damaged {
     }
 }
 
-/// What one thread has found, by partition.
+/// The entries that one thread has found, by partition.
 #[derive(Debug)]
 pub(crate) struct Gleanings {
     partitions: Vec<Bunches>,
@@ -206,7 +206,7 @@ fn newest_of(mut found: Vec<Found>, precedence: impl Fn(&Found) -> u8) -> Vec<Fo
     found
 }
 
-/// Enters what was found into the index, a partition at a time.
+/// Enters entries into the index, a partition at a time.
 #[derive(Debug)]
 pub(crate) struct Enterer<'a> {
     index: &'a Index,
@@ -314,7 +314,7 @@ impl<'a> Enterer<'a> {
 }
 
 /// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
-/// is there. The directory tells partition and tag only, so a record that shares both would answer with an error, too.
+/// is there. The directory has partition and tag only, so a record that shares both would answer with an error, too.
 pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Appended, identity: u64) {
     let (number, tag) = split_identity(identity);
     let guard = epoch::pin();

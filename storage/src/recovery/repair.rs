@@ -13,7 +13,7 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    /// Of the headers of all blocks in use, as a snapshot knows them, those that cannot be read in both copies.
+    /// The headers of blocks in use, as a snapshot knows them, that cannot be read in both copies.
     pub(crate) fn of_headers(log: &Log, known: Vec<(usize, BlockHeader)>) -> Self {
         let is_whole = |(device, header): &(usize, BlockHeader)| {
             log.volumes().get(*device).is_none_or(|volume| {
@@ -31,7 +31,7 @@ impl Repair {
         }
     }
 
-    /// Writes what is to be written. Nothing is synced yet.
+    /// Writes the headers. Nothing is synced yet.
     pub(crate) fn run(&self, log: &Log) -> Result<()> {
         for header in &self.headers {
             if let Some(volume) = volume_of(log, header) {

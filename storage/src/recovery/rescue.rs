@@ -1,7 +1,7 @@
 //! Appending entries again that were not durable.
 //!
 //! Their pages may be in the system's memory alone, after a write-back that has failed, and are then
-//! never written again: what an opening has read there must not be called durable. So the entries go to
+//! never written again: an opening must not call them durable. So the entries go to
 //! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
@@ -330,7 +330,7 @@ impl Rescue<'_> {
         at.map(|at| partition.get(at).location)
     }
 
-    /// Writes the batch, and enters what it holds.
+    /// Writes the batch, and enters its entries.
     fn write(&mut self) -> Result<()> {
         match self.write_batch() {
             Err(full) if is_full(&full) => {
@@ -346,7 +346,7 @@ impl Rescue<'_> {
             return Ok(());
         };
         let (first, last) = (first.lsn.0, last.lsn.0);
-        // A sync in between calls durable what has been written by then.
+        // A sync in between calls durable all that was written by then.
         self.log.set_last_lsn(first - 1);
         let batch = &mut self.batch;
         self.log.swap_open(&mut self.lane);
@@ -440,7 +440,7 @@ impl EndOfBlock {
         self.is_new = true;
     }
 
-    /// Writes what staging memory alone has of the block up to its end, and the directory, of which the last lines may not
+    /// Writes the bytes of the block up to its end that staging memory alone has, and the directory, of which the last lines may not
     /// have been written.
     fn store(&self, log: &Log) -> Result<()> {
         let id = self.block.id;

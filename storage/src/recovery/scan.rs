@@ -1,7 +1,7 @@
 //! Reading a block from its first byte to its last: what recovery and `verify` share.
 //!
-//! A block is append-only, so up to where it was durable every byte of it must parse: what does not is damage,
-//! and the block's directory tells whose entries are gone. Above, the first bytes that are no entry are the end: a write
+//! A block is append-only, so up to where it was durable every byte of it must parse: all else is damage,
+//! and the block's directory names the records of the lost entries. Above, the first bytes that do not parse are the end: a write
 //! that was torn, or none.
 
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
@@ -35,7 +35,7 @@ struct BlockScan<'a, F> {
     directory_at: u64,
 }
 
-/// Walks over a block that nobody writes to.
+/// Walks over a block without writers.
 pub(crate) fn scan_block(
     volume: &Volume,
     block: &UsedBlock,
@@ -61,7 +61,7 @@ pub(crate) fn scan_block(
 }
 
 /// Finds the sectors of a block's directory that were durable and do not hold: offsets in the device. `bytes` is what
-/// [`scan_block`] has read the block into, and `end` what it has returned.
+/// [`scan_block`] has read the block into, and `end` its result.
 pub(crate) fn damaged_directory(
     volume: &Volume,
     block: &UsedBlock,
@@ -83,7 +83,7 @@ pub(crate) fn damaged_directory(
             sectors = is_known.then_some((block.id.bytes() - from) as usize / SECTOR_BYTES);
             bytes.from(from)
         }
-        // What staging memory continues was put over the rest.
+        // The continuation in staging memory was put over the rest.
         Some(entries) => {
             let mut read = vec![0; directory_bytes(entries as usize) as usize];
             let at = start + block.id.bytes() - read.len() as u64;
@@ -99,7 +99,7 @@ pub(crate) fn damaged_directory(
     damaged.map(offset).collect()
 }
 
-/// What comes next in a block.
+/// The next item of a block.
 enum Next {
     /// An entry of this span, in bytes, or damage of it.
     Step(u64),
@@ -161,7 +161,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
     }
 
-    /// An entry whose header holds.
+    /// An entry with a header that holds.
     fn entry(&mut self, at: u64, header: &Header) -> Next {
         let span = u64::from(header.span_units) * UNIT_BYTES;
         self.bytes.read(self.volume, self.block.id, at + span);
@@ -202,7 +202,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         (self.seen)(Sighting::Damaged { offset, header });
     }
 
-    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind what was durable:
+    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind the durable part:
     /// of that the block has all, and staging memory may have less after a power failure.
     fn take_staged(&mut self, at: u64) -> bool {
         let (Some(staging), Some((lane, start)), None) =
@@ -213,7 +213,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         if !(start..start + BUFFER_BYTES_MAX).contains(&at) {
             return false;
         }
-        // What may be in one piece there and torn here must be an entry there.
+        // It must be an entry there: here it may be torn.
         let copy = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
         let continues = copy
             .first_chunk::<ENTRY_HEADER_BYTES>()
@@ -256,7 +256,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         Next::Step(to - at)
     }
 
-    /// Whether what is left between the entries and the directory is too short for a filler.
+    /// Whether the gap between the entries and the directory is too short for a filler.
     fn is_at_directory(&mut self, at: u64) -> bool {
         let begins_at = self.directory_begins_at();
         at <= begins_at && begins_at - at < u64::from(Header::span_for(0)) * UNIT_BYTES
@@ -306,7 +306,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         end
     }
 
-    /// Tells of damaged bytes, and of the entries that the directory names and nobody has seen.
+    /// Reports damaged bytes, and the entries that the directory names and the scan has not met.
     fn tell_damage(&mut self) {
         if self.damage.is_empty() {
             return;
@@ -329,7 +329,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // block was durable as a whole, or the damage reaches to the end of what was.
+        // block was durable as a whole, or the damage reaches to the end of the durable part.
         let reaches_end = self.block.is_durable()
             || self
                 .damage

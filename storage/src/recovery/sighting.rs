@@ -1,4 +1,4 @@
-//! What a reading of a block meets, and how it tells an entry from damage.
+//! The items of a block that a scan meets: entries and damage.
 
 use crate::device::State;
 use crate::entry::{EntryView, Header};
@@ -6,7 +6,7 @@ use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, EndedBlock};
 use crate::log::directory::Line;
 
-/// What was met in a block. Offsets are those of the device.
+/// An item of a block. Offsets are of the device.
 #[derive(Debug)]
 pub(crate) enum Sighting<'a> {
     /// A whole entry, of any kind but a filler.
@@ -15,12 +15,12 @@ pub(crate) enum Sighting<'a> {
         header: &'a Header,
         entry: EntryView<'a>,
     },
-    /// An entry that was whole once, and whose bytes have changed since. The header is as it was.
+    /// An entry that was whole once and has changed since. The header is as it was.
     Damaged { offset: u64, header: &'a Header },
-    /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
+    /// An entry that was whole once and cannot be made out any more; the directory names it. The offset is in the
     /// damaged bytes and is this entry's alone.
     Lost { offset: u64, line: Line },
-    /// Bytes that held entries once. `unknown`: the directory does not say whose.
+    /// Bytes that held entries once. `unknown`: the directory does not name their records.
     Damage {
         offset: u64,
         bytes: u64,
@@ -28,7 +28,7 @@ pub(crate) enum Sighting<'a> {
     },
 }
 
-/// What is known of the devices before their blocks are read.
+/// The state of the devices before their blocks are read.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The state as it is before this opening.
@@ -38,11 +38,11 @@ pub(crate) struct Known {
     /// The devices may have lost writes that were not durable: the machine has been started again
     /// since, a sync has failed, or the files are copies.
     pub(crate) may_have_lost: bool,
-    /// A sync has failed in the same life of the machine: what can be read may not be on the devices.
+    /// A sync has failed in the same life of the machine: readable bytes may not be on the devices.
     pub(crate) sync_failed: bool,
 }
 
-/// A block in use, and what is known of it before it is read.
+/// A block in use, as known before it is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedBlock {
     pub(crate) id: BlockId,
@@ -51,11 +51,11 @@ pub(crate) struct UsedBlock {
     pub(crate) sequence: u64,
     /// Up to here, in bytes from its start, it was durable.
     pub(crate) durable_to: u64,
-    /// How many entries lie there; `None` if the whole block was durable, and closed.
+    /// How many entries that has; `None` if the whole block was durable, and closed.
     pub(crate) durable_entries: Option<u32>,
     /// Where an opening has ended it.
     pub(crate) ended: Option<EndedBlock>,
-    /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
+    /// The lane with a staging buffer that may continue it, and where the buffer begins in the block.
     pub(crate) staged: Option<(usize, u64)>,
 }
 

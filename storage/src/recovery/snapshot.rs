@@ -47,7 +47,7 @@ const NOTES_BYTES_MAX: usize = 64 << 10;
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
 
-/// What a snapshot holds beside the index and the sets.
+/// The content of a snapshot beside the index and the sets.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
     pub(crate) last_lsn: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Restored {
     pub(crate) notes: Vec<u8>,
     pub(crate) next_block: u64,
     pub(crate) chains: Vec<Chain>,
-    /// Of the blocks in use: device, header. Blocks whose header was lost already are left out.
+    /// Of the blocks in use: device, header. Blocks without a readable header are left out.
     pub(crate) headers: Vec<(usize, BlockHeader)>,
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn read(
     if matches!(decoded, Ok(None)) || !reader.holds() {
         return Ok(None);
     }
-    // The sum holds: what does not decode was written so, and is a fault of the format, not of the disk.
+    // The sum holds: an undecodable value was written so, by a fault of the format, not of the disk.
     let decoded = decoded.map_err(|reason| Error::DamagedMetadata {
         namespace: log.namespace().to_owned(),
         reason: format!("{FILE_NAME}: {reason}"),
@@ -268,7 +268,7 @@ fn place(reader: &mut SnapshotReader) -> Option<Appended> {
     })
 }
 
-/// Decodes what may not be what was written: nothing is believed before the sum has been looked at.
+/// Decodes bytes that may be damaged: nothing is believed before the sum was checked.
 fn decode(
     reader: &mut SnapshotReader,
     id: u64,

@@ -1,4 +1,4 @@
-//! Reads a snapshot in pieces and sums it up meanwhile: what is decoded counts only if the sum at the end holds.
+//! Reads a snapshot in pieces and sums it up meanwhile: decoded values count only if the sum at the end holds.
 
 use crate::bytes::slice;
 use std::fs::File;
@@ -17,7 +17,7 @@ pub(crate) struct SnapshotReader {
     /// Content that was not read from the file yet.
     left: u64,
     piece: Vec<u8>,
-    /// What was taken of the piece.
+    /// How much of the piece was taken.
     taken: usize,
     sum: Xxh3,
     /// The file cannot be read.
@@ -114,7 +114,7 @@ impl SnapshotReader {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads what is left. Returns whether the sum holds.
+    /// Reads the rest. Returns whether the sum holds.
     pub(crate) fn holds(mut self) -> bool {
         while self.read_piece() {}
         let mut sum = [0; SUM_BYTES as usize];

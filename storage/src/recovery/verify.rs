@@ -1,4 +1,4 @@
-//! The offline check: every block, every entry, and whether the index snapshot says what the log says.
+//! The offline check: every block, every entry, and whether the index snapshot agrees with the log.
 
 use crate::core::Namespace;
 use crate::device::{ReadPattern, damaged_parts};
@@ -33,7 +33,7 @@ pub struct Damage {
     pub offset: u64,
     /// How many bytes.
     pub bytes: u64,
-    /// What it is, in words.
+    /// A description.
     pub what: String,
 }
 
@@ -50,15 +50,15 @@ pub struct Verification {
     pub records: u64,
     /// Deleted records that are remembered.
     pub tombstones: u64,
-    /// Headers of devices and blocks, and sectors of blocks' directories, whose bytes have changed. Each header has another
+    /// Headers of devices and blocks, and sectors of blocks' directories, with changed bytes. Each header has another
     /// copy, from which the next opening mends it; the entries of a block of which both are beyond a single flipped bit are
-    /// lost. Without its directory a block holds what it held, but damage to its entries could no longer be told apart.
+    /// lost. Without its directory a block holds what it held, but damage to its entries could no longer be attributed.
     pub damaged_headers: u64,
-    /// Entries whose bytes have changed, and with them a record, a group or the metadata.
+    /// Entries with changed bytes, and with them a record, a group or the metadata.
     pub damaged_entries: u64,
     /// Damaged entries of which the record has a newer version that is whole. No record loses anything by them.
     pub leftover_entries: u64,
-    /// Durable bytes that hold no entry any more. Never what a crash has torn.
+    /// Durable bytes that hold no entry any more. Never a write that a crash has torn.
     pub damaged_bytes: u64,
     /// Records about which snapshot and log disagree. 0 where there is no snapshot.
     pub index_disagreements: u64,
@@ -89,7 +89,7 @@ impl Verification {
 }
 
 impl Namespace {
-    /// Checks the files of a namespace that nobody has open, and changes nothing. Reads everything; takes the memory of
+    /// Checks the files of a namespace that is not open, and changes nothing. Reads everything; takes the memory of
     /// two indexes.
     ///
     /// # Errors
@@ -265,7 +265,7 @@ impl Verification {
                 let version = |(tag, slot): (u32, Slot)| {
                     let entry = log.entry(slot.location, &guard);
                     let whole = entry.filter(|entry| log.holds(slot.location, &entry.view()));
-                    // What does not hold is one thing, wherever it is.
+                    // Damage is damage, wherever it is.
                     let version = whole.map(|entry| entry.view().lsn());
                     (tag, slot.tombstone, version, slot.void_time, slot.set_id)
                 };

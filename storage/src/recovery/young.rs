@@ -1,9 +1,9 @@
 //! Which of the entries count that were not durable.
 //!
-//! Numbers are dense: each one above the durable number belongs to an entry, or a void entry stands for
+//! Numbers are dense: each one above the durable number belongs to an entry, or a void entry covers
 //! it. Where writes can have been lost, the entries below the first missing number count, and no
 //! others: the store is as it was at one moment. A killed process loses nothing that was acknowledged.
-//! What it was writing may be missing then, and does not matter; a group counts if all of it is there.
+//! Writes under way may be missing then, and do not matter; a group counts if all of it is there.
 
 use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
 use crate::location::{Location, UNIT_BYTES};
@@ -13,13 +13,13 @@ use crate::log::directory::Line;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Young {
     pub(crate) lsn: Lsn,
-    /// The last number that it stands for.
+    /// The last number that it covers.
     last: u64,
     pub(crate) location: Location,
     pub(crate) kind: Kind,
     units: u32,
     set_id: u16,
-    /// `None`: the entry is damaged beyond its header, and its neighbours tell its group.
+    /// `None`: the entry is damaged beyond its header, and its neighbours show its group.
     flags: Option<u8>,
     is_whole: bool,
 }

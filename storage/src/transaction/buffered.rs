@@ -63,7 +63,7 @@ impl BufferedVersion {
         EntryView::new(&self.raw, self.body.as_slice())
     }
 
-    /// Returns what is to be stored.
+    /// Returns the version to be stored.
     #[must_use]
     pub fn version(&self) -> NewVersion<'_> {
         let view = self.view();
@@ -77,7 +77,7 @@ impl BufferedVersion {
         }
     }
 
-    /// Returns what the version takes in memory, in bytes.
+    /// Returns the size of the version in memory, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<RawHeader>() + self.body.len()

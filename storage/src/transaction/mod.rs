@@ -1,12 +1,12 @@
-//! Optimistic transactions: what a transaction has seen of records, and the check that it still holds at the commit.
+//! Optimistic transactions: the versions that a transaction has seen, and the check that they still hold at the commit.
 //!
 //! - `buffered.rs`: a version that is not stored yet
 //! - `rules.rs`: the rules that the model check takes away one by one
 //!
 //! # The protocol
 //! A transaction notes the [`RecordVersion`] of each record that it reads, absences too, and holds nothing. At its commit
-//! it locks the records that it writes, in the order of their digests, and only then compares what it has seen with what
-//! is there. A record that it has read and does not write must be as it was, and nobody else may hold its lock: an owner
+//! it locks the records that it writes, in the order of their digests, and only then compares the versions it has seen with those that
+//! is there. A record that it has read and does not write must be as it was, and no other thread may hold its lock: an owner
 //! may be about to publish it, and other members of the same group may have been published already.
 //!
 //! All that a transaction has read is therefore there unchanged at the moment at which it holds its last lock; that moment
@@ -60,16 +60,16 @@ const UNSTABLE: RecordVersion = RecordVersion(u64::MAX);
 pub struct SeenRecord {
     /// The record.
     pub digest: Digest,
-    /// What was seen of it.
+    /// The version that was seen.
     pub version: RecordVersion,
 }
 
-/// What a transaction writes to a record.
+/// A transaction's write to a record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordChange<'a> {
-    /// The record, and what was seen of it before it was changed.
+    /// The record, and the version that was seen before the change.
     pub seen: SeenRecord,
-    /// What is done to it.
+    /// The change.
     pub change: Change<'a>,
 }
 
@@ -219,16 +219,16 @@ const fn conflict(digest: Digest, cause: ConflictCause) -> Error {
     Error::Conflict { digest, cause }
 }
 
-/// What the index holds for a digest.
+/// The slot of a digest.
 enum Looked {
     Absent,
     At(RecordVersion),
 }
 
 impl RecordVersion {
-    /// Returns a number below 2^54, never 0, for those who keep versions elsewhere. It is the number of the entry, a
+    /// Returns a number below 2^54, never 0, for callers that keep versions elsewhere. It is the number of the entry, a
     /// tombstone's with bit 52; an absence without a tombstone has bit 53 alone. So it outlives this opening, and says
-    /// less of absences: two of them without a tombstone cannot be told apart.
+    /// less of absences: two of them without a tombstone look the same.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -256,7 +256,7 @@ impl RecordVersion {
         }
     }
 
-    /// An absence without a tombstone, whatever was removed without a trace since it was seen: for a record that is written,
+    /// An absence without a tombstone, whether or not a record was removed without a trace since: for a record that is written,
     /// where it is enough that it is absent again at the commit.
     pub const UNCOUNTED_ABSENCE: Self = Self(ABSENT | UNCOUNTED);
 
@@ -296,7 +296,7 @@ impl Core {
         }
     }
 
-    /// Whether what the index holds now is what was seen. The removals are counted after the look.
+    /// Whether the index still has the version that was seen. The removals are counted after the look.
     fn is_same(&self, seen: RecordVersion, looked: &Looked) -> bool {
         seen != UNSTABLE
             && match looked {

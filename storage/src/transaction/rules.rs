@@ -7,7 +7,7 @@ pub(crate) enum Rule {
     WrittenUnchanged,
     /// A record that is only read must be as it was.
     ReadsUnchanged,
-    /// Nobody else may have a record locked that is only read.
+    /// No other thread may have a record locked that is only read.
     ReadsUnlocked,
     /// An absence without a tombstone holds only while nothing is removed without a trace.
     AbsencesCounted,

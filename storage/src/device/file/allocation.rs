@@ -15,14 +15,14 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
     ok_if_unsupported(rustix::io::retry_on_intr(allocate))
 }
 
-/// Returns the disk space that a file takes, in bytes; 0 if the system does not tell.
+/// Returns the disk space that a file takes, in bytes; 0 if the system does not say.
 pub(super) fn allocated_bytes(file: &File) -> u64 {
-    // `blocks` counts 512 bytes whatever the file system.
+    // `blocks` counts 512 bytes on any file system.
     file.metadata()
         .map_or(0, |metadata| metadata.blocks() * 512)
 }
 
-/// For `map_err`: the error of what may need disk space for the bytes `from..to`.
+/// For `map_err`: the error of a call that may need disk space for the bytes `from..to`.
 pub(super) fn refused(
     path: &str,
     action: &'static str,
@@ -56,7 +56,7 @@ fn is_unsupported(done: &rustix::io::Result<()>) -> bool {
     matches!(done, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// File systems as `statfs` of Linux tells them.
+/// File systems as `statfs` of Linux names them.
 #[cfg(target_os = "linux")]
 mod kinds {
     /// ext4, also of files without extents, which refuse to allocate.
@@ -79,8 +79,8 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     kind_of(file) == Some(kinds::TMPFS)
 }
 
-/// Whether what was allocated of a file stays its own: a store into a mapping of it then finds space, however full the disk
-/// is. A list, since no system tells. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
+/// Whether the allocated space of a file stays its own: a store into a mapping of it then finds space, however full the disk
+/// is. A list, since no system says so. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
 /// they write back (NFS, FUSE), or depend on the file system below (overlays).
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_allocations(file: &File) -> bool {

@@ -17,7 +17,7 @@ use super::super::{DeviceError, STAGING_BYTES};
 use super::allocation::keeps_allocations;
 use super::allocation::{allocate, allocated_bytes, refused};
 
-/// What is read at a time.
+/// The size of a read.
 const READ_BYTES: usize = 64 << 10;
 
 /// Memory of [`STAGING_BYTES`].
@@ -25,13 +25,13 @@ const READ_BYTES: usize = 64 << 10;
 pub(super) struct Staging {
     /// The path of the file.
     path: String,
-    /// The file whose pages the memory is, or `None` for a copy of it.
+    /// The file that the memory maps, or `None` for a copy of it.
     file: Option<File>,
     memory: MmapRaw,
 }
 
 impl Staging {
-    /// Opens the staging file of a new device and forgets what it holds. `None` if stores into its
+    /// Opens the staging file of a new device and forgets its content. `None` if stores into its
     /// memory could fail.
     pub(super) fn open_empty(device: &Path) -> Result<Option<Self>, DeviceError> {
         Self::open_file(device, true, true)
@@ -40,7 +40,7 @@ impl Staging {
     /// Opens the staging file, and creates it if it is missing. `None` if stores into its memory
     /// could fail.
     ///
-    /// After `was_closed` nobody needs what it holds, and it may be emptied.
+    /// After `was_closed` its content is not needed, and it may be emptied.
     pub(super) fn open(device: &Path, was_closed: bool) -> Result<Option<Self>, DeviceError> {
         Self::open_file(device, false, was_closed)
     }
@@ -111,7 +111,7 @@ impl Staging {
             map_anonymous(STAGING_BYTES).map_err(DeviceError::io(&name, "take memory for"))?;
         for_each_data(&file, |at, bytes| {
             // SAFETY: `for_each_data` gives ranges inside of STAGING_BYTES, which the mapping
-            // covers, and nobody else has the mapping yet.
+            // covers, and no other thread has the mapping yet.
             unsafe {
                 let to = base_of(&memory).add(at as usize);
                 to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -178,7 +178,7 @@ impl Staging {
     }
 }
 
-/// Returns where the staging file of a device lies: beside the file itself, by whatever link that
+/// Returns the path of a device's staging file: beside the file itself, by any link that
 /// was named.
 fn path_of(device: &Path) -> io::Result<PathBuf> {
     let mut path: OsString = std::fs::canonicalize(device)?.into();
@@ -186,7 +186,7 @@ fn path_of(device: &Path) -> io::Result<PathBuf> {
     Ok(path.into())
 }
 
-/// Reads what the file holds up to [`STAGING_BYTES`], holes left out, and gives each piece with its
+/// Reads the file up to [`STAGING_BYTES`], holes left out, and gives each piece with its
 /// offset.
 fn for_each_data(file: &File, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];

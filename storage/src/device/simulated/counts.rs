@@ -1,4 +1,4 @@
-//! What a simulated device was asked to do so far.
+//! The requests to a simulated device up to now.
 
 use super::SimulatedDevice;
 
@@ -28,7 +28,7 @@ impl SimulatedDevice {
     }
 
     /// Returns the disk space that [`reserve`](crate::device::Device::reserve) took since the device was made, in
-    /// bytes; what has been released meanwhile is included.
+    /// bytes; space released meanwhile is included.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.disk.lock().counts.reserved_bytes

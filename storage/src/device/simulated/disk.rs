@@ -18,10 +18,10 @@ pub(super) type Page = [u8; PAGE_LEN];
 
 pub(super) const ZEROS: Page = [0; PAGE_LEN];
 
-/// The stable side of the device, and what is still to be written to it.
+/// The stable side of the device, and the sectors still to be written to it.
 #[derive(Clone)]
 pub(super) struct Disk {
-    /// What is on it; pages that it lacks are zero.
+    /// Its pages; missing ones are zero.
     pub(super) pages: BTreeMap<u64, Arc<Page>>,
     /// The length that survives a power failure for certain.
     pub(super) len_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Disk {
     pub(super) extended_bytes: Vec<u64>,
     /// The sectors written since they were last on the disk.
     pub(super) dirty: BTreeSet<u64>,
-    /// The pages whose space was given back, which the disk does not know yet.
+    /// Released pages, which the disk does not know yet.
     pub(super) released: BTreeSet<u64>,
     /// The pages with disk space behind them. Those not among them are zero in memory.
     pub(super) allocated: BTreeSet<u64>,
@@ -41,9 +41,9 @@ pub(super) struct Disk {
     pub(super) staging_pages: BTreeMap<u64, Arc<Page>>,
     /// The most it has room for.
     pub(super) space_bytes: u64,
-    /// Whether it has no room even for what is written again.
+    /// Whether it has no room even for a rewrite.
     pub(super) refuses_writes: bool,
-    /// Pages that a remount reads as zeros, whatever is written there: the file system never
+    /// Pages that a remount reads as zeros after any write: the file system never
     /// learned that they hold data.
     pub(super) stranded: BTreeSet<u64>,
     /// The sync that will fail.
@@ -63,13 +63,13 @@ pub(super) struct Disk {
 pub(super) struct FailingSync {
     /// How many syncs from now it is, 1 being the next.
     pub(super) nth: u64,
-    /// Decides what it writes all the same.
+    /// Decides which pages it writes all the same.
     pub(super) seed: u64,
-    /// What becomes of pages that were never written before, and are not now.
+    /// The fate of pages that were never written before, and are not now.
     pub(super) fresh_pages: FreshPages,
 }
 
-/// What becomes of a page whose first write-back fails.
+/// The fate of a page after its first write-back has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FreshPages {
     /// It can be written later.
@@ -106,7 +106,7 @@ impl Disk {
         (self.space_bytes / PAGE_BYTES).saturating_sub(taken as u64)
     }
 
-    /// Forgets what lies beyond a length.
+    /// Forgets bytes beyond a length.
     pub(super) fn cut(&mut self, len_bytes: u64) {
         let page = len_bytes / PAGE_BYTES;
         if let Some(content) = self.pages.get_mut(&page) {
@@ -162,7 +162,7 @@ impl Disk {
         Some(failing)
     }
 
-    /// Counts down to the failing write, and tells whether this is the one.
+    /// Counts down to the failing write. Returns whether this is the one.
     pub(super) fn is_write_failing(&mut self) -> bool {
         match self.failing_write.take() {
             Some(left) if left > 1 => {

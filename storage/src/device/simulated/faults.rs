@@ -129,7 +129,7 @@ impl SimulatedDevice {
     }
 
     /// Lets the disk have room for this many bytes, in pages of 4 KiB and the staging memory
-    /// included: what would take more is refused as on a full disk. At first there is no limit.
+    /// included: a write that would take more is refused as on a full disk. At first there is no limit.
     pub fn set_space_bytes(&self, space_bytes: u64) {
         self.disk.lock().space_bytes = space_bytes;
     }
@@ -152,7 +152,7 @@ impl SimulatedDevice {
             let empty = !disk.allocated.contains(&page) && !disk.pages.contains_key(&page);
             if !empty || (start..next).any(|offset| change(offset, 0) != 0) {
                 disk.allocated.insert(page);
-                // What was released without a sync is damaged as the empty page it is.
+                // A page released without a sync is damaged as the empty page it is.
                 if disk.released.remove(&page) {
                     disk.pages.remove(&page);
                 }

@@ -15,7 +15,7 @@ fn bytes_at(mapping: &MmapRaw, offset: u64, len: usize) -> NonNull<u8> {
         end.is_some_and(|end| end <= mapping.len()),
         "bytes {offset}, {len} of them, are beyond the mapping"
     );
-    // SAFETY: the range lies inside the mapping, as was just asserted.
+    // SAFETY: the range is inside the mapping, as was just asserted.
     unsafe { base_of(mapping).add(offset as usize) }
 }
 
@@ -51,11 +51,11 @@ pub(super) fn load_page(mapping: &MmapRaw, offset: u64) -> Page {
     page
 }
 
-/// Copies bytes into a mapping, where nobody reads meanwhile.
+/// Copies bytes into a mapping that no thread reads meanwhile.
 pub(super) fn store(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
     let to = bytes_at(mapping, offset, bytes.len());
     // SAFETY: inside the range that `bytes_at` has checked; `bytes` is no part of the mapping, of
-    // which nobody has a slice to write from.
+    // of which no thread has a writable slice.
     unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
 }
 
@@ -64,7 +64,7 @@ pub(super) fn store(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
 pub(super) fn store_changes(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
     let first = bytes_at(mapping, offset, bytes.len());
     // SAFETY: inside the range that `bytes_at` has checked. Writes hold the lock of the disk, so
-    // nobody stores here.
+    // no thread stores here.
     let present = unsafe { std::slice::from_raw_parts(first.as_ptr(), bytes.len()) };
     let same = present
         .iter()
@@ -77,7 +77,7 @@ pub(super) fn store_changes(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
 
 pub(super) fn fill_zeros(mapping: &MmapRaw, offset: u64, len: u64) {
     let first = bytes_at(mapping, offset, len as usize);
-    // SAFETY: inside the range that `bytes_at` has checked; that nobody reads it is the callers'
+    // SAFETY: inside the range that `bytes_at` has checked; that no thread reads it is the callers'
     // part.
     unsafe { first.write_bytes(0, len as usize) };
 }

@@ -1,4 +1,4 @@
-//! Entries as readers get them: lent where they lie, or copied.
+//! Entries as readers get them: lent in place, or copied.
 
 use crate::bytes::slice;
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, RawHeader};
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 pub(super) const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
-/// An entry where it lies, or a copy of one that is still staged.
+/// An entry in place, or a copy of one that is still staged.
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Lent(EntryView<'a>),
@@ -19,7 +19,7 @@ pub(crate) enum Entry<'a> {
 /// An entry of the reader's own.
 #[derive(Debug)]
 pub(crate) enum OwnedEntry {
-    /// In the memory of a device, for whoever keeps a guard besides.
+    /// In the memory of a device, for a caller that keeps a guard besides.
     Lent(LentEntry),
     /// A copy from staging memory.
     Copied(CopiedEntry),
@@ -30,10 +30,10 @@ pub(crate) enum OwnedEntry {
 }
 
 impl Entry<'_> {
-    /// The entry, for whoever keeps the guard under which it was found.
+    /// The entry, for a caller that keeps the guard under which it was found.
     ///
     /// # Safety
-    /// The guard outlives what is returned.
+    /// The guard outlives the result.
     pub(crate) unsafe fn kept(self) -> OwnedEntry {
         match self {
             // SAFETY: as above.
@@ -75,7 +75,7 @@ pub(crate) struct LentEntry {
 
 impl LentEntry {
     /// # Safety
-    /// The guard under which the entry was found outlives what is returned.
+    /// The guard under which the entry was found outlives the result.
     pub(crate) unsafe fn new(entry: EntryView<'_>) -> Self {
         Self {
             raw: NonNull::from(entry.raw()),

@@ -19,7 +19,7 @@ impl Volume {
         }
     }
 
-    /// Where the mirror of a block's header lies: in the next block, that of the last one in the first.
+    /// The offset of the mirror of a block's header: in the next block, that of the last one in the first.
     fn mirror_offset(&self, index: u32) -> u64 {
         self.mirror_block(index).offset_bytes() + MIRROR_AT
     }
@@ -43,7 +43,7 @@ impl Volume {
         .map(|offset| self.read_header_copy(offset, index))
     }
 
-    /// What is known of a block, see [`BlockUse::judge`].
+    /// The use of a block, see [`BlockUse::judge`].
     pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
         let [own, mirror] = self.header_copies(index);
         BlockUse::judge(own, mirror, next_block, is_known_used)
