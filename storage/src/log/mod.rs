@@ -3,7 +3,7 @@
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
-//! `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
+//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
 
 mod append;
@@ -17,6 +17,7 @@ pub(crate) mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
+mod states;
 mod sync_devices;
 pub(crate) mod syncer;
 pub(crate) mod unreadable;
@@ -33,7 +34,7 @@ use crate::log::chain::content_of;
 use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::sync_devices::States;
+use crate::log::states::States;
 use crate::log::syncer::Syncer;
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;

@@ -1,33 +1,15 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
-use crate::device::{DeviceError, DurableExtent, State, write_state};
+use crate::device::{DeviceError, DurableExtent, write_state};
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::lane::PAGE_BYTES;
+use crate::log::states::{Reach, States};
 use crate::log::syncer::{Horizon, SyncError};
 use crate::sync::atomic::Ordering;
-
-/// The state as noted last, and the additions of the sync under way.
-#[derive(Debug, Default)]
-pub(super) struct States {
-    pub(super) noted: State,
-    /// Whether notes keep the boots of the state that an opening has found.
-    keeps_boots: bool,
-    syncing: Reach,
-}
-
-/// How far the log reached when a sync began.
-#[derive(Debug, Default)]
-struct Reach {
-    next_block: u64,
-    /// For each device, how many blocks had a header.
-    used_blocks: Vec<u32>,
-    /// How far the open blocks were filled.
-    open: Vec<DurableExtent>,
-}
 
 impl Log {
     /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
