@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_430,
+        limit: 4_560,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_430,
+        limit: 4_560,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 14_700,
+        limit: 15_050,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -93,7 +93,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_200,
+        limit: 11_550,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -107,17 +107,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_400,
+        limit: 19_800,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_100,
+        limit: 10_250,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_380,
+        limit: 5_510,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -189,7 +189,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_340,
+        limit: 5_420,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -200,7 +200,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_020,
+        limit: 13_300,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -213,7 +213,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_910,
+        limit: 5_040,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
