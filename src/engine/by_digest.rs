@@ -1,7 +1,7 @@
-//! Records by digest, for those who have no user key at hand: the wire server.
+//! Records by digest, for a caller without a user key: the wire server.
 //!
 //! The checks come in Aerospike's order (semantics.md#order-of-checks), and the first that fails
-//! decides. A refusal carries what was found, since answers tell generation and expiry of a record
+//! decides. A refusal carries the record's header, since answers have generation and expiry of a record
 //! even then.
 
 use std::borrow::Cow;
@@ -84,9 +84,9 @@ impl<'a> RemoteRecord<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadTouch {
     Never,
-    /// When no more than so many percent (1 to 100) of its time to live are left.
+    /// When no more than this percentage (1 to 100) of its time to live is left.
     Percent(u32),
-    /// Of a number that is none: refused if the record can expire.
+    /// Of an invalid number: refused if the record can expire.
     Illegal,
 }
 
@@ -104,7 +104,7 @@ impl Namespace {
         self.core.storage.set_name(id)
     }
 
-    /// What storage was opened with.
+    /// The options of the storage.
     pub(crate) fn options(&self) -> &spikelet_storage::Options {
         self.core.storage.options()
     }
@@ -114,7 +114,7 @@ impl Namespace {
         self.core.max_record_bytes
     }
 
-    /// When records expire whose writer leaves it to the namespace.
+    /// The time to live of records when the writer leaves it to the namespace.
     pub(crate) fn default_time_to_live(&self) -> Option<Duration> {
         self.core.default_time_to_live
     }
@@ -168,7 +168,7 @@ impl Namespace {
             .check_filter(filter, &record.entry, set_name, self.now_ms())
     }
 
-    /// Lends a record to `read` where it lies. It must be short: space cannot be used again while it runs.
+    /// Lends a record to `read`, without a copy. It must be short: space cannot be used again while it runs.
     ///
     /// # Errors
     /// [`Error::NotFound`], a set or key that is not the record's, and what `read` returns.
@@ -220,7 +220,7 @@ impl Namespace {
     /// Executes operations that write. A filter is asked about a record that exists. `body` is a scratch buffer.
     ///
     /// # Errors
-    /// What the policy demands, [`Error::KeyBusy`], [`Error::RecordTooBig`], and what an operation may refuse. Nothing was
+    /// The refusals of the policy and of the operations, [`Error::KeyBusy`], [`Error::RecordTooBig`]. Nothing was
     /// changed then.
     pub(crate) fn write_at(
         &self,
@@ -370,7 +370,7 @@ pub(super) const fn must_exist(policy: &WritePolicy) -> bool {
     )
 }
 
-/// The time to live that a record was written with, if no more than so many percent of it are left.
+/// The time to live that a record was written with, if no more than this percentage of it is left.
 fn touched(metadata: &Metadata, percent: u32, now_ms: u64) -> Option<Duration> {
     let void_time = u64::from(metadata.void_time);
     let live = void_time.checked_sub(metadata.last_update_ms / 1000)?;

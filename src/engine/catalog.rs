@@ -37,7 +37,7 @@ pub(super) struct DeclaredIndex {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct DeclaredSubscription {
     pub(super) name: Box<str>,
-    /// Empty: all sets whose changes are kept.
+    /// Empty: all sets with kept changes.
     pub(super) sets: Vec<Box<str>>,
     /// An expression in Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]

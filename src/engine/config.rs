@@ -12,7 +12,7 @@ use super::policy::check_time_to_live;
 
 /// How a namespace is kept: size, durability, limits.
 ///
-/// What is fixed when the namespace is created is taken from its files when it is opened again. Begin with
+/// Options fixed at the namespace's creation are taken from its files when it is opened again. Begin with
 /// [`NamespaceConfig::new`] and change what should differ:
 ///
 /// ```
@@ -39,27 +39,27 @@ pub struct NamespaceConfig {
     pub max_device_bytes: u64,
     /// How keys become digests. Fixed at creation. Default: XXH3.
     pub key_hash: KeyHash,
-    /// What a power failure may cost. Default: `Interval(100 ms)`.
+    /// The cost of a power failure. Default: `Interval(100 ms)`.
     pub durability: Durability,
     /// The largest record with its header, in bytes: 64 B..=8 MiB, of which a block holds 1,600 B less. Default: 1 MiB,
     /// Aerospike's. A namespace of small devices (up to 4 GiB each) that was created with 1 MiB or less cannot be opened with more.
     pub max_record_bytes: u64,
-    /// When records expire whose writer leaves it to the namespace. Default: never.
+    /// The time to live of records when the writer leaves it to the namespace. Default: never.
     pub default_time_to_live: Option<Duration>,
     /// Memory for records that are edited by small changes, in bytes: their present versions are kept whole in it, and only
-    /// what an edit changes is written. 0: every edit writes its record whole. Default: 256 MiB, taken as it is needed.
+    /// the changes of an edit are written. 0: every edit writes its record whole. Default: 256 MiB, taken as it is needed.
     pub image_bytes_max: u64,
     /// The most memory that the secondary indexes may take, in bytes: writes that would add entries beyond get
     /// [`Error::IndexMemory`]. 0, the default: no limit.
     pub index_bytes_max: u64,
     /// How much that is dead may be kept in the log for subscriptions to changes, in bytes: one that needs older changes gets
-    /// [`Error::ChangesLost`]. 0, the default: an eighth of what the devices may grow to.
+    /// [`Error::ChangesLost`]. 0, the default: an eighth of the devices' maximum size.
     pub change_bytes_max: u64,
     /// How long a write may wait while space is short and defragmentation can win some, at most the policy's
     /// [`total_timeout`](crate::WritePolicy::total_timeout); after that, and at once where nothing can be won, it gets
     /// [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
-    /// How records are read from the devices: where they lie in a mapping, the default, or by calls, so that a sector that has
+    /// How records are read from the devices: in a mapping, the default, or by calls, so that a sector that has
     /// become unreadable is an error and not a signal.
     pub read_mode: ReadMode,
     /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 1,000, so
@@ -70,7 +70,7 @@ pub struct NamespaceConfig {
     /// How many blocks are filled at once (1..=64). 0, the default: one for each core, at most 8, and at most one for every
     /// 24 blocks that the devices may grow to.
     pub write_lanes: usize,
-    /// Blocks whose live share falls below so many percent are defragmented. Default: 50.
+    /// Blocks with a live share below this percentage are defragmented. Default: 50.
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short. Default: 64 MiB.
     pub defrag_bytes_per_second: u64,
@@ -148,7 +148,7 @@ impl NamespaceConfig {
         self
     }
 
-    /// Sets [`NamespaceConfig::durability`]: what a power failure may cost.
+    /// Sets [`NamespaceConfig::durability`]: the cost of a power failure.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -162,7 +162,7 @@ impl NamespaceConfig {
         self
     }
 
-    /// Sets [`NamespaceConfig::default_time_to_live`]: when records expire whose writer leaves it to the namespace; `None`: never.
+    /// Sets [`NamespaceConfig::default_time_to_live`]: the time to live of records when the writer leaves it to the namespace; `None`: no end.
     #[must_use]
     pub fn default_time_to_live(
         mut self,
@@ -299,7 +299,7 @@ impl NamespaceConfig {
     }
 }
 
-/// The function that a stored number stands for.
+/// The function of a stored number.
 pub(super) fn key_hash_of(number: u8) -> Result<KeyHash> {
     match number {
         0 => Ok(KeyHash::Xxh3),

@@ -1,4 +1,4 @@
-//! What the handles of a namespace share, and what reads and writes have in common: errors with the namespace's limits, what
+//! The state that the handles of a namespace share, and the common part of reads and writes: errors with the namespace's limits, what
 //! of a record may be seen, scans.
 
 use std::borrow::Cow;
@@ -44,16 +44,16 @@ pub(super) struct Core {
     pub(super) opening: Opening,
     /// Behind `storage`, which is dropped first. `None`: in memory.
     _open_dir: Option<OpenDir>,
-    /// How many roots have lost the description of their shards to writes that were not those of the collection.
+    /// How many roots have lost the description of their shards to writes other than the collection's.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
     pub(super) companion_sets: CompanionSets,
     pub(super) hot_keys: Arc<HotKeys>,
-    /// What is declared, as it is in the log.
+    /// The declarations, as in the log.
     pub(super) catalog: Mutex<Catalog>,
-    /// The shares of subscriptions that somebody consumes: name, number.
+    /// The shares of subscriptions that have a consumer: name, number.
     pub(super) consumed: Mutex<HashSet<(Box<str>, usize)>>,
-    /// Whether the namespace syncs by itself what nobody waits for.
+    /// Whether the namespace syncs by itself, without a waiting writer.
     pub(super) syncs_by_itself: bool,
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
     pub(super) is_unrepaired: bool,
@@ -73,7 +73,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// Takes what storage tells: entries of expired records out of the indexes, and contention into the list
+/// Takes storage's reports: entries of expired records out of the indexes, and contention into the list
 /// of hot keys, which is kept across a clean close.
 #[derive(Debug)]
 struct StorageObserver {
@@ -111,9 +111,9 @@ pub struct ScannedRecord<'a> {
     pub set_id: u16,
     /// Generation and times.
     pub metadata: Metadata,
-    /// What it takes on the device, in bytes.
+    /// Its size on the device, in bytes.
     pub stored_bytes: u64,
-    /// The bins of the record, lent where they lie.
+    /// The bins of the record, lent without a copy.
     pub view: RecordView<'a>,
 }
 
@@ -215,7 +215,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Changes what is declared. It counts once it is in the log.
+    /// Changes the declarations. They count once they are in the log.
     pub(super) fn change_catalog<R>(
         &self,
         change: impl FnOnce(&mut Catalog) -> Result<R>,
@@ -293,7 +293,7 @@ impl Core {
         })
     }
 
-    /// Whether a record holds a shard, and is shown only to those who ask for such records. One look at a bit where the set
+    /// Whether a record holds a shard, and is shown only to callers that ask for such records. One look at a bit where the set
     /// has none.
     #[inline]
     pub(super) fn hides(&self, entry: &EntryView<'_>) -> bool {
@@ -316,7 +316,7 @@ impl Core {
         count
     }
 
-    /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
+    /// The digests of the live records of wanted sets of a partition, in order. Damage is reported to `damaged`.
     pub(super) fn digests_in(
         &self,
         partition: usize,
@@ -382,7 +382,7 @@ impl Core {
         }
     }
 
-    /// Whether a filter holds for a record. `set_name` is the name of its set, or empty if nobody has looked it up.
+    /// Whether a filter holds for a record. `set_name` is the name of its set, or empty if it was not looked up.
     #[inline]
     pub(super) fn passes(
         &self,
@@ -442,7 +442,7 @@ pub(super) fn scanned<'a>(entry: &EntryView<'a>) -> Result<ScannedRecord<'a>> {
     Ok(viewed(entry, RecordView::parse(entry.payload())?))
 }
 
-/// A record whose bins have been checked.
+/// A record with checked bins.
 #[inline]
 pub(super) fn viewed<'a>(entry: &EntryView<'a>, view: RecordView<'a>) -> ScannedRecord<'a> {
     ScannedRecord {

@@ -19,12 +19,12 @@ pub(super) fn metadata_of(entry: &EntryView<'_>) -> Metadata {
     }
 }
 
-/// A record of its own, from what is lent.
+/// An owned record, from a lent one.
 pub(super) fn record_of(entry: &EntryView<'_>) -> Result<Record> {
     Record::new(metadata_of(entry), entry.key(), entry.payload())
 }
 
-/// A record of its own with those of `bins` that it has, from what is lent.
+/// An owned record with the wanted bins that it has, from a lent one.
 pub(super) fn record_with_bins(entry: &EntryView<'_>, bins: &[&str]) -> Result<Record> {
     Record::with_bins(metadata_of(entry), entry.key(), entry.payload(), bins)
 }

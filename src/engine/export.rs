@@ -111,7 +111,7 @@ impl Namespace {
     /// # Errors
     /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a record of another set,
     /// no room; [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection would be
-    /// broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into a record that is none.
+    /// broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into a record that is no companion.
     /// Nothing was changed then.
     pub(crate) fn write_saved(
         &self,
@@ -188,7 +188,7 @@ impl Core {
     }
 }
 
-/// Refuses to break a sharded collection: companions and records that are none are kept apart, and a root keeps what it
+/// Refuses to break a sharded collection: companions and other records are kept apart, and a root keeps what it
 /// says of its companions.
 fn check_shards(
     set: &str,

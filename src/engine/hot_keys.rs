@@ -1,9 +1,9 @@
 //! Which records are fought over: an always-on list of the hottest keys in fixed memory.
 //!
 //! Only contention is counted, a wait for a record lock or a `KeyBusy`, so a write that meets
-//! nobody costs nothing. The list is the space-saving one: a fixed number of counters, and a key
-//! that finds none takes over the smallest, whose count becomes the bound of its error. Counts fade, so that the list tells
-//! what is hot and not what once was.
+//! thread costs nothing. The list is the space-saving one: a fixed number of counters, and a key
+//! that finds none takes over the smallest, and its count becomes the bound of its error. Counts fade, so that the list shows
+//! records that are hot and not those that once were.
 
 use std::cmp::Reverse;
 
@@ -14,9 +14,9 @@ use spikelet_storage::Digest;
 /// 1/64 of all contention is always among those counted; with less, it hardly hurts.
 pub(crate) const HOT_KEYS_MAX: usize = 64;
 
-/// How many tables there are to count in. An event goes to the first that is free, so that nobody
+/// How many tables there are to count in. An event goes to the first that is free, so that no thread
 /// waits for a thread that was interrupted while it counted, and no event is lost: losing those
-/// that collide would favour the keys whose events come one by one.
+/// that collide would favour keys with events one by one.
 const TABLES: usize = 4;
 
 const DIGEST_BYTES: usize = 20;
@@ -45,14 +45,14 @@ pub(super) struct HotKey {
 }
 
 impl HotKey {
-    /// The most events this key can have had: what the list is ordered by.
+    /// The most events this key can have had: the list is ordered by it.
     fn events_max(&self) -> u64 {
         self.waits
             .saturating_add(self.busy)
             .saturating_add(self.error_bound)
     }
 
-    /// Counts every event half as much. What is lost by rounding goes to the bound.
+    /// Counts every event half as much. Losses by rounding go to the bound.
     fn halve(&mut self) {
         let events_max = self.events_max().div_ceil(2);
         self.waits /= 2;
@@ -68,7 +68,7 @@ pub(super) struct HotKeys {
 }
 
 impl HotKeys {
-    /// Counts one event: a `KeyBusy`, or else a wait, whatever came of it. Costs one pass over at
+    /// Counts one event: a `KeyBusy`, or else a wait, with any result. Costs one pass over at
     /// most 64 counters, and waits only if as many threads as there are tables count at once.
     pub(super) fn note(&self, digest: &Digest, busy: bool, now_ms: u64) {
         let free = self.tables.iter().find_map(Mutex::try_lock);
@@ -116,7 +116,7 @@ impl HotKeys {
         bytes
     }
 
-    /// Starts from an encoded list in place of the events counted so far.
+    /// Starts from an encoded list in place of the events counted up to now.
     pub(super) fn decode(&self, bytes: &[u8]) {
         let (keys, _) = bytes.as_chunks::<KEY_BYTES>();
         let mut start = Table::default();
@@ -182,7 +182,7 @@ impl Table {
             return;
         }
         self.halved_ms = Some(since + passed * HALF_LIFE_MS);
-        // After so many, nothing is left of the largest number.
+        // After this many, nothing is left of the largest number.
         for _ in 0..passed.min(u64::BITS.into()) {
             self.faded_max = self.forgotten_max() / 2;
             self.keys.iter_mut().for_each(HotKey::halve);
@@ -327,7 +327,7 @@ mod tests {
         let key = after.top(HOT_KEYS_MAX, 0).into_iter().find(of_n).unwrap();
         assert_eq!((key.waits, key.busy), (0, 1));
         assert!(key.events_max() > 1 + u64::from(n % 7) + 2);
-        // Half a key is none.
+        // Half a key is no key.
         after.decode(&before.encode(0)[..KEY_BYTES + 7]);
         assert_eq!(after.top(HOT_KEYS_MAX, 0), list[..1]);
     }
@@ -385,7 +385,7 @@ mod tests {
                 prop_assert!(key.waits <= waits && key.busy <= busy);
                 prop_assert!(key.events_max() >= waits + busy);
             }
-            // What is not listed has had no more than the last that is.
+            // An unlisted key has had no more events than the last listed one.
             let last = list.last().map_or(0, HotKey::events_max);
             for (digest, [waits, busy]) in exact {
                 prop_assert!(list.iter().any(|key| key.digest == digest) || waits + busy <= last);

@@ -56,7 +56,7 @@ impl Namespace {
         Set::new(&self.core, name)
     }
 
-    /// What opening has found.
+    /// The report of the opening.
     #[must_use]
     pub fn opening(&self) -> &Opening {
         &self.core.opening
@@ -74,13 +74,13 @@ impl Namespace {
         self.core.storage.stats()
     }
 
-    /// What each set holds, "no set" first. Exact while nobody writes.
+    /// The usage of each set, "no set" first. Exact while there are no writes.
     #[must_use]
     pub fn sets(&self) -> Vec<SetUsage> {
         self.core.storage.sets()
     }
 
-    /// The records that writers fight over, the most contended first. Always on; costs nothing where nobody waits.
+    /// The records that writers fight over, the most contended first. Always on; costs nothing without waits.
     #[must_use]
     pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         self.core.hot_records(most)
@@ -131,7 +131,7 @@ impl Namespace {
         Query::by_index(&self.core, index, None, None)
     }
 
-    /// Begins a query over all records of all sets: as [`Set::query_all`]. [`Query::with_companions`] shows those that hold shards.
+    /// Begins a query over all records of all sets: as [`Set::query_all`]. [`Query::with_companions`] shows records that hold shards, too.
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
     }
@@ -150,7 +150,7 @@ impl Namespace {
     }
 
     /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
-    /// are gone when the call returns, and never come back. Records written after the call stay, whatever the clock says.
+    /// are gone when the call returns, and never come back. Records written after the call stay, at any time of the clock.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
@@ -222,8 +222,8 @@ impl Namespace {
         self.core.storage.durable_lsn()
     }
 
-    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
-    /// [`Durability`](crate::Durability) is. Returns at once if they are. Callers that wait at the same time share one sync.
+    /// Blocks until the write with this number, and all before it, are on stable storage, under any
+    /// [`Durability`](crate::Durability). Returns at once if they are. Callers that wait at the same time share one sync.
     ///
     /// # Errors
     /// [`Error::Storage`] if a sync failed before they were, now or earlier ([`Error::in_doubt`]: the write is applied, and
@@ -261,7 +261,7 @@ impl Namespace {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Namespace::wait_durable`].
+    /// As for [`Namespace::wait_durable`].
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + use<> {
         let durable = self.core.storage.durable(lsn);
         async move { Ok(durable.await?) }
@@ -290,7 +290,7 @@ impl Namespace {
     }
 }
 
-/// Shows the name, and none of what the namespace holds.
+/// Shows the name alone.
 impl fmt::Debug for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Namespace")

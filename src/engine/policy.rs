@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// The longest time to live: 10 years, Aerospike's limit.
 pub const MAX_TIME_TO_LIVE: Duration = Duration::from_secs(315_360_000);
 
-/// What a write does with a record that exists, or does not.
+/// The effect of a write on a record that exists, or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordExistsAction {
@@ -75,7 +75,7 @@ pub enum GenerationPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiration {
-    /// After the namespace's default time to live, counted from the write (by default: never), whatever time the record
+    /// After the namespace's default time to live, counted from the write (by default: never), in place of the time the record
     /// had left. Aerospike's TTL 0.
     #[default]
     NamespaceDefault,
@@ -158,7 +158,7 @@ pub enum Acknowledge {
 pub struct WritePolicy {
     /// What to do with a record that exists, or does not.
     pub record_exists_action: RecordExistsAction,
-    /// What the record's generation must be.
+    /// The condition on the record's generation.
     pub generation: GenerationPolicy,
     /// When the record expires.
     pub expiration: Expiration,
@@ -170,7 +170,7 @@ pub struct WritePolicy {
     /// The longest wait for other writers of the record and for space; `None`: as long as it takes, and for space as long
     /// as the namespace says. Default: 1 s, Aerospike's.
     pub total_timeout: Option<Duration>,
-    /// What must hold for a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
+    /// A condition on a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
     /// not exist is not asked.
     pub filter: Option<Expression>,
     /// What the write waits for before it returns. Default: [`Acknowledge::Durable`].
@@ -181,7 +181,7 @@ pub struct WritePolicy {
     pub(crate) collection: CollectionWrite,
 }
 
-/// What a write may do to the records of a sharded collection.
+/// The changes that a write may make to records of a sharded collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShardAccess {
     /// Nothing that would orphan companions, and nothing at all to a companion.
@@ -199,7 +199,7 @@ pub(super) enum ShardAccess {
 pub(crate) enum CollectionWrite {
     /// It is a user's.
     No,
-    /// It is, whatever is sharded.
+    /// It is, for any sharded collection.
     Any,
     /// It is, as long as nothing of the record is sharded.
     Unsharded,
@@ -230,7 +230,7 @@ impl WritePolicy {
         self
     }
 
-    /// What the record's generation must be.
+    /// The condition on the record's generation.
     #[must_use]
     pub fn generation(mut self, generation: GenerationPolicy) -> Self {
         self.generation = generation;
@@ -265,7 +265,7 @@ impl WritePolicy {
         self
     }
 
-    /// What must hold for a record that exists.
+    /// A condition on a record that exists.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Option<Expression>>) -> Self {
         self.filter = filter.into();
@@ -283,7 +283,7 @@ impl WritePolicy {
     /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
     /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
     ///
-    /// Companions whose root was taken away are orphans: `spikelet verify` and
+    /// Companions without a root are orphans: `spikelet verify` and
     /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
     #[must_use]
     pub fn override_shards(mut self, override_shards: bool) -> Self {

@@ -1,7 +1,7 @@
 //! Where changes of records are published: of one record, and of several as a group.
 //!
 //! Every write of the engine comes through here with its records locked, so this is where secondary indexes follow: the
-//! entries of new versions are added before, those of superseded ones removed after, while the records are locked still.
+//! entries of new versions are added before, entries of superseded ones removed after, while the records are locked still.
 
 use spikelet_storage::{Change, GroupMember, Lsn, RecordLock};
 
@@ -12,10 +12,10 @@ use crate::index::{GUARDS, Guard};
 use crate::record::ShardRole;
 
 impl Core {
-    /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
+    /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
     ///
     /// # Errors
-    /// Those of the indexes, [`crate::Error::StopWrites`], and what storage fails with: nothing was changed unless the error
+    /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
     /// says that it is in doubt.
     #[inline]
     pub(super) fn publish(

@@ -75,7 +75,7 @@ impl SetCore {
     }
 }
 
-/// What operations on a record have returned.
+/// The results of operations on a record.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -93,7 +93,7 @@ impl SetCore {
 pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
     pub generation: u16,
-    /// What the record takes now, in bytes, as
+    /// The size of the record now, in bytes, as
     /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
@@ -104,7 +104,7 @@ pub struct OperateResult {
     pub queued_behind: Option<usize>,
     /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
     pub lsn: Option<Lsn>,
-    /// The results of those operations that have one, in their order.
+    /// The results of the operations that have one, in their order.
     pub results: OperationResults,
 }
 
@@ -165,7 +165,7 @@ pub enum UnshardedRead<'a> {
     NotFound,
     /// A collection of the record is sharded, this one or another, or the record is a companion: ask the collection's own handle.
     Sharded,
-    /// What the operation has returned; `None`: no result, as where there is no such bin.
+    /// The result of the operation; `None`: no result, as where there is no such bin.
     Value(Option<ValueRef<'a>>),
 }
 
@@ -295,7 +295,7 @@ impl Set {
         self.read_entry(&key.into(), |entry| record_of(&entry))
     }
 
-    /// A record with some of its bins: those of `bins` that it has.
+    /// A record with the wanted bins that it has.
     ///
     /// # Errors
     /// As for [`Set::get`].
@@ -319,7 +319,7 @@ impl Set {
         Ok(self.get_header(key)?.is_some())
     }
 
-    /// Lends a record to `read` where it lies, without a copy and without a lock. Keep `read` short: space cannot be
+    /// Lends a record to `read`, without a copy and without a lock. Keep `read` short: space cannot be
     /// used again while it runs.
     ///
     /// # Errors
@@ -334,7 +334,7 @@ impl Set {
         })
     }
 
-    /// A record as a struct whose fields are the bins.
+    /// A record as a struct with the bins as fields.
     ///
     /// # Errors
     /// As for [`Set::get`], and [`Error::Serde`] if the bins do not fit the type.
@@ -361,7 +361,7 @@ impl Set {
         self.read_at(filter, key, &self.digest_of(key), read)
     }
 
-    /// Reads the record with this key, whose digest is known.
+    /// Reads the record with this key and this digest.
     fn read_at<R>(
         &self,
         filter: Option<&Expression>,
@@ -389,7 +389,7 @@ impl Set {
         error.about(&self.core.name, key)
     }
 
-    /// What a read may see of a stored record: nothing of one that has expired.
+    /// A stored record as a read may see it: not at all once it has expired.
     #[inline]
     fn checked<'a>(
         &self,
@@ -429,7 +429,7 @@ impl Set {
     /// Costs a look at every record of the namespace, under its lock; [`Set::build_index`] does not wait for it.
     ///
     /// # Errors
-    /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that cannot be or a record whose key is
+    /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that cannot be or a record with a key that is
     /// too long, [`Error::NotUnique`], [`Error::IndexMemory`], [`Error::TooManyIndexes`]. There is no such index then.
     pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
         self.build_index(definition)?.wait()
@@ -438,7 +438,7 @@ impl Set {
     /// Declares a secondary index of the set and begins to fill it, in a thread of its own.
     ///
     /// # Errors
-    /// As for [`Set::create_index`]; what goes wrong while it is filled is told by [`IndexBuild::wait`].
+    /// As for [`Set::create_index`]; [`IndexBuild::wait`] returns errors of the filling.
     pub fn build_index(&self, definition: IndexDefinition) -> Result<IndexBuild> {
         self.core
             .namespace
@@ -517,7 +517,7 @@ impl Set {
         core.transitions.note(&self.core.name, report, now_ms);
     }
 
-    /// What one record may take at most, in bytes.
+    /// The largest size of one record, in bytes.
     pub(crate) fn record_bytes_max(&self) -> u64 {
         self.core.namespace.max_record_bytes
     }
@@ -527,7 +527,7 @@ impl Set {
         self.core.namespace.clock.as_ref()
     }
 
-    /// How many records the set has, whatever its filter. Expired ones count until the expiry pass has met them. Records that
+    /// How many records the set has, without its filter. Expired ones count until the expiry pass has met them. Records that
     /// hold shards of collections do not ([`Set::with_companions`]): in a set that has them, and only there, this reads all
     /// records.
     #[must_use]
@@ -550,8 +550,8 @@ impl Set {
     }
 
     /// Removes all records of the set, or with `before` those last updated before that time. Returns how many; they and
-    /// their counts are gone when the call returns, and never come back. Records written after the call stay, whatever the
-    /// clock says.
+    /// their counts are gone when the call returns, and never come back. Records written after the call stay, at any time of the
+    /// clock.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.

@@ -87,7 +87,7 @@ impl StoreBuilder {
         self
     }
 
-    /// Tells how opening and closing get on: `(step, done, total)`, from several threads.
+    /// Reports the progress of opening and closing: `(step, done, total)`, from several threads.
     #[must_use]
     pub fn progress(
         mut self,
@@ -149,12 +149,12 @@ impl StoreBuilder {
         Ok(store)
     }
 
-    /// Checks the files of all namespaces in the directory instead of opening them, and changes nothing. Nobody may have
-    /// them open. Returns what was found, by the namespaces' names. Reads everything; takes the memory of two indexes.
+    /// Checks the files of all namespaces in the directory instead of opening them, and changes nothing. No process may have
+    /// them open. Returns the findings, by the namespaces' names. Reads everything; takes the memory of two indexes.
     ///
     /// # Errors
     /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file is in
-    /// use, or cannot be read at all. A file that is damaged so much that it cannot be opened is no error, but found.
+    /// use, or cannot be read at all. A file too damaged to be opened is no error, but a finding.
     pub fn verify(self) -> Result<Vec<(String, Verification)>> {
         check_dir(self.dir.as_deref())?;
         let dir = self.dir.ok_or_else(|| {
@@ -184,7 +184,7 @@ impl StoreBuilder {
     }
 }
 
-/// What was found in a namespace that damage keeps from being opened; other errors stay errors.
+/// The findings in a namespace that damage keeps from being opened; other errors stay errors.
 fn too_damaged_to_open(error: Error) -> Result<Verification> {
     use DeviceError::{DamagedHeader, NotADevice, Truncated};
     let is_damaged = |found: &spikelet_storage::Error| {
@@ -240,7 +240,7 @@ impl Store {
         Self::builder().path(dir).open()
     }
 
-    /// Returns whether a directory holds a store, or what is left of one. Opens nothing. A directory that cannot be read holds
+    /// Returns whether a directory holds a store, or the remains of one. Opens nothing. A directory that cannot be read holds
     /// none.
     ///
     /// ```
@@ -383,7 +383,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// The folders of a store that hold a namespace, or what is left of one.
+/// The folders of a store that hold a namespace, or the remains of one.
 fn namespaces_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
@@ -407,7 +407,7 @@ fn files_of(dir: &Path) -> Vec<String> {
     names.filter(ours).collect()
 }
 
-/// What was fixed when the namespace was created comes from its first device.
+/// Options fixed at the namespace's creation come from its first device.
 fn adopt_fixed(dir: &Path, config: &mut NamespaceConfig) -> Result<()> {
     let path = dir.join("device-0");
     if !path.is_file() {

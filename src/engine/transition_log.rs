@@ -13,7 +13,7 @@ const TRANSITIONS_KEPT: usize = 64;
 /// For how long a caller that is late may still report on a transition that another has ended.
 const LATE_MS: u64 = 10_000;
 
-/// How far a transition has come, as one of those who carry it on reports it.
+/// The progress of a transition, as a worker on it reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransitionReport<'a> {
     /// The key of the root.

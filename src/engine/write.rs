@@ -1,4 +1,4 @@
-//! The path of a write, in the order in which things happen: lock, read what is there, check policy, filter and key, edit,
+//! The path of a write, in the order of its steps: lock, read the record, check policy, filter and key, edit,
 //! check the size, put, unlock, durability. One record, one version: all of it or nothing.
 //!
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
@@ -42,10 +42,10 @@ pub(super) fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// What an edit made of a record: the new body is in the buffer, or nothing is to be written.
+/// The result of an edit: the new body is in the buffer, or nothing is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EditOutcome {
-    /// The buffer holds the new body, of so many bins.
+    /// The buffer holds the new body, of this many bins.
     Body(u32),
     /// No bins are left, and that there were none before is no error.
     Emptied,
@@ -63,17 +63,17 @@ pub(super) struct Target<'a> {
     pub(super) key: Option<&'a [u8]>,
     /// Whether a record that stores no key yet is to store this one.
     pub(super) store_key: bool,
-    /// What must hold for a record that exists.
+    /// A condition on a record that exists.
     pub(super) filter: Option<&'a Expression>,
-    /// What may be done to it if it belongs to a sharded collection.
+    /// The changes allowed to it if it belongs to a sharded collection.
     pub(super) shards: ShardAccess,
-    /// Whether the write is refused if a wire client's transaction has the record locked: those of other clients.
+    /// Whether the write is refused if a wire client's transaction has the record locked: writes of other clients.
     #[cfg(feature = "server")]
     pub(super) yields: bool,
 }
 
 impl Target<'_> {
-    /// What the record is to a sharded collection, as far as this write is to be concerned with it.
+    /// The record's role in a sharded collection, where this write has to respect it.
     ///
     /// # Errors
     /// [`Error::ShardCompanion`].
@@ -106,14 +106,14 @@ impl Target<'_> {
     }
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOutcome<R> {
     /// 0 if the record is gone.
     pub(crate) generation: u16,
     /// When it expires, in seconds since 2010; 0: never.
     pub(crate) void_time: u32,
-    /// What it takes, in bytes, as [`record_bytes`] counts; 0 if it is gone.
+    /// Its size in bytes, as [`record_bytes`] counts; 0 if it is gone.
     pub(crate) record_bytes: u64,
     /// How many writers held the record or waited for it when this one came.
     pub(crate) queued_behind: usize,
@@ -131,7 +131,7 @@ pub(crate) struct WriteRefusal {
         expect(dead_code, reason = "told to wire clients only")
     )]
     pub(crate) found: Option<Metadata>,
-    /// What a transaction has met, for a refusal that it relies on.
+    /// The record that a transaction has met, for a refusal that it relies on.
     #[cfg_attr(
         not(feature = "server"),
         expect(dead_code, reason = "told to wire clients only")
@@ -159,14 +159,14 @@ impl WriteRefusal {
     }
 }
 
-/// What a write is to make of a record.
+/// The plan of a write for a record.
 #[derive(Debug)]
 pub(super) enum Plan<'a> {
     /// There was no record, and there will be none.
     Nothing,
     /// The record goes.
     Delete,
-    /// The new version, whose body is in the buffer of the write.
+    /// The new version. Its body is in the buffer of the write.
     Put(PlannedVersion<'a>),
 }
 
@@ -194,7 +194,7 @@ impl PlannedVersion<'_> {
     }
 }
 
-/// What came of judging a write by the record that it meets.
+/// The judgement of a write by the record that it meets.
 #[derive(Debug)]
 pub(super) struct Evaluated<'a, R> {
     pub(super) plan: Plan<'a>,
@@ -243,7 +243,7 @@ impl<'a, R> Evaluated<'a, R> {
 }
 
 impl Core {
-    /// Writes one record. `must_exist`: whatever the policy says. `edit` gets the live record (its bins, or none if they
+    /// Writes one record. `must_exist`: refuse under any policy if there is no record. `edit` gets the live record (its bins, or none if they
     /// are to be replaced) and what expressions see of it, which is the record as it will be, with the size that it has; it
     /// writes the new body to `body`.
     pub(super) fn write<R>(
@@ -314,7 +314,7 @@ impl Core {
         }
         let stored_key = live.and_then(|entry| entry.key());
         check_key(target.key, stored_key).map_err(&refused)?;
-        // What is replaced is not read. That what is edited is malformed is told after what the policy demands.
+        // A replaced record is not read. Policy violations take precedence over a malformed record.
         let (old, role) = match live.map(|entry| entry.payload()) {
             Some(body) if policy.replaces() => (None, ShardRole::of(body)),
             Some(body) => {
@@ -324,7 +324,7 @@ impl Core {
             None => (None, ShardRole::None),
         };
         let role = target.concerning(role).map_err(&refused)?;
-        // The same bytes, if both are there; those of the record would have to be copied before it is replaced.
+        // When both exist they are equal; borrow the caller's to avoid a copy.
         let key = target
             .key
             .filter(|_| target.store_key || stored_key.is_some());
@@ -412,7 +412,7 @@ impl Core {
         Ok(())
     }
 
-    /// Tells handles of sharded collections to look at their roots again. After the write: who looks then sees it.
+    /// Has handles of sharded collections look at their roots again. After the write: a look then sees it.
     pub(super) fn note_lost_root(&self, is_lost: bool) {
         if is_lost {
             self.lost_roots.fetch_add(1, Ordering::Release);
@@ -448,7 +448,7 @@ impl Core {
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
-            // Nothing to delete, but what is lost may have been this record.
+            // Nothing to delete, but the lost bytes may have been this record.
             (None, Some(damage)) => Err(damage.into()),
             (None, None) => Err(Error::not_found().into()),
         }
@@ -480,7 +480,7 @@ impl Core {
         Ok(is_root)
     }
 
-    /// Refuses a record of another set than the one named. Whoever names none takes any.
+    /// Refuses a record of another set than the one named. A caller that names none takes any.
     pub(super) fn check_set(
         &self,
         set_name: &str,
@@ -495,7 +495,7 @@ impl Core {
     }
 }
 
-/// What a write may see of what storage has found. What is replaced unseen may be damaged.
+/// The record that a write may see, of the one that storage has found. One that is replaced unseen may be damaged.
 #[inline]
 pub(super) fn seen_by_write<'a>(
     entry: spikelet_storage::Result<Option<EntryView<'a>>>,
@@ -510,7 +510,7 @@ pub(super) fn seen_by_write<'a>(
     }
 }
 
-/// Whether a record whose bytes are damaged can be deleted: if nothing depends on them.
+/// Whether a record with damaged bytes can be deleted: if nothing depends on them.
 pub(super) fn deletes_unseen(target: &Target<'_>, policy: &WritePolicy) -> bool {
     policy.generation == GenerationPolicy::None && target.filter.is_none()
 }
@@ -582,7 +582,7 @@ impl Core {
     }
 }
 
-/// What a record of this stored key and these bins takes, in bytes: what is held against `max_record_bytes`.
+/// The size in bytes of a record of this stored key and these bins, compared with `max_record_bytes`.
 pub(super) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
     ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
 }

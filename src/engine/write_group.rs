@@ -1,5 +1,5 @@
 //! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
-//! where it lies, publish one group, unlock. The steps are those of a single write (`write.rs`), whose checks decide here, too.
+//! where it lies, publish one group, unlock. The steps and the checks are a single write's (`write.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
-/// What the writes so far make of a record.
+/// A record as the writes of the group have left it.
 struct Member {
     digest: Digest,
     /// Whether there was something to delete before the first write.
@@ -32,7 +32,7 @@ enum Written {
     Deleted,
 }
 
-/// A version whose key and bins are in the buffer that all members of the group share.
+/// A version with key and bins in the buffer that all members of the group share.
 struct PendingVersion {
     generation: u16,
     void_time: u32,
@@ -43,7 +43,7 @@ struct PendingVersion {
 }
 
 impl PendingVersion {
-    /// Keeps a version whose bins are in the buffer from `from` on.
+    /// Keeps a version with bins in the buffer from `from` on.
     fn new(version: &PlannedVersion<'_>, from: usize, buffer: &mut Vec<u8>) -> Self {
         let version = version.with_body(&[]);
         let payload = from..buffer.len();
@@ -83,7 +83,7 @@ impl Member {
         }
     }
 
-    /// What is to be published. `updated_ms`: one last-update time for all members, so that a truncation by time takes all
+    /// The change to be published. `updated_ms`: one last-update time for all members, so that a truncation by time takes all
     /// of them or none.
     fn change<'v>(&self, buffer: &'v [u8], updated_ms: u64) -> Option<Change<'v>> {
         match self.written.as_ref()? {
@@ -148,10 +148,8 @@ impl Core {
         let mut results = Vec::with_capacity(writes.len());
         let (mut reasons, mut lost_roots) = (Vec::new(), 0_u64);
         for (position, write) in writes.iter().enumerate() {
-            let at = members
-                .iter()
-                .position(|member| member.digest == write.digest);
-            let at = at.and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
+            let at = members.binary_search_by_key(&write.digest, |member| member.digest);
+            let at = at.ok().and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
             let Some(((lock, _), member)) = at else {
                 continue;
             };
@@ -187,8 +185,8 @@ impl Core {
         Ok(results)
     }
 
-    /// Keeps wire clients' transactions from being committed that have locked what the group has seen and leaves as it is.
-    /// Those that have locked a record which is written find it changed.
+    /// Keeps wire clients' transactions from being committed that have locked a record which the group has seen and leaves as it is.
+    /// Others that have locked a written record find it changed.
     #[cfg(feature = "server")]
     fn overrule_unchanged(&self, locked: &[spikelet_storage::GroupMember<'_, '_>]) {
         let unchanged = locked.iter().filter(|(_, change)| change.is_none());
@@ -196,7 +194,7 @@ impl Core {
             .overrule(unchanged.map(|(lock, _)| lock.digest()));
     }
 
-    /// Judges a write by the record as earlier writes of the group have left it, and notes what it makes of it. The number in
+    /// Judges a write by the record as earlier writes of the group have left it, and notes the result. The number in
     /// the result is only a mark of something written. Returns whether a root loses the description of its shards, too.
     fn write_member(
         &self,

@@ -1,4 +1,4 @@
-//! A change, and where it stands.
+//! A change, and its position.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ pub enum ChangeKind {
     Expire,
     /// Records of a set, or of all sets, were removed at once. None of them has a change of its own for that.
     Truncate {
-        /// Only those that were last updated before this time.
+        /// Only records last updated before this time.
         before: Option<SystemTime>,
     },
 }
@@ -82,9 +82,9 @@ pub enum ChangeKind {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Change {
-    /// Where it stands.
+    /// Its position.
     pub position: Position,
-    /// What was committed together has the same number, and comes together.
+    /// Changes that were committed together have the same number, and come together.
     pub group: Option<u64>,
     /// The set; empty: none. `None`: a truncation of all sets.
     pub set: Option<Box<str>>,
@@ -109,7 +109,7 @@ pub(super) fn time_of(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(EPOCH_UNIX_SECONDS * 1000 + ms)
 }
 
-/// Changes in their order. Those of a group are all in it.
+/// Changes in their order. A group is whole in it.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeBatch {
     pub(super) changes: Vec<Change>,

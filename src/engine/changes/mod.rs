@@ -1,9 +1,9 @@
-//! The changes of a namespace, for those who follow them.
+//! The changes of a namespace, for programs that follow them.
 //!
 //! * `change`: a change and its position; `options`: which are shown, and from where on.
 //! * `stream`: reading them, and waiting for them; `subscription`: how far a subscription has come.
 //!
-//! The log of the storage is the record of all changes, in order. What is kept here is who needs which: names and acknowledged
+//! The log of the storage is the record of all changes, in order. This module keeps the subscriptions: names and acknowledged
 //! positions, in the catalog.
 
 mod change;
@@ -61,16 +61,16 @@ impl Changes {
     /// Has the changes of a set kept from now on, until subscriptions have acknowledged them. Kept after restarts, too.
     ///
     /// # Errors
-    /// A name that is not allowed; those of a write.
+    /// A name that is not allowed; the errors of a write.
     pub fn enable(&self, set: &str) -> Result<()> {
         let number = self.core.storage.create_set(set)?;
         Ok(self.core.storage.set_fed(number, true)?)
     }
 
-    /// Keeps the changes of a set no longer. Those that were not read yet are not shown any more.
+    /// Keeps the changes of a set no longer. Unread ones are not shown any more.
     ///
     /// # Errors
-    /// Those of a write.
+    /// The errors of a write.
     pub fn disable(&self, set: &str) -> Result<()> {
         match self.core.storage.set_id(set) {
             Some(number) => Ok(self.core.storage.set_fed(number, false)?),
@@ -78,7 +78,7 @@ impl Changes {
         }
     }
 
-    /// Returns the names of the sets whose changes are kept.
+    /// Returns the names of the sets with kept changes.
     #[must_use]
     pub fn sets(&self) -> Vec<Box<str>> {
         let sets = self.core.storage.fed_sets().into_iter();
@@ -89,8 +89,8 @@ impl Changes {
     /// Makes a durable subscription, or returns the one that has this name: then `start` does not count.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for sets whose changes are not kept, options that cannot be used, or others than those of the
-    /// subscription that there is; [`Error::ChangesLost`] for a start whose changes are not kept any more; those of a write.
+    /// [`Error::Parameter`] for sets without kept changes, options that cannot be used, or others than the options of the
+    /// subscription that there is; [`Error::ChangesLost`] for a start with changes that are not kept any more; the errors of a write.
     pub fn subscribe(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl Changes {
     /// Removes a subscription. Nothing is kept for it any more. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of a write.
+    /// The errors of a write.
     pub fn unsubscribe(&self, name: &str) -> Result<bool> {
         if self.subscription(name).is_err() {
             return Ok(false);
@@ -218,7 +218,7 @@ impl fmt::Debug for Changes {
 }
 
 impl Core {
-    /// Tells the storage which changes the subscriptions need.
+    /// Reports to the storage which changes the subscriptions need.
     pub(super) fn note_needed(&self) {
         let catalog = self.catalog.lock();
         let shares = catalog.subscriptions.iter();

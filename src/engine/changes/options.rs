@@ -1,4 +1,4 @@
-//! What of the changes is to be shown.
+//! The changes to be shown.
 
 use spikelet_storage::Delivery;
 
@@ -8,7 +8,7 @@ use crate::expression::Expression;
 /// Where to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Start {
-    /// With the changes from now on. What was written before is visible to readers by then, so that scanning the set after
+    /// With the changes from now on. Earlier writes are visible to readers by then, so that scanning the set after
     /// this misses nothing.
     Now,
     /// With the oldest change that is kept.
@@ -17,17 +17,17 @@ pub enum Start {
     After(Position),
 }
 
-/// What of the changes is to be shown: of which sets, of which records, when.
+/// The changes to be shown: of which sets, of which records, when.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct ChangeOptions {
-    /// The sets. Empty: all whose changes are kept.
+    /// The sets. Empty: all with kept changes.
     pub sets: Vec<Box<str>>,
-    /// Only changes of records for which this holds as they are now. Changes whose record is not there are shown.
+    /// Only changes of records for which this holds as they are now. Changes of absent records are shown.
     pub filter: Option<Expression>,
     /// Whether each change brings its record as it is now.
     pub records: bool,
-    /// Which changes are shown. Default: those that are durable.
+    /// Which changes are shown. Default: the durable ones.
     pub delivery: Delivery,
     /// Into how many shares the records are divided, by the partitions of their digests: as many consumers can share a
     /// subscription. Fixed when it is made. Default: 1.

@@ -16,12 +16,12 @@ use crate::engine::core::{Core, expired, record_of};
 use crate::record::{Key, Record};
 use crate::{Error, Result};
 
-/// The digest of what is no record.
+/// The digest of changes without a record.
 const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
 
 type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>>;
 
-/// Changes as they come, from a position on. Nobody keeps changes for it: one that is too slow gets [`Error::ChangesLost`]. A
+/// Changes as they come, from a position on. No changes are kept for it: a stream that is too slow gets [`Error::ChangesLost`]. A
 /// [`Subscription`](super::Subscription) has them kept, and remembers where it is.
 ///
 /// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an error.
@@ -32,7 +32,7 @@ pub struct ChangeStream {
     /// The numbers of the sets. Empty: all.
     sets: Vec<u16>,
     share: usize,
-    /// The sync that is waited for, where nobody else syncs.
+    /// The sync that is waited for, where no other thread syncs.
     syncing: Option<Syncing>,
     has_failed: bool,
 }
@@ -85,7 +85,7 @@ impl ChangeStream {
     /// empty batch: none have come.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; those of a sync.
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; the errors of a sync.
     pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
         let until = Instant::now().checked_add(wait);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -110,7 +110,7 @@ impl ChangeStream {
     /// Polls for the next changes: as [`ChangeStream::next_batch`], for a `Stream` of any runtime. The batch is not empty.
     ///
     /// # Errors
-    /// Those of [`ChangeStream::next_batch`].
+    /// As for [`ChangeStream::next_batch`].
     pub fn poll_batch(
         &mut self,
         most: usize,
@@ -125,7 +125,7 @@ impl ChangeStream {
             if end == ReadEnd::Full {
                 continue;
             }
-            // What has come between the read before and now wakes nobody.
+            // A change between the read before and now wakes no consumer.
             if registered != Some(end) {
                 self.reader.wake_later(end, context.waker());
                 registered = Some(end);
@@ -139,7 +139,7 @@ impl ChangeStream {
         }
     }
 
-    /// Asks for a sync where only what is durable is shown and nobody else may sync for long. Returns whether there was one.
+    /// Asks for a sync where only durable changes are shown and no other sync may come for long. Returns whether there was one.
     fn poll_sync(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
         let storage = &self.core.storage;
         if self.options.delivery == Delivery::Published || self.core.syncs_by_itself {
@@ -164,7 +164,7 @@ impl ChangeStream {
 
     fn read(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
         if self.has_failed {
-            // What it has read of the log is not known any more.
+            // Its position in the log is not known any more.
             let position = self.read_to();
             self.reader = self
                 .core
@@ -244,7 +244,7 @@ impl ChangeStream {
     }
 }
 
-/// Shows the options and where it stands.
+/// Shows the options and its position.
 impl fmt::Debug for ChangeStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChangeStream")

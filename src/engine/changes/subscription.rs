@@ -1,4 +1,4 @@
-//! Subscriptions: what is kept for them, and how far their consumers have come.
+//! Subscriptions: the changes kept for them, and the positions of their consumers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::engine::core::Core;
 use crate::expression::Expression;
 use crate::{Error, Result};
 
-/// A consumer that has passed over so many log sequence numbers without a change notes where it is.
+/// A consumer that has passed over this many log sequence numbers without a change notes its position.
 const PASSED_OVER: u64 = 4_096;
 
 /// A durable, named subscription. Changes are kept until each of its shares has acknowledged them.
@@ -37,19 +37,19 @@ impl Subscription {
         &self.options
     }
 
-    /// Begins to consume the only share, behind what is acknowledged.
+    /// Begins to consume the only share, behind the acknowledged position.
     ///
     /// # Errors
-    /// Those of [`Subscription::consumer_of`].
+    /// As for [`Subscription::consumer_of`].
     pub fn consumer(&self) -> Result<Consumer> {
         self.consumer_of(0)
     }
 
-    /// Begins to consume a share, from 0 on, behind what is acknowledged. A share has one consumer at a time.
+    /// Begins to consume a share, from 0 on, behind the acknowledged position. A share has one consumer at a time.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed; [`Error::Forbidden`] while
-    /// somebody consumes the share.
+    /// a consumer has the share.
     pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
         let position = {
             let catalog = self.core.catalog.lock();
@@ -92,7 +92,7 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Consumes a share of a subscription: a [`ChangeStream`] that acknowledges. What is not acknowledged comes again to
+/// Consumes a share of a subscription: a [`ChangeStream`] that acknowledges. Changes that are not acknowledged come again to
 /// the next consumer.
 #[derive(Debug)]
 pub struct Consumer {
@@ -108,7 +108,7 @@ impl Consumer {
     /// Returns the next changes: as [`ChangeStream::next_batch`].
     ///
     /// # Errors
-    /// Those of [`ChangeStream::next_batch`].
+    /// As for [`ChangeStream::next_batch`].
     pub fn next_batch(&mut self, most: usize, wait: std::time::Duration) -> Result<ChangeBatch> {
         let batch = self.stream.next_batch(most, wait)?;
         self.note(&batch)?;
@@ -118,7 +118,7 @@ impl Consumer {
     /// Polls for the next changes: as [`ChangeStream::poll_batch`].
     ///
     /// # Errors
-    /// Those of [`ChangeStream::next_batch`].
+    /// As for [`ChangeStream::next_batch`].
     pub fn poll_batch(
         &mut self,
         most: usize,
@@ -136,18 +136,18 @@ impl Consumer {
     /// Waits for the next changes, without blocking a thread.
     ///
     /// # Errors
-    /// Those of [`ChangeStream::next_batch`].
+    /// As for [`ChangeStream::next_batch`].
     pub async fn batch(&mut self, most: usize) -> Result<ChangeBatch> {
         std::future::poll_fn(|context| self.poll_batch(most, context)).await
     }
 
     /// Acknowledges a batch, and all before it: they do not come again, and need not be kept for this subscription. Durable
-    /// with the next sync of the namespace; what a power failure takes back comes again.
+    /// with the next sync of the namespace; after a power failure changes may come again.
     ///
     /// Costs a write of the namespace's metadata, some hundred bytes: acknowledge batches, not changes.
     ///
     /// # Errors
-    /// Those of a write.
+    /// The errors of a write.
     pub fn ack(&mut self, batch: &ChangeBatch) -> Result<()> {
         if batch.position > self.acknowledged {
             self.acknowledge(batch.position)?;
@@ -158,7 +158,7 @@ impl Consumer {
     /// Goes on from another position, and acknowledges all before it.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`] for a position whose changes are not kept any more; those of a write.
+    /// [`Error::ChangesLost`] for a position with changes that are not kept any more; the errors of a write.
     pub fn seek(&mut self, start: Start) -> Result<()> {
         let core = Arc::clone(&self.stream_core());
         let position = core.position_at(start)?;

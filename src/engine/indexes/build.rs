@@ -59,7 +59,7 @@ impl IndexBuild {
     /// Waits for its end.
     ///
     /// # Errors
-    /// What has ended it: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
+    /// The cause of its end: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::ShardIndexed`] for a
     /// sharded collection that it cannot hold, [`Error::Forbidden`] if it was cancelled, a record that is damaged. The index is dropped then.
     pub fn wait(mut self) -> Result<()> {
         match self.thread.take().map(JoinHandle::join) {
@@ -164,7 +164,7 @@ impl Core {
     fn fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
         let lock = loop {
             match self.storage.lock(digest, None) {
-                // Those who wait for the record are served first.
+                // Writers that wait for the record are served first.
                 Err(spikelet_storage::Error::KeyBusy { .. }) => std::thread::yield_now(),
                 lock => break lock?,
             }
@@ -194,7 +194,7 @@ impl Core {
         Ok(())
     }
 
-    /// Builds the indexes that were declared before, at opening: nobody writes yet.
+    /// Builds the indexes that were declared before, at opening: before any write.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
         let declared = self.catalog.lock().indexes.clone();
         if declared.is_empty() {

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// How many entries are looked at between two looks at the index.
 const CLEANED_AT_ONCE: usize = 256;
 
-/// The entries that a write has added to indexes, and those that it is to remove once its version is published. Dropped, the
-/// added ones stay, which is no harm: a query looks at the record, and removes what does not belong to it.
+/// The entries that a write has added to indexes, and the ones that it is to remove once its version is published. Dropped, the
+/// added ones stay, without harm: a query looks at the record, and removes entries that do not belong to it.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct IndexChanges {
     /// Most writes change one index at most, which takes no memory from the allocator.
@@ -29,8 +29,8 @@ pub(in crate::engine) struct IndexChanges {
 #[derive(Debug)]
 struct IndexChange {
     index: Arc<Index>,
-    /// Those that the version before has not. Where they have to go again, one that was there already goes with them: it was
-    /// left over, since nobody else gives the record entries.
+    /// Entries that the version before has not. Where they have to go again, one that was there already goes with them: it was
+    /// left over, since no other writer gives the record entries.
     added: EntryList,
     removed: EntryList,
 }
@@ -63,14 +63,14 @@ impl IndexChanges {
     }
 }
 
-/// A record that is locked, before and after a change: of each version what is stored of it, and its bins.
+/// A locked record, before and after a change: each version's stored form, and its bins.
 struct ChangedRecord<'a> {
     digest: &'a Digest,
     old: Option<(EntryView<'a>, VersionBins<'a>)>,
     new: Option<(&'a NewVersion<'a>, VersionBins<'a>)>,
 }
 
-/// The bins of a version, and what it is to a sharded collection.
+/// The bins of a version, and its role in a sharded collection.
 #[derive(Clone, Copy)]
 struct VersionBins<'a> {
     record: RecordView<'a>,
@@ -98,9 +98,9 @@ impl VersionBins<'_> {
 
 impl<'a> ChangedRecord<'a> {
     /// # Errors
-    /// [`Error::Malformed`] for a new version whose bins cannot be read.
+    /// [`Error::Malformed`] for a new version with unreadable bins.
     fn of(lock: &'a RecordLock<'_>, change: &'a Change<'_>) -> Result<Self> {
-        // The entries of what is damaged are left over, and removed by the query that meets them.
+        // The entries of a damaged record are left over, and removed by the query that meets them.
         let old = lock.entry().ok().flatten().and_then(|entry| {
             let (record, role) = parse_with_role(entry.payload());
             let record = record.ok()?;
@@ -169,7 +169,7 @@ impl Core {
         let (mut before, mut after) = (EntryList::default(), EntryList::default());
         if let Some((entry, VersionBins { record, role })) = old {
             before = EntryList::for_one();
-            // What has no entries now, for being too long, has none to remove.
+            // A key without entries now, for being too long, has none to remove.
             let _ = match index.reader.is_plain() {
                 true => index.plain_entry_of(*record, versions.digest, &mut before),
                 false => {
@@ -254,7 +254,7 @@ impl Core {
         Ok(())
     }
 
-    /// Refuses a key if the record of another entry has it. Where somebody is writing that record, so that it may get the key
+    /// Refuses a key if the record of another entry has it. Where a writer has that record locked, so that it may get the key
     /// or lose it, the answer is that it is busy: two writers who waited for each other would wait for ever.
     fn check_free(&self, index: &Index, digest: &Digest, entry: &[u8]) -> Result<()> {
         if self.has_entry(index, digest, entry)? {
@@ -332,7 +332,7 @@ impl Core {
         }
     }
 
-    /// Looks at every entry of an index, and removes those whose records do not have them.
+    /// Looks at every entry of an index, and removes the ones that their records do not have.
     fn clean_index(&self, index: &Index) {
         let mut range = EntryRange::with_prefix(&[]);
         let mut entries = EntryList::default();
@@ -355,7 +355,7 @@ impl Core {
         }
     }
 
-    /// About how many entries a record has that has some: the mean over entries of one part in so many, turned round.
+    /// Estimates entries per record that has any, from a sample.
     #[cfg(feature = "server")]
     pub(in crate::engine) fn entries_per_record(&self, index: &Index) -> f64 {
         let mut sample = EntryList::default();
@@ -385,7 +385,7 @@ impl Core {
         }
     }
 
-    /// Removes an entry whose record does not have it, if that is still so once the record is locked. A record that is busy is
+    /// Removes an entry that its record does not have, if that is still so once the record is locked. A record that is busy is
     /// left for later.
     pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
         let (_, digest) = split_entry(entry);

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// How many keys of a unique index can be added at the same time.
 const UNIQUE_LOCKS: usize = 64;
 
-/// What can be done with an index.
+/// The state of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum IndexState {
@@ -53,7 +53,7 @@ pub(crate) struct Index {
     /// How long building it has taken, once it is ready.
     built_in_ms: AtomicU64,
     pub(in crate::engine) counters: Counters,
-    /// Whoever adds a key to a unique index holds the key's lock.
+    /// A writer that adds a key to a unique index holds the key's lock.
     unique: Box<[Mutex<()>]>,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Index {
 pub(in crate::engine) struct Counters {
     added: AtomicU64,
     removed: AtomicU64,
-    /// Entries whose records had gone unseen, removed by who met them.
+    /// Entries of records that had gone unseen, removed by the query that met them.
     pub(in crate::engine) cleaned: AtomicU64,
     pub(in crate::engine) queries: AtomicU64,
     pub(in crate::engine) unreadable: AtomicU64,
 }
 
-/// What an index holds and has cost.
+/// The size of an index, and its costs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct IndexStats {
@@ -83,8 +83,8 @@ pub struct IndexStats {
     pub build_ms: u64,
     /// How many entries it has: one for each record, or for each element, key or value of a collection.
     pub entries: u64,
-    /// How many different keys they have: entries for each key tell how far an equality narrows. Exact up to some
-    /// 2 MiB of memory while nobody writes, beyond that an estimate from about a thousand samples of neighbouring entries.
+    /// How many different keys they have: entries for each key show how far an equality narrows. Exact up to some
+    /// 2 MiB of memory without writes meanwhile, beyond that an estimate from about a thousand samples of neighbouring entries.
     pub distinct_keys: u64,
     /// The memory that it takes, in bytes.
     pub memory_bytes: u64,
@@ -142,7 +142,7 @@ impl Index {
         *self.name.write() = name.into();
     }
 
-    /// What it is of, under the name that it has.
+    /// Its definition, with its name.
     pub(crate) fn definition(&self) -> IndexDefinition {
         IndexDefinition {
             name: self.name().as_ref().into(),
@@ -181,7 +181,7 @@ impl Index {
         (self.built.load(Ordering::Relaxed), PARTITIONS as u64)
     }
 
-    /// Counts a record that is damaged, so that nobody knows its entries.
+    /// Counts a damaged record: its entries are unknown.
     pub(super) fn note_unreadable(&self) {
         self.counters.unreadable.fetch_add(1, Ordering::Relaxed);
     }
@@ -195,12 +195,12 @@ impl Index {
         self.reader.has_expression()
     }
 
-    /// Whether a record has the same entries in two versions, as far as a look at bins can tell.
+    /// Whether a record has the same entries in two versions, as far as a look at bins shows.
     pub(super) fn is_same_in(&self, old: RecordView<'_>, new: RecordView<'_>) -> bool {
         self.reader.is_same(old, new)
     }
 
-    /// Appends the entries that a record has in this index. Those of a companion are its root's, with the companion behind.
+    /// Appends the entries that a record has in this index. A companion's are its root's, with the companion behind.
     pub(in crate::engine) fn entries_of(
         &self,
         record: RecordView<'_>,
@@ -252,12 +252,12 @@ impl Index {
         Ok(())
     }
 
-    /// Whether companions may have entries: what is in the index are the parts of one collection alone.
+    /// Whether companions may have entries: the index has the parts of one collection alone.
     pub(in crate::engine) fn is_of_parts(&self) -> bool {
         self.reader.parts_of().is_some()
     }
 
-    /// Whether some of the entries are, or were, those of companions.
+    /// Whether some of the entries are, or were, companions'.
     pub(in crate::engine) fn has_companions(&self) -> bool {
         self.has_companions.load(Ordering::SeqCst)
     }
@@ -291,7 +291,7 @@ impl Index {
         Ok(())
     }
 
-    /// Appends the first entries of ranges to `out`, `most` at most, and leaves what comes behind them; returns how many were
+    /// Appends the first entries of ranges to `out`, `most` at most, and leaves the rest of the ranges; returns how many were
     /// taken. An entry of a companion is shortened to that of its root, and comes once however many companions have it.
     pub(in crate::engine) fn take(
         &self,
@@ -320,7 +320,7 @@ impl Index {
         taken
     }
 
-    /// Leaves of ranges what comes behind a record's entry, and behind those of its companions.
+    /// Cuts ranges to their parts behind a record's entry, and behind the entries of its companions.
     pub(in crate::engine) fn cut(&self, ranges: &mut EntryRanges, entry: &[u8], descending: bool) {
         match self.is_of_parts() && !descending {
             true => ranges.cut(&[entry, &[u8::MAX; Digest::LEN]].concat(), descending),

@@ -15,7 +15,7 @@ use crate::query::IndexDefinition;
 use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Error, Key, NamespaceConfig, Set, Store};
 
-/// What must hold, and in how many schedules it is tried.
+/// The invariants, and in how many schedules they are tried.
 const SCENARIOS: [(fn(), usize); 6] = [
     (a_query_finds_what_rests_and_nothing_that_does_not_fit, 200),
     (

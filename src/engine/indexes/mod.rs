@@ -1,11 +1,11 @@
-//! The secondary indexes of a namespace: which there are, and what writes change in them.
+//! The secondary indexes of a namespace: their list, and their changes by writes.
 //!
 //! * `index`: one index; `declare`: how they come and go; `changes`: what a write changes; `build`: filling one from the records that there are.
 //!
-//! What holds: while an index is in the list, every record that anybody can read has its entries in it, or a build is going to
+//! The invariant: while an index is in the list, every readable record has its entries in it, or a build is going to
 //! meet the record. An entry is added before its version is published and removed after, both while the record is locked; so
 //! there may be entries too many, never too few, and a query looks at each record before it returns it. A writer takes the list
-//! after it has locked the record, and a build locks every record, those included that somebody had locked when it came
+//! after it has locked the record, and a build locks every record, the ones included that a writer had locked when it came
 //! to their partition: no writer can be missed by both.
 
 mod build;
@@ -129,7 +129,7 @@ impl Indexes {
                 in_memory: self.in_memory,
             };
             let mut entries = EntryList::default();
-            // What is left is removed by the query that meets it.
+            // A leftover is removed by the query that meets it.
             if index.entries_of(record, &facts, &mut entries).is_ok() {
                 entries.iter().for_each(|entry| index.remove(entry));
             }

@@ -1,4 +1,4 @@
-//! What a transaction has read is looked at again, and what it has written becomes visible, all of it at once.
+//! The commit: the records a transaction has read are looked at again, and its writes become visible, all of them at once.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::engine::policy::Acknowledge;
 use crate::{Error, Result};
 
 impl Provisional {
-    /// What the commit does to the record; `None`: nothing was there, and nothing is to be. The generation goes up once
+    /// The commit's change of the record; `None`: there was no record, and there is to be none. The generation goes up once
     /// more, as Aerospike's does.
     fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
         match &self.version {
@@ -33,10 +33,10 @@ impl Provisional {
 }
 
 impl Namespace {
-    /// Whether a record is what a transaction has read of it, and no other transaction is about to change it.
+    /// Whether a record has the version that a transaction has read, and no other transaction is about to change it.
     ///
     /// # Errors
-    /// Those of storage. A record that cannot be read has changed.
+    /// The errors of storage. A record that cannot be read has changed.
     pub(crate) fn is_unchanged(&self, digest: &Digest, stamp: u64) -> Result<bool> {
         let core = &self.core;
         // Looked at first: who has committed in between has changed the record by then.
@@ -66,8 +66,8 @@ impl Namespace {
     /// the order of their digests. The records stay locked for the transaction.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a record is not what the transaction has met, or a transaction of this process has read one
-    /// meanwhile; those of [`Core::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
+    /// [`Error::Conflict`] if a record is not as the transaction has met it, or a transaction of this process has read one
+    /// meanwhile; as for [`Core::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
     pub(crate) fn commit_provisionals(
         &self,
         writes: &[(Digest, &Provisional)],

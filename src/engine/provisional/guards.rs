@@ -6,9 +6,9 @@ use crate::sync::guards::Guards;
 /// A rule of the commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Guard {
-    /// A transaction of this process locks what it writes before it overrules the clients that have locked what it has read.
+    /// A transaction of this process locks the records it writes before it overrules the clients that have locked records it has read.
     LocksBeforeOverruling,
-    /// It overrules them before it looks again at what it has read.
+    /// It overrules them before it looks again at the records it has read.
     OverrulesBeforeLooking,
     /// A client's commit asks whether it was overruled with its records locked.
     AsksUnderLocks,

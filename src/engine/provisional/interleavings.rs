@@ -113,7 +113,7 @@ impl Things {
     }
 }
 
-/// Each deletes one of two records if it finds the other: with both deleted, neither has seen what the other did.
+/// Each deletes one of two records if it finds the other: with both deleted, neither has seen the other's deletion.
 fn one_of_two_records_stays() {
     let things = Things::new();
     let set = things.namespace.set(SET).unwrap();

@@ -13,7 +13,7 @@ const OWNERS_KEPT: usize = 4_096;
 
 /// The records that are locked, each by one transaction. A look costs one load while there are none.
 ///
-/// A record is locked here by those who have its own lock, and looked up so by those who are about to write it.
+/// A record is locked here under its own lock, and looked up by writers under the same lock.
 #[derive(Debug, Default)]
 pub(crate) struct ProvisionalLocks {
     /// How many there are. Changed under the mutex.

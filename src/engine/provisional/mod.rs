@@ -4,7 +4,7 @@
 //! - `commit.rs`: the versions of a transaction become records together
 //! - `guards.rs`: what keeps them apart from transactions of this process; `interleavings.rs` checks each of it
 //!
-//! A provisional version is kept in memory by the server; the record stays what it is until the commit, for readers, indexes
+//! A provisional version is kept in memory by the server; the record stays as it is until the commit, for readers, indexes
 //! and the log. Other clients' writes are refused meanwhile. Writes of this process are not: the commit finds them, and
 //! is refused ([decision 13](../../../docs/decisions/0013-transactions-on-the-wire.md)).
 
@@ -32,7 +32,7 @@ use crate::{Error, Result};
 /// A version of a record that its transaction alone sees.
 #[derive(Debug)]
 pub(crate) struct Provisional {
-    /// What the transaction has met at its first write.
+    /// The record that the transaction has met at its first write.
     base: Base,
     /// `None`: the transaction deletes the record.
     version: Option<BufferedVersion>,
@@ -40,7 +40,7 @@ pub(crate) struct Provisional {
     loses_shards: bool,
 }
 
-/// What is there when a transaction first writes a record.
+/// The record when a transaction first writes it.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     /// A live record.
@@ -60,7 +60,7 @@ impl Provisional {
         Some(RemoteRecord::new(version.view()))
     }
 
-    /// What it takes in memory, in bytes, about.
+    /// Its approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let version = self.version.as_ref().map_or(0, BufferedVersion::bytes);
         version + size_of::<Self>()
@@ -77,7 +77,7 @@ pub(crate) enum Before<'p> {
         /// The stamp of the version that the transaction has read, if it has.
         read: Option<u64>,
     },
-    /// What the transaction has written before.
+    /// The transaction's earlier write.
     Provisional(&'p Provisional),
     /// Nothing is there, and nothing is locked.
     Nothing,
@@ -95,7 +95,7 @@ pub(crate) struct ProvisionalWrite<'a> {
 /// Expired records have the stamp of a live one, with this bit.
 const EXPIRED_STAMP: u64 = 1 << 54;
 
-/// A number for what a transaction has read: it fits into 55 bits, is never 0, and another one for each version of the
+/// A number for a version that a transaction has read: it fits into 55 bits, is never 0, and another one for each version of the
 /// record, and for its absence.
 fn stamp_of(version: RecordVersion, entry: Option<&EntryView<'_>>, now_ms: u64) -> u64 {
     let is_expired = entry.is_some_and(|entry| expired(entry, now_ms));
@@ -115,7 +115,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Conflict`]: [`ConflictCause::Locked`] if another transaction has the record locked,
-    /// [`ConflictCause::Changed`] if it is not what the transaction has read. Else those of
+    /// [`ConflictCause::Changed`] if it is not the version that the transaction has read. Else as for
     /// [`Namespace::write_at`].
     pub(crate) fn write_provisional(
         &self,
@@ -164,7 +164,7 @@ impl Namespace {
     /// Deletes a record for its transaction alone.
     ///
     /// # Errors
-    /// [`Error::Conflict`] as for [`Namespace::write_provisional`], else those of [`Namespace::delete_at`].
+    /// [`Error::Conflict`] as for [`Namespace::write_provisional`], else as for [`Namespace::delete_at`].
     pub(crate) fn delete_provisional(
         &self,
         write: &ProvisionalWrite<'_>,
@@ -179,7 +179,7 @@ impl Namespace {
         Ok(deleted.0)
     }
 
-    /// Lends what is there to `judge`, and keeps what it leaves in its place.
+    /// Lends the record to `judge`, and keeps the result in its place.
     fn keep_provisional<R>(
         &self,
         write: &ProvisionalWrite<'_>,
@@ -236,7 +236,7 @@ impl Namespace {
             });
             match judge(live, now_ms) {
                 Ok(judged) => Ok(keep(base, judged)),
-                // The client relies on what it is refused for.
+                // The client relies on the reason of its refusal.
                 Err(refused) => Err(WriteRefusal {
                     stamp: NonZeroU64::new(stamp),
                     ..refused
@@ -248,7 +248,7 @@ impl Namespace {
         Ok(kept)
     }
 
-    /// The stamp of what is there for a digest. What cannot be read has that of its version, too.
+    /// The stamp of a digest's record. An unreadable record has the stamp of its version, too.
     fn stamp_at(&self, digest: &Digest) -> u64 {
         let now_ms = self.core.clock.now_ms();
         self.core.storage.get_versioned(digest, |version, found| {

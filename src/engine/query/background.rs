@@ -22,9 +22,9 @@ use crate::{Error, Result};
 const PLACES_MAX: usize = 1 << 20;
 /// How many are held at a time where they come in order.
 const PLACES_AT_ONCE: usize = 4096;
-/// After so many records the position is saved, for operations that have a name.
+/// After this many records the position is saved, for operations that have a name.
 const SAVE_EVERY: u64 = 10_000;
-/// How many records that failed are told one by one.
+/// How many failed records are listed one by one.
 const FAILURES_TOLD: usize = 1_000;
 
 /// How an operation in the background goes about its work. Begin with the default and change what should differ.
@@ -74,7 +74,7 @@ pub struct FailedRecord {
     pub error: Error,
 }
 
-/// How far an operation in the background has come, or what came of it.
+/// The progress of an operation in the background, or its result.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct BackgroundProgress {
@@ -160,17 +160,17 @@ impl BackgroundOperation {
         self.shared.changed.notify_all();
     }
 
-    /// Ends it after the present record. What was written stays, and a position that was kept is forgotten.
+    /// Ends it after the present record. Its writes stay, and a position that was kept is forgotten.
     pub fn cancel(&self) {
         self.shared.state.lock().is_cancelled = true;
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the end and says what came of it. It must not be paused.
+    /// Waits for the end and returns the result. It must not be paused.
     ///
     /// # Errors
-    /// What has ended it before it was through: the store was closed or takes no writes, or the index was dropped. Errors of
-    /// single records are told in the progress.
+    /// The cause of an early end: the store was closed or takes no writes, or the index was dropped. Errors of
+    /// single records are listed in the progress.
     pub fn wait(self) -> Result<BackgroundProgress> {
         match self.thread.join() {
             Ok(ended) => ended?,
@@ -206,11 +206,11 @@ impl Shared {
 
 impl Query {
     /// Begins to do operations on all records that the query finds, each for itself, in a thread of its own. They are met in the
-    /// order of their digests, each once, whatever the operations do to the key of the index. A record that begins to
+    /// order of their digests, each once, even if the operations change the key of the index. A record that begins to
     /// fit meanwhile may be met or not.
     ///
     /// After a crash, one with a name ([`BackgroundPolicy::name`]) goes on behind the last position that was saved: up to 10,000
-    /// records before the crash are met again. Let the filter tell what is done already, where that matters.
+    /// records before the crash are met again. Let the filter exclude records that are done already, where that matters.
     ///
     /// # Errors
     /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with limit, order or cursor, and
@@ -249,7 +249,7 @@ impl Query {
     }
 
     /// The first records behind a place, in the order of the primary index, damaged ones included, at most so many as are held at
-    /// a time. Damaged records whose digests are lost go to `lost`.
+    /// a time. Damaged records without a digest go to `lost`.
     fn places_behind(
         &self,
         after: Option<Place>,
@@ -369,7 +369,7 @@ impl Worker {
         };
         let written = with_scratch(|body| {
             core.write(body, &target, policy, true, |old, facts, body| {
-                // They only write; what they have to say is said to nobody.
+                // They only write; their results are dropped.
                 let mut ignored = OperationResults::default();
                 let bins = operations
                     .seeing(facts)

@@ -2,9 +2,9 @@
 //!
 //! Clients take the records of a partition in the order of the index's values, and of digests where these are equal; how
 //! partitions follow each other is left to the server. The order of the index is such an order of each partition, so a query
-//! goes through it once and passes over the entries of other partitions, and those that a page before has brought.
+//! goes through it once and passes over the entries of other partitions, and over the ones that a page before has brought.
 //! A page begins where the first of its partitions does. Clients that take pages name a place for every partition that has
-//! brought something, so what is passed over again is what came since the last record of the rarest partition.
+//! brought something, so it passes again over the entries since the last record of the rarest partition.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const ENTRIES_AT_FIRST: usize = 64;
 /// How many at most.
 const ENTRIES_AT_ONCE: usize = 1024;
 
-/// The memory of so many records is asked for at once: they are read one by one soon after.
+/// The memory of this many records is asked for at once: they are read one by one soon after.
 const RECORDS_AHEAD: usize = 32;
 
 /// What a wire query asks the one component of an index for.
@@ -74,7 +74,7 @@ pub(crate) struct PartitionQuery {
     met: MetRoots,
 }
 
-/// What comes next.
+/// The next item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextEntry {
     /// An entry, with the number of its value and the digest of its record.
@@ -98,7 +98,7 @@ enum ValueOrder {
     One { form: Box<[u8]>, number: i64 },
 }
 
-/// What has become of an entry.
+/// The fate of an entry.
 enum Met<R> {
     Shown(R),
     NotShown,
@@ -114,7 +114,7 @@ impl IndexBound {
             write_stored(kind, stored, &mut form);
             ValueOrder::One {
                 form: form.into(),
-                // 0 stands for "nothing yet".
+                // 0 means "nothing yet".
                 number: (xxh3_64(stored) | 1).cast_signed(),
             }
         };
@@ -144,7 +144,7 @@ impl IndexBound {
 }
 
 impl ValueOrder {
-    /// The number that stands for the value of a key.
+    /// The number that represents the value of a key.
     fn number(&self, key: &[u8]) -> i64 {
         let order = || order_of_form(key).unwrap_or_default();
         match self {
@@ -218,7 +218,7 @@ impl PartitionQuery {
         }
     }
 
-    /// How many entries are left in the index, those of other partitions included.
+    /// How many entries are left in the index, other partitions included.
     pub(crate) fn entries_left(&self) -> u64 {
         self.rest.count(&self.index.entries)
     }
@@ -265,7 +265,7 @@ impl PartitionQuery {
         }
     }
 
-    /// Asks for the memory of the present record and of some behind it, once for all of them. For those who read each record
+    /// Asks for the memory of the present record and of some behind it, once for all of them. For callers that read each record
     /// that [`PartitionQuery::advance`] comes to.
     pub(crate) fn prefetch(&mut self, namespace: &Namespace) {
         if self.next <= self.asked_ahead {
@@ -328,7 +328,7 @@ impl PartitionQuery {
         Ok(found)
     }
 
-    /// Lends a record that was found before, if it is still one of those that are asked for.
+    /// Lends a record that was found before, if it is still wanted.
     ///
     /// # Errors
     /// That of a record that is damaged.

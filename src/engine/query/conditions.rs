@@ -122,7 +122,7 @@ impl Conditions {
         Ok(EntryRange::with_prefix(&key).into())
     }
 
-    /// What is asked of each component that is asked for, in words.
+    /// The condition on each component that has one, in words.
     pub(super) fn describe(&self, definition: &IndexDefinition) -> Vec<String> {
         let described = self.conditions.iter().zip(definition.components());
         let describe = |(condition, component): (&Condition, _)| match condition {
@@ -148,7 +148,7 @@ impl Conditions {
     }
 }
 
-/// The entries behind `key` whose next component may match a geometry.
+/// The entries behind `key` with a next component that may match a geometry.
 pub(super) fn matching(key: &[u8], component: usize, geometry: Geometry) -> EntrySelection {
     let form = |kind, cell| [key, &geometry_key(kind, cell)].concat();
     let ranges = match geometry.matching_cells() {
@@ -173,7 +173,7 @@ pub(super) fn matching(key: &[u8], component: usize, geometry: Geometry) -> Entr
     }
 }
 
-/// The entries behind `key` whose next component lies between the bounds.
+/// The entries behind `key` with a next component between the bounds.
 fn range_of(
     key: &[u8],
     start: &Bound<Value>,

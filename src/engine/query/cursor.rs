@@ -15,13 +15,13 @@ const VERSION: u8 = 1;
 /// record is still there or not. [`fmt::Display`] gives the text, [`str::parse`] takes it back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// What tells it from cursors of other queries.
+    /// Distinguishes it from cursors of other queries.
     of: u32,
     place: Box<[u8]>,
 }
 
 impl Cursor {
-    /// `of`: what tells queries apart, such as the definition of an index.
+    /// `of`: distinguishes queries, such as the definition of an index.
     pub(super) fn new(of: &str, place: &[u8]) -> Self {
         Self {
             of: check(of),

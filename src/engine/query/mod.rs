@@ -1,11 +1,11 @@
 //! Queries: records of a set by a secondary index, or all of them, page by page.
 //!
-//! * `conditions`: what is asked of an index, as a range of entries.
+//! * `conditions`: the conditions on an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
-//! * `standing`: what an entry is to its record.
+//! * `standing`: how an entry fits its record.
 //! * `background`: operations on all records that a query finds.
 //! * `by_partition`: what wire clients ask of an index.
-//! * `sharded`: records whose companions have the entries.
+//! * `sharded`: records with entries of their companions.
 //! * `parallel`: a query by several threads.
 //! * `records`: all records of a query, page by page.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
@@ -44,9 +44,9 @@ pub use records::QueryRecords;
 /// ([`Set::query_all`](crate::Set::query_all)).
 ///
 /// Conditions go to the components of the index in their order: [`Query::eq`] for the first ones, then at most one range of
-/// the next. What they leave stands in the order of the index, or in the order of digests without one.
+/// the next. The rest is in the order of the index, or in the order of digests without one.
 ///
-/// A query reads what is there when it meets it. It returns no record that does not fit, and misses none that fitted all the
+/// A query reads each record when it meets it. It returns no record that does not fit, and misses none that fitted all the
 /// time; of a record that is written meanwhile it sees one version or the other. Nothing is held between pages, and no more
 /// than a page is held in memory.
 ///
@@ -228,7 +228,7 @@ impl Query {
         self
     }
 
-    /// Returns only records for which this expression holds, whatever the set's filter says.
+    /// Returns only records for which this expression holds, in place of the set's filter.
     pub fn filter(mut self, filter: impl Into<Expression>) -> Self {
         self.filter = Some(filter.into());
         self
@@ -247,7 +247,7 @@ impl Query {
         self
     }
 
-    /// Returns at most so many records. Without it, all of them: keep an eye on memory.
+    /// Returns at most this many records. Without it, all of them: keep an eye on memory.
     pub const fn limit(mut self, records: usize) -> Self {
         self.limit = records;
         self
@@ -303,7 +303,7 @@ impl Query {
         QueryRecords::new(self.clone())
     }
 
-    /// The records with those of these bins that they have.
+    /// The records with the wanted bins that they have.
     ///
     /// # Errors
     /// As for [`Query::keys`].

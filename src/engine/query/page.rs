@@ -26,7 +26,7 @@ pub struct QueriedRecord {
 
 /// What one call of a query has found, in the order of the query, and where to go on.
 ///
-/// A record that is damaged stands as an error in its place. Iterate over it, or take all records, or the first error, by
+/// A damaged record is an error in its place. Iterate over it, or take all records, or the first error, by
 /// [`Page::into_records`].
 #[derive(Debug)]
 pub struct Page<T> {
@@ -53,7 +53,7 @@ impl<T> Page<T> {
         self.found.is_empty()
     }
 
-    /// What was found, in order.
+    /// The records, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Result<T>> {
         self.found.iter()
     }
@@ -91,7 +91,7 @@ impl<'p, T> IntoIterator for &'p Page<T> {
 pub struct Explanation {
     /// The secondary index; `None`: the primary index, and so every record of the set.
     pub index: Option<Box<str>>,
-    /// What is asked of the index's components, in words, such as `role from "400-"`.
+    /// The conditions on the index's components, in words, such as `role from "400-"`.
     pub conditions: Vec<String>,
     /// Whether a filter is left to be asked of each record.
     pub is_filtered: bool,

@@ -16,7 +16,7 @@ use crate::index::EntrySelection;
 use crate::{Error, Result};
 
 impl Query {
-    /// Lends all records that fit to `each`, from so many threads at once and in no order, until one of the calls breaks off;
+    /// Lends all records that fit to `each`, from this many threads at once and in no order, until one of the calls breaks off;
     /// returns what it breaks off with. 0 threads: as many as there are processors. The threads take partitions of the
     /// primary index, or the next entries of a secondary one, as they get to them.
     ///

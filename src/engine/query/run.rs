@@ -15,16 +15,16 @@ use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::record::Key;
 use crate::{Error, Result};
 
-/// How many entries are copied out at first: about what a page has.
+/// How many entries are copied out at first: about a page.
 const ENTRIES_AT_FIRST: usize = 64;
 /// How many at most, for queries that go on.
 const ENTRIES_AT_ONCE: usize = 1024;
 
-/// Where a record was found, and the record. A damaged one whose digest is lost has no place.
+/// Where a record was found, and the record. A damaged one without a digest has no place.
 pub(super) type Each<'e, B> =
     &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
 
-/// What of an index is still to be looked at.
+/// The part of an index that is still to be looked at.
 #[derive(Debug)]
 pub(super) struct EntriesAhead {
     /// What the query asks for.
@@ -36,7 +36,7 @@ pub(super) struct EntriesAhead {
     is_over: bool,
 }
 
-/// Entries that were copied out, and what is needed to look at their records.
+/// Entries that were copied out, with the means to look at their records.
 #[derive(Debug, Default)]
 pub(super) struct TakenEntries {
     entries: EntryList,
@@ -45,11 +45,11 @@ pub(super) struct TakenEntries {
     scratch: EntryList,
 }
 
-/// What an entry is worth.
+/// The verdict on an entry.
 enum Judged<'a> {
     /// A record that fits.
     Found(Result<ScannedRecord<'a>>),
-    /// It fits, and is not asked for: filtered out, of another set, or it stands at another of its entries.
+    /// It fits, and is not asked for: filtered out, of another set, or it is shown at another of its entries.
     PassedOver,
     /// The record does not have the entry.
     Stale,
@@ -101,7 +101,7 @@ impl Query {
         Ok(Some(cursor))
     }
 
-    /// What tells cursors of this query from others: index and order.
+    /// Distinguishes cursors of this query from others: index and order.
     pub(super) fn identity(&self) -> String {
         let order = if self.descending {
             "descending"
@@ -114,7 +114,7 @@ impl Query {
         }
     }
 
-    /// What is left of the ranges behind the cursor.
+    /// The rest of the ranges, behind the cursor.
     pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
             let place = cursor.place(&self.identity())?;
@@ -178,7 +178,7 @@ impl Query {
     ) -> bool {
         let entries = &mut taken.entries;
         entries.clear();
-        // No more than the limit asks for, unless some of those were not shown.
+        // No more than the limit asks for, unless some of them were not shown.
         let most = match self.limit.saturating_sub(ahead.taken) {
             0 => ahead.at_once,
             left => ahead.at_once.min(left),
@@ -285,7 +285,7 @@ impl Query {
         }
     }
 
-    /// The set and the key of a record, if it fits the query still, whatever the filter says.
+    /// The set and the key of a record, if it fits the query still, without the filter.
     pub(super) fn fits_still(
         &self,
         digest: &Digest,

@@ -1,4 +1,4 @@
-//! Records whose collections are sharded: a query finds a companion's elements, and shows the root, once.
+//! Records with sharded collections: a query finds a companion's elements, and shows the root, once.
 //!
 //! The entry of a companion is that which the root would have, with the companion's digest behind it (`Index::entries_of`). So
 //! an element keeps its place in the order of the index while it moves between root and companions, and all records that have
@@ -44,7 +44,7 @@ struct ShardedRoot {
     shards: HashShards,
 }
 
-/// What has become of a place of an entry.
+/// The fate of a place of an entry.
 enum Look {
     /// Its record was shown, or is not to be shown.
     Decided,
@@ -52,7 +52,7 @@ enum Look {
     Stale,
     /// The collection is at another place by now.
     Moved,
-    /// The place has the entry, and is not what is asked for.
+    /// The place has the entry, and is not wanted.
     Other,
 }
 

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::index::{EntryList, EntrySelection};
 use crate::record::{RecordView, ShardRole, parse_with_role};
 
-/// What an entry is to the record that it names.
+/// How an entry fits the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The record is shown at this entry.
@@ -29,7 +29,7 @@ pub(super) struct MetRecord<'q, 'a> {
 }
 
 impl Core {
-    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for. Returns the
+    /// How an entry fits a record of the index's set; without an entry, whether the record has any that is wanted. Returns the
     /// record, too. `scratch` is empty.
     pub(super) fn standing<'a>(
         &self,

@@ -1,5 +1,5 @@
-//! What a set's own calls and those of a transaction's set have in common: they differ in how a record is read and
-//! written, not in what is done to it.
+//! The common part of a set's own calls and a transaction's: they differ in how a record is read and
+//! written, not in the operations on it.
 
 use spikelet_storage::{Digest, EntryView};
 
@@ -21,7 +21,7 @@ pub(in crate::engine) trait RecordAccess {
     /// The time of the access, in milliseconds since 2010.
     fn now_ms(&self) -> u64;
 
-    /// Lends what readers may see of the record with this key, whose digest is known, to `read`.
+    /// Lends the record with this key and this digest to `read`, as readers may see it.
     fn read_at<R>(
         &self,
         filter: Option<&Expression>,
@@ -79,7 +79,7 @@ pub(in crate::engine) trait RecordAccess {
         })
     }
 
-    /// Does operations on the record with this key, whose digest is known.
+    /// Does operations on the record with this key and this digest.
     fn operate_at(
         &self,
         policy: &WritePolicy,

@@ -11,7 +11,7 @@ use crate::engine::policy::WritePolicy;
 use crate::operation::{Operation, SingleRead};
 use crate::record::{Key, Record, RecordView};
 
-/// Calls whose records are fetched ahead together.
+/// Calls with records that are fetched ahead together.
 const CALLS_AHEAD: usize = 32;
 
 /// Operations on one record, as [`RecordSet::operate_on_each`](crate::RecordSet::operate_on_each) takes them.
@@ -40,7 +40,7 @@ pub struct RecordCall<'a> {
     pub policy: &'a WritePolicy,
     /// The key of the record.
     pub key: Key<'a>,
-    /// What is done to it.
+    /// Its change.
     pub operations: &'a [Operation],
 }
 
@@ -77,7 +77,7 @@ impl Set {
         self.collect_batch(keys, |entry| record_of(&entry))
     }
 
-    /// Returns the records of these keys as [`Set::get_batch`] does, each with those of `bins` that it has.
+    /// Returns the records of these keys as [`Set::get_batch`] does, each with the wanted bins that it has.
     ///
     /// # Errors
     /// As for [`Set::get_batch`].
@@ -90,7 +90,7 @@ impl Set {
         self.collect_batch(keys, |entry| record_with_bins(&entry, bins))
     }
 
-    /// Lends the records of these keys to `read` where they lie, each with the position of its key, in the order of the
+    /// Lends the records of these keys to `read` without a copy, each with the position of its key, in the order of the
     /// keys. `read` is called once for every key: with `None` if there is no record, with an error for this record alone.
     ///
     /// Copies no record and takes no lock; costs some 40 ns a record less than [`Set::get_batch`]. Keep `read` short: space
@@ -113,7 +113,7 @@ impl Set {
     /// ```
     ///
     /// # Errors
-    /// Passed to `read`: those of [`Set::get`].
+    /// Passed to `read`: as for [`Set::get`].
     pub fn read_batch<'k, K: Into<Key<'k>>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -145,7 +145,7 @@ impl Set {
         records
     }
 
-    /// Lends what the set's readers may see of each of these records to `read`, in the order of the keys.
+    /// Lends each of these records to `read`, as the set's readers may see it, in the order of the keys.
     fn read_entries(
         &self,
         keys: &[Key<'_>],

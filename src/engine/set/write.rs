@@ -17,7 +17,7 @@ impl Set {
     /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed. Returns
     /// the number of the write.
     ///
-    /// Gives the record the namespace's default time to live, counted from now, whatever time it had left: where that
+    /// Gives the record the namespace's default time to live, counted from now, in place of the time it had left: where that
     /// default is "never", as it is unless [`NamespaceConfig::default_time_to_live`](crate::NamespaceConfig) says otherwise,
     /// **a record that was to expire does so no more**. To keep its time:
     ///
@@ -75,7 +75,7 @@ impl Set {
         written(self.merge_at(policy, key, digest, bins)?.lsn)
     }
 
-    /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
+    /// Hashes a key that is to be written, and has the index's memory fetched for it: the new version is put
     /// together meanwhile.
     pub(in crate::engine) fn target(&self, key: &Key<'_>) -> Digest {
         let digest = self.digest_of(key);
@@ -122,7 +122,7 @@ impl Set {
         }
     }
 
-    /// Stores a struct, its fields being the bins, in the place of whatever the record had. Sets the time to live as
+    /// Stores a struct, its fields being the bins, in place of all that the record had. Sets the time to live as
     /// [`Set::put`] does.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl Set {
         self.touch_with(&WritePolicy::default(), key)
     }
 
-    /// [`Set::touch`] by a policy, whose [`expiration`](WritePolicy::expiration) is the new time to live.
+    /// [`Set::touch`] by a policy: its [`expiration`](WritePolicy::expiration) is the new time to live.
     ///
     /// # Errors
     /// As for [`Set::touch`].
@@ -246,12 +246,12 @@ impl Set {
         }
     }
 
-    /// Does several operations on one record, in order, atomically: the record is locked, nobody sees a state between
+    /// Does several operations on one record, in order, atomically: the record is locked, no reader sees a state between
     /// them, and either all have taken place or, with the first error, none. Without a write among them nothing is
     /// locked. A write among them sets the time to live as [`Set::put`] does.
     ///
     /// # Errors
-    /// As for [`Set::put`], and what each operation may refuse. [`Error::NotFound`] where reads, or a touch, meet no
+    /// As for [`Set::put`], and the refusals of each operation. [`Error::NotFound`] where reads, or a touch, meet no
     /// record.
     pub fn operate<'k>(
         &self,

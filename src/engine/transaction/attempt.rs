@@ -1,4 +1,4 @@
-//! One attempt of a transaction: what it has read, what it will write, and its commit.
+//! One attempt of a transaction: its reads, its writes, and its commit.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ struct Noted {
     set: Arc<SetCore>,
     /// The user key in its stored form.
     key: Box<[u8]>,
-    /// What was there at the first look.
+    /// The record at the first look.
     version: RecordVersion,
     /// Whether there is anything that a deletion would delete.
     was_there: bool,
@@ -139,7 +139,7 @@ impl Attempt {
         }
     }
 
-    /// Notes what was seen of a record. It must be what was seen before.
+    /// Notes the version of a record that was seen. It must be the one seen before.
     fn note(
         &self,
         set: &Set,
@@ -277,7 +277,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Commits what the attempt has written, or, without `writes`, only checks that what it has read was there at one moment.
+    /// Commits the attempt's writes, or, without `writes`, only checks that the versions it has read were there at one moment.
     /// Returns the number of the commit, if there was anything to write.
     pub(super) fn finish(
         self,
@@ -302,7 +302,7 @@ impl Attempt {
             }
         }
         let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-        // Wire clients' transactions are overruled between the two: what they have locked by then is seen here, and those
+        // Wire clients' transactions are overruled between the two: records they have locked by then are seen here, and those
         // that lock records later find ours locked or changed (`provisional/interleavings.rs`).
         #[cfg(feature = "server")]
         if !GUARDS.keep(Guard::LocksBeforeOverruling) {
@@ -362,14 +362,14 @@ fn common_update_time(state: &State, now_ms: u64) -> u64 {
     written.fold(now_ms, u64::max)
 }
 
-/// Keeps wire clients' transactions that have locked what was read from being committed.
+/// Keeps wire clients' transactions that have locked a record that was read from being committed.
 #[cfg(feature = "server")]
 fn overrule(core: &Core, reads: &[SeenRecord]) {
     let digests = reads.iter().map(|read| &read.digest);
     core.provisional_locks.overrule(digests);
 }
 
-/// Locks what is written and checks all that was seen.
+/// Locks the written records and checks all that were seen.
 fn lock_unchanged<'n, 'c>(
     core: &'n Core,
     state: &State,
@@ -377,7 +377,7 @@ fn lock_unchanged<'n, 'c>(
     timeout: Option<Duration>,
 ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, CommitFailure> {
     use spikelet_storage::Error as StorageError;
-    // The last look of all says whether what was read is still there.
+    // The last look of all says whether the versions that were read are still there.
     let is_last = !reads.is_empty() || changes.len() == state.records.len();
     let readable_until = if is_last { state.readable_until } else { 0 };
     let locked = core

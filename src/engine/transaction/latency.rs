@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Classes of an octave: what is reported is too long by an eighth at most.
+/// Classes of an octave: a reported time is too long by an eighth at most.
 const PER_OCTAVE: u32 = 8;
 const PER_OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
-/// Up to 2^41 ns, 36 minutes; what took longer is in the last class.
+/// Up to 2^41 ns, 36 minutes; longer times are in the last class.
 const OCTAVES: u32 = 39;
 const CLASSES: usize = (OCTAVES * PER_OCTAVE) as usize;
 
@@ -54,7 +54,7 @@ impl Latencies {
     }
 }
 
-/// Below `PER_OCTAVE` a class has one number; above, the first bits behind the leading one tell classes apart.
+/// Below `PER_OCTAVE` a class has one number; above, the first bits behind the leading one give the class.
 fn class_of(nanos: u64) -> usize {
     let class = match nanos.checked_ilog2() {
         Some(octave) if octave > PER_OCTAVE_BITS => {

@@ -1,7 +1,7 @@
 //! Transactions over records of a namespace: optimistic, serializable.
 //!
 //! - `attempt.rs`: one attempt: what it reads, what it will write, its commit
-//! - `set.rs`: what a closure does to records
+//! - `set.rs`: the calls of a closure on records
 //! - `together.rs`: writes of several records that are known beforehand
 //! - `policy.rs`: how often, how long, how much
 //! - `latency.rs`: how long they took
@@ -74,14 +74,14 @@ impl<'t> Transaction<'t> {
 }
 
 impl Namespace {
-    /// Runs `run` as a transaction: what it reads and writes through the [`Transaction`] happens at one moment or not at
+    /// Runs `run` as a transaction: its reads and writes through the [`Transaction`] happen at one moment or not at
     /// all, for other transactions and snapshot reads, and after a crash.
     ///
     /// Reads take no lock, writes are kept in memory and seen by the transaction's own reads. At the end all that was read
     /// is looked at again, with the records that are written locked; if another writer came between, **`run` is run again**.
     /// So it must have no effect of its own that cannot be repeated, and should be short. A run that is going to be
     /// repeated may have read records of different moments. An error of `run` ends the transaction and writes nothing; it
-    /// is returned only if what `run` has read was there at one moment, else `run` is run again.
+    /// is returned only if the versions that `run` has read were there at one moment, else `run` is run again.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -109,7 +109,7 @@ impl Namespace {
     /// transaction before another: [`Namespace::snapshot_read`] does not.
     ///
     /// # Errors
-    /// What `run` returns; [`Error::Conflict`] if other writers came between in every attempt; those of a commit:
+    /// What `run` returns; [`Error::Conflict`] if other writers came between in every attempt; the errors of a commit:
     /// [`Error::StopWrites`] for want of space, [`Error::Storage`]. Nothing was written, unless [`Error::in_doubt`] says so.
     pub fn transaction<R>(&self, run: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
         self.transaction_with(&TransactionPolicy::default(), run)
@@ -164,13 +164,13 @@ impl Namespace {
         Ok(self.run_attempts(policy, false, run)?.0)
     }
 
-    /// What has come of the transactions of this namespace since it was opened.
+    /// The counts of this namespace's transactions since it was opened.
     #[must_use]
     pub fn transaction_stats(&self) -> TransactionStats {
         self.core.transactions.stats()
     }
 
-    /// Returns what `run` has returned in the attempt that was committed, and the number of the commit, if it has written.
+    /// Returns the result of `run` in the attempt that was committed, and the number of the commit, if it has written.
     fn run_attempts<R>(
         &self,
         policy: &TransactionPolicy,

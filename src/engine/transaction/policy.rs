@@ -1,4 +1,4 @@
-//! How a transaction is run, and what has come of those that were.
+//! How a transaction is run, and the counts of earlier ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl TransactionPolicy {
     }
 }
 
-/// What has come of the transactions of a namespace since it was opened.
+/// The counts of a namespace's transactions since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {
@@ -111,7 +111,7 @@ pub struct TransactionStats {
     pub conflicts: u64,
     /// Attempts that were made after a conflict. Conflicts that no retry followed ended in [`Error::Conflict`](crate::Error::Conflict).
     pub retries: u64,
-    /// Transactions whose closure returned an error of its own.
+    /// Transactions with a closure that returned an error of its own.
     pub aborts: u64,
     /// What half of the committed transactions did not exceed, from the call to the return, further attempts and pauses included.
     /// Told up to an eighth too long, as `p99`; zero before the first commit.

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 /// A set of records as a transaction sees it, from [`Transaction::set`] or [`Transaction::in_set`].
 ///
-/// Its calls do what those of a [`Set`] do, by the same rules, but what they write is seen by the transaction alone until it
+/// Its calls do the same as a [`Set`]'s, by the same rules, but the transaction alone sees its writes until it
 /// is committed, and their writes have no number yet. Of a [`WritePolicy`], the timeout and the acknowledgement do not count.
 #[derive(Clone)]
 pub struct TransactionSet<'t> {
@@ -55,12 +55,12 @@ impl<'t> TransactionSet<'t> {
     ///
     /// # Errors
     /// As for [`Set::get`]; [`Error::Conflict`] if another writer has changed the record since the transaction has first
-    /// seen it. The transaction is run again then, whatever the closure makes of the error.
+    /// seen it. The transaction is run again then, even if the closure drops the error.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Record>> {
         self.read_by(&key.into(), |entry| record_of(&entry))
     }
 
-    /// Returns a record with those of `bins` that it has. As [`Set::get_bins`].
+    /// Returns a record with the wanted bins that it has. As [`Set::get_bins`].
     ///
     /// # Errors
     /// As for [`TransactionSet::get`].
@@ -84,7 +84,7 @@ impl<'t> TransactionSet<'t> {
         Ok(self.get_header(key)?.is_some())
     }
 
-    /// Returns a record as a struct whose fields are the bins. As [`Set::get_as`].
+    /// Returns a record as a struct with the bins as fields. As [`Set::get_as`].
     ///
     /// # Errors
     /// As for [`Set::get_as`] and [`TransactionSet::get`].
@@ -145,7 +145,7 @@ impl<'t> TransactionSet<'t> {
         self.merge_at(policy, &key, digest, &bins).map(drop)
     }
 
-    /// Stores a struct, its fields being the bins, in the place of whatever the record had. As [`Set::put_as`].
+    /// Stores a struct, its fields being the bins, in place of all that the record had. As [`Set::put_as`].
     ///
     /// # Errors
     /// As for [`Set::put_as`] and [`TransactionSet::put`].
@@ -248,7 +248,7 @@ impl<'t> TransactionSet<'t> {
         let key = key.into();
         let digest = self.set.digest_of(&key);
         let mut result = self.operate_at(policy, &key, digest, operations)?;
-        // Nobody has waited yet.
+        // There was no wait yet.
         result.queued_behind = None;
         Ok(result)
     }
@@ -280,7 +280,7 @@ impl<'t> TransactionSet<'t> {
         Ok(self.update_at(policy, &key, digest, edit)?.results)
     }
 
-    /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns what was found.
+    /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
     pub(super) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
         let filter = policy.filter.as_ref().or(self.set.filter.as_ref());
@@ -298,7 +298,7 @@ impl<'t> TransactionSet<'t> {
         Ok(found.unwrap_or_else(OperateResult::gone))
     }
 
-    /// How many roots have lost the description of their shards, those of this transaction included.
+    /// How many roots have lost the description of their shards, this transaction's included.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.set.lost_root_count() + self.attempt.lost_roots()
     }

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The set that holds the tokens of [`Namespace::write_together_once`], a record each, which expires.
 pub const TOKEN_SET: &str = "<tokens";
 
-/// Names what was written under a token.
+/// The hash of the writes under a token.
 const WRITES_BIN: &str = "writes";
 
 /// Writes that are made all or none: what the closure of [`Namespace::write_together`] fills.
@@ -27,7 +27,7 @@ const WRITES_BIN: &str = "writes";
 /// Writes are numbered in the order of the calls. Their results come in this order, and errors name the number. A later write
 /// to a record meets it as the earlier ones have left it.
 ///
-/// Of a [`WritePolicy`], the timeout and the acknowledgement do not count: those of the [`TransactionPolicy`] do.
+/// Of a [`WritePolicy`], the timeout and the acknowledgement do not count: the [`TransactionPolicy`]'s do.
 #[derive(Debug, Default)]
 pub struct WriteGroup<'a> {
     writes: Vec<KnownWrite<'a>>,
@@ -158,10 +158,10 @@ impl<'a> WriteGroup<'a> {
         });
     }
 
-    /// Returns what `name` has named.
+    /// Returns the writes that `name` has named.
     ///
     /// # Errors
-    /// [`Error::WritesRefused`] for writes that cannot be made, whatever their records are.
+    /// [`Error::WritesRefused`] for writes that cannot be made with any record.
     fn named(name: impl FnOnce(&mut Self)) -> Result<Vec<KnownWrite<'a>>> {
         let mut group = Self::default();
         name(&mut group);
@@ -179,7 +179,7 @@ impl Namespace {
     /// it returns. Returns a result for each write, in their order.
     ///
     /// The form to choose where no record need be read first: it costs about half of [`Namespace::transaction`], and meets no
-    /// conflicts. All records are locked, each is looked up once, and what the writes leave becomes one group of the log.
+    /// conflicts. All records are locked, each is looked up once, and their new versions become one group of the log.
     /// It is serializable with transactions and with other groups, and all members have one [`Lsn`](crate::Lsn).
     ///
     /// ```
@@ -311,7 +311,7 @@ impl Store {
 /// The result of a write in a transaction, and whether there is anything to commit.
 type Made = (OperateResult, bool);
 
-/// Gives the number of the commit to what was written by it.
+/// Gives the number of the commit to its writes.
 fn numbered(made: Vec<Made>, lsn: Option<Lsn>) -> Vec<OperateResult> {
     let numbered = made.into_iter().map(|(mut result, wrote)| {
         result.lsn = lsn.filter(|_| wrote);
@@ -350,7 +350,7 @@ fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
             let digest = set.base().digest_of(key);
             let put = set.merge_at(policy, key, digest, bins)?;
             let mut result = put.into_result();
-            // Nobody has waited yet.
+            // There was no wait yet.
             result.queued_behind = None;
             Ok((result, true))
         }
