@@ -14,7 +14,7 @@ impl IndexDefinition {
     ///
     /// # Errors
     /// [`Error::Parameter`] if the definition cannot be used: its name, bin, context or expression, or an expression
-    /// whose value is not of this type.
+    /// with a value that is not of this type.
     pub(crate) fn of_client(
         name: &str,
         source: IndexSource,

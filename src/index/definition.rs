@@ -1,4 +1,4 @@
-//! What an index is of.
+//! The components of an index.
 
 use std::fmt;
 
@@ -117,7 +117,7 @@ impl IndexComponent {
         self
     }
 
-    /// The elements of a list instead of its whole value: an entry for each of them. A value that is no list is not in the
+    /// The elements of a list instead of its whole value: an entry for each of them. A value other than a list is not in the
     /// index.
     #[must_use]
     pub fn elements(self) -> Self {
@@ -197,7 +197,7 @@ impl IndexComponent {
     }
 }
 
-/// Shows the bin, or the expression, and what of its value is in the index.
+/// Shows the bin, or the expression, and the part of its value that is in the index.
 impl fmt::Display for IndexComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
@@ -220,7 +220,7 @@ impl From<&str> for IndexComponent {
     }
 }
 
-/// What an index is called and what it is of: one component of a record or several, in the order by which entries stand.
+/// The name of an index and its components: one of a record or several, in the order of its entries.
 ///
 /// A record that lacks a component is not in the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,7 +279,7 @@ impl IndexDefinition {
         self
     }
 
-    /// Leaves text and bytes that are longer than so many bytes out of the index, instead of refusing the write. Queries do
+    /// Leaves text and bytes that are longer than this many bytes out of the index, instead of refusing the write. Queries do
     /// not find such records by it.
     #[must_use]
     pub const fn ignoring_longer_than(mut self, bytes: u32) -> Self {

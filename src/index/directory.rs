@@ -1,11 +1,11 @@
-//! The directory of leaves: which leaf holds an entry. Two levels of arrays, since a search in a few kilobytes that lie
+//! The directory of leaves: which leaf holds an entry. Two levels of arrays, since a search in a few kilobytes that are
 //! together waits for memory two or three times, and one down a tree a dozen times.
 
 use crate::sync::RwLock;
 
 use super::leaf::Leaf;
 
-/// A group of leaves that has grown to so many is split.
+/// A group of leaves that has grown to this many is split.
 const GROUP_LEAVES_MAX: usize = 256;
 
 /// Bounds up to this length need no memory of their own, and no cache miss to be compared.
@@ -67,7 +67,7 @@ impl LeafBound {
             let (words, _) = bytes.as_chunks::<8>();
             let (entry_words, _) = entry.as_chunks::<8>();
             for (word, of_entry) in words.iter().zip(entry_words) {
-                // The zeros behind a bound that ends here are below what the entry has, or as low.
+                // The zeros behind a bound that ends here are below the entry's bytes, or as low.
                 if word != of_entry {
                     return u64::from_be_bytes(*word) < u64::from_be_bytes(*of_entry);
                 }
@@ -110,7 +110,7 @@ impl Directory {
         }
     }
 
-    /// What it takes for one more leaf that begins with `bound`.
+    /// The memory of one more leaf that begins with `bound`.
     pub(super) fn memory_bytes(bound: &[u8]) -> usize {
         // A lock adds a word to its leaf.
         LeafBound::new(bound).memory_bytes() + size_of::<RwLock<()>>()

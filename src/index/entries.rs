@@ -30,7 +30,7 @@ pub(crate) struct EntryReader {
     components: Vec<ComponentReader>,
     /// Whether all components are whole bins, so that a record has one entry at most.
     is_plain: bool,
-    /// The bin whose elements, keys or values alone are in the index: those of a sharded collection are found in its companions.
+    /// The bin whose elements, keys or values alone are in the index: a sharded collection's are found in its companions.
     parts_of: Option<BinName>,
     value_bytes_max: usize,
 }
@@ -76,7 +76,7 @@ impl EntryReader {
         })
     }
 
-    /// The bin whose elements, keys or values alone are in the index, if there is such a bin and the index is not unique.
+    /// The bin with elements, keys or values that alone are in the index, if there is such a bin and the index is not unique.
     pub(crate) fn parts_of(&self) -> Option<BinName> {
         self.parts_of
     }
@@ -185,12 +185,12 @@ impl EntryReader {
         Ok(found)
     }
 
-    /// Whether entries are those of [`EntryReader::plain_entry`]: one of a record at most, of nothing but its bins.
+    /// Whether entries are [`EntryReader::plain_entry`]'s: one of a record at most, of nothing but its bins.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain && !self.components.is_empty()
     }
 
-    /// Appends the one entry of a record whose components are whole bins, if it has it.
+    /// Appends the one entry of a record, of whole bins as components, if it has it.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a key that is too long.
@@ -275,7 +275,7 @@ impl ComponentReader {
             (Some(read), _) => {
                 let read = std::slice::from_ref(read);
                 let checked = Checked::new(read, Mode::empty())?;
-                // Where a path leads nowhere, or through what is no collection, there is no value.
+                // Where a path leads nowhere, or through a value that is no collection, there is no value.
                 let _ = checked.seeing(facts).read_into(record, &mut sink);
             }
             (None, Some(bin)) => {
@@ -390,7 +390,7 @@ fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
 }
 
 /// The call that returns the value to which a path of contexts leads: the last context becomes a read of one element, below
-/// the path of those before it.
+/// the path of the ones before it.
 fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(path);
     let Token::Array(count @ 2..) = reader.token().ok()? else {

@@ -1,4 +1,4 @@
-//! The form of values in an index: byte strings whose order is that of the values.
+//! The form of values in an index: byte strings in the order of the values.
 //!
 //! | value | bytes |
 //! |---|---|
@@ -90,7 +90,7 @@ pub(crate) fn form_of(value: &Value) -> Option<Vec<u8>> {
     write_value(value, &mut form).then_some(form)
 }
 
-/// Appends the form of a stored value, whose text need not be UTF-8. False: values of its type are in no index.
+/// Appends the form of a stored value. Text need not be UTF-8. False: values of its type are in no index.
 pub(crate) fn write_stored(kind: ParticleType, stored: &[u8], out: &mut Vec<u8>) -> bool {
     match kind {
         ParticleType::String => write_bytes(STRING, stored, out),
@@ -119,7 +119,7 @@ pub(crate) fn type_of_form(form: &[u8]) -> Option<&[u8]> {
     form.get(..1)
 }
 
-/// What geometries are told apart by in an index.
+/// The cells by which an index distinguishes geometries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GeometryKey {
     Point = 1,

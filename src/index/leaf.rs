@@ -172,7 +172,7 @@ impl Leaf {
         (separator, upper)
     }
 
-    /// Adds all entries of a leaf that lies behind this one.
+    /// Adds all entries of the leaf behind this one.
     pub(super) fn append(&mut self, behind: &Self) {
         let mut entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
         entries.extend((0..behind.len()).map(|at| behind.entry(at)));
@@ -208,7 +208,7 @@ impl Leaf {
     }
 }
 
-/// As the order of slices, and without a call where the first eight bytes decide, as they mostly do. `word` is those of
+/// As the order of slices, and without a call where the first eight bytes decide, as they mostly do. `word` is the bytes of
 /// `wanted`, if it has eight.
 #[inline]
 fn compare(known: &[u8], wanted: &[u8], word: Option<u64>) -> Ordering {

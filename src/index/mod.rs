@@ -1,11 +1,11 @@
-//! Secondary indexes: what they are of, the entries of a record, and the order in which entries stand.
+//! Secondary indexes: their components, the entries of a record, and the order of entries.
 //!
 //! * `definition`: what users declare; `client_form`: what Aerospike's clients and backups declare; `key`: values as byte
 //!   strings in their order.
 //! * `selection`: what a query asks for.
-//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds those of all records.
+//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds the entries of all records.
 //!
-//! `guards` is what the model check takes away one by one.
+//! `guards` are the guards that the model check takes away one by one.
 //!
 //! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
 

@@ -1,6 +1,6 @@
 //! Byte strings in order, for many threads: a directory of leaves, each under a lock of its own.
 //!
-//! Whoever edits a leaf or reads from it holds the directory's lock for reading; only splitting and joining leaves takes it
+//! A thread that edits a leaf or reads from it holds the directory's lock for reading; only splitting and joining leaves takes it
 //! for writing, once in some fifty edits. No lock is held while a record is looked at.
 
 use std::ops::Bound;
@@ -52,7 +52,7 @@ impl EntryRange {
         }
     }
 
-    /// Whether an entry lies in it.
+    /// Whether it has an entry.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
         let is_behind_start = match &self.start {
             Bound::Included(start) => **start <= *entry,
@@ -67,7 +67,7 @@ impl EntryRange {
         is_behind_start && is_before_end
     }
 
-    /// Whether nothing can lie in it.
+    /// Whether it can have no entry.
     pub(crate) fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
@@ -156,7 +156,7 @@ impl EntryList {
         }
     }
 
-    /// What `one` has and `other` has not, and the other way round. Both are in order.
+    /// The entries of `one` that `other` has not, and the other way round. Both are in order.
     pub(crate) fn differences(one: Self, other: Self) -> (Self, Self) {
         let is_disjoint = match (one.last(), other.last()) {
             (None, _) | (_, None) => true,
@@ -196,7 +196,7 @@ impl OrderedEntries {
         }
     }
 
-    /// How many entries there are. Exact while nobody writes.
+    /// How many entries there are. Exact while there are no writes.
     pub(crate) fn len(&self) -> u64 {
         self.entries.load(Relaxed)
     }
@@ -270,7 +270,7 @@ impl OrderedEntries {
                 return;
             };
             let mut leaf = leaf.write();
-            // Somebody else may have split it.
+            // Another thread may have split it.
             if !leaf.is_too_long() {
                 return;
             }
@@ -337,8 +337,8 @@ impl OrderedEntries {
     }
 
     /// Returns how many different keys the entries have; `key_len` returns how many bytes of an entry are its key. Exact up to
-    /// [`SAMPLED_LEAVES`] leaves, some 2 MiB, while nobody writes. Beyond that every other leaf is read, or every third and so on,
-    /// and the pairs of neighbours in those tell how often the key changes: an estimate, at most the number of entries.
+    /// [`SAMPLED_LEAVES`] leaves, some 2 MiB, without writes meanwhile. Beyond that every other leaf is read, or every third and so on,
+    /// and the pairs of neighbours in those show how often the key changes: an estimate, at most the number of entries.
     pub(crate) fn distinct_keys(&self, key_len: impl Fn(&[u8]) -> usize) -> u64 {
         let step = self.leaves.read().len().div_ceil(SAMPLED_LEAVES).max(1);
         self.distinct_keys_in(step, key_len)
@@ -383,7 +383,7 @@ impl OrderedEntries {
         }
     }
 
-    /// How many entries lie in a range. Costs a look at each leaf that it touches, some fifty entries each.
+    /// How many entries are in a range. Costs a look at each leaf that it touches, some fifty entries each.
     pub(crate) fn count(&self, range: &EntryRange) -> u64 {
         let mut count = 0;
         self.visit(range, false, |_, first, behind| {

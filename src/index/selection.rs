@@ -1,4 +1,4 @@
-//! What a query asks of an index: parts of the order, and what is left to be asked of each record.
+//! The conditions of a query on an index: parts of the order, and the conditions left for each record.
 
 use std::ops::Bound;
 
@@ -18,7 +18,7 @@ pub(crate) struct EntryRanges(Vec<EntryRange>);
 #[derive(Clone, Debug)]
 pub(crate) struct EntrySelection {
     pub(crate) ranges: EntryRanges,
-    /// Of geometries entries say only what may match.
+    /// Of geometries entries say only which may match.
     pub(crate) geometry: Option<AskedGeometry>,
 }
 
@@ -35,7 +35,7 @@ impl EntryRanges {
         Self(ranges)
     }
 
-    /// Whether an entry lies in one of them.
+    /// Whether one of them has an entry.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
         let begins_after = |range: &EntryRange| match &range.start {
             Bound::Included(start) => **start > *entry,
@@ -47,12 +47,12 @@ impl EntryRanges {
         last.is_some_and(|range| range.contains(entry))
     }
 
-    /// How many entries lie in them.
+    /// How many entries are in them.
     pub(crate) fn count(&self, entries: &OrderedEntries) -> u64 {
         self.0.iter().map(|range| entries.count(range)).sum()
     }
 
-    /// Leaves what comes behind an entry, or before it if the order is descending.
+    /// Cuts ranges to the part behind an entry, or before it if the order is descending.
     pub(crate) fn cut(&mut self, entry: &[u8], descending: bool) {
         for range in &mut self.0 {
             match descending {
@@ -65,7 +65,7 @@ impl EntryRanges {
         self.0.retain(|range| !range.is_empty());
     }
 
-    /// Appends copies of the first entries to `out`, `most` at most, and leaves what comes behind them.
+    /// Appends copies of the first entries to `out`, `most` at most, and leaves the rest.
     pub(crate) fn take(
         &mut self,
         entries: &OrderedEntries,

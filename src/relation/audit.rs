@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::address::{Address, TaggedLink};
 use crate::Key;
 
-/// What an audit does with the faults that it finds.
+/// The treatment of faults by an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// Reports them.
@@ -68,7 +68,7 @@ pub enum RelationFault {
         /// The record that it refers to.
         to: Key<'static>,
     },
-    /// A record is not among those that a collection of keys should list.
+    /// A collection of keys should not list the record.
     Orphan {
         /// The record.
         key: Key<'static>,
@@ -129,7 +129,7 @@ pub struct RelationProgress {
     pub faults: u64,
 }
 
-/// What an audit has found.
+/// The findings of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelationAudit {
@@ -139,7 +139,7 @@ pub struct RelationAudit {
     pub edges: u64,
     /// The most edges that a record has on a side, and its key.
     pub largest: Option<(Key<'static>, u64)>,
-    /// What is wrong, or was before the repair.
+    /// The fault, as it is or was before the repair.
     pub faults: Vec<RelationFault>,
     /// How many of the faults were repaired. Where it is less than that of the faults after a repair, others had repaired them.
     pub repaired: u64,
@@ -171,5 +171,5 @@ impl RelationAudit {
     }
 }
 
-/// Who is told how far an audit has come, after each record, and may stop it.
+/// The observer of an audit's progress, called after each record, which may stop it.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;

@@ -107,7 +107,7 @@ pub struct RelationDeclaration {
     pub kind: RelationKind,
     /// Where references are kept.
     pub sides: Vec<DeclaredSide>,
-    /// What else was declared, in words: the layout, types of edges, fields that are joined.
+    /// The other declarations, in words: the layout, types of edges, fields that are joined.
     #[serde(default)]
     pub details: Vec<Box<str>>,
 }
@@ -133,7 +133,7 @@ impl RelationDeclaration {
         Ok(stored.is_some_and(|(known, _)| known.kind == self.kind))
     }
 
-    /// Stores what is derived from other records, in the place of an earlier one of this kind and of the same set, and returns
+    /// Stores a declaration of derived records, in the place of an earlier one of this kind and of the same set, and returns
     /// whether it has been built as declared.
     pub(super) fn declare_derived<S: RecordStore>(&self, store: &S) -> Result<bool> {
         match self.stored(store)? {
@@ -158,7 +158,7 @@ impl RelationDeclaration {
         ))
     }
 
-    /// Notes whether what is derived from other records has been built.
+    /// Notes whether the derived records have been built.
     pub(super) fn store<S: RecordStore>(&self, store: &S, built: bool) -> Result<()> {
         let json = serde_json::to_string(self).map_err(refused)?;
         let puts = [
@@ -233,7 +233,7 @@ fn refused(error: impl ToString) -> Error {
 /// ```
 ///
 /// # Errors
-/// Those of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record that is no declaration of this version.
+/// The errors of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record that is no declaration of this version.
 pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDeclaration>> {
     let mut found = Vec::new();
     let mut failed = None;
@@ -258,7 +258,7 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
 /// Removes the declaration of a relation; its records stay. Returns whether there was one. One write.
 ///
 /// # Errors
-/// Those of a write.
+/// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
     delete(&store.records(DECLARATION_SET)?, &name.into())
 }

@@ -118,7 +118,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         self.schema.declaration().declare(&self.store)
     }
@@ -127,7 +127,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a type of nodes that is not declared, and for a field of the name `edge_set`; [`Error::Serde`];
-    /// what a write may be refused for.
+    /// the refusals of a write.
     pub fn put_node<T: Serialize + ?Sized>(&self, id: &NodeId, node: &T) -> Result<()> {
         let key = self.schema.node_key(id)?;
         let bins = to_bins(node)?;
@@ -161,7 +161,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ///
     /// # Errors
     /// [`Error::Parameter`] for types that are not declared, and for attributes of the names `source`, `target`, `sort0`, `sort1`
-    /// and so on, which the graph uses; [`Error::Relation`] around what a write may be refused for.
+    /// and so on, which the graph uses; [`Error::Relation`] around the refusals of a write.
     pub fn link<T: Serialize + ?Sized>(
         &self,
         source: &NodeId,
@@ -281,7 +281,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         found.into_iter().map(node).collect()
     }
 
-    /// Returns a query for the edges that begin at this node, of all types, those that edge sets omit included.
+    /// Returns a query for the edges that begin at this node, of all types, the ones that edge sets omit included.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a type of nodes that is not declared.
@@ -315,7 +315,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     }
 
     /// Deletes a node with all edges from and to it, or refuses. Returns whether it was deleted; false: `observe` has stopped
-    /// it between two edges. The same call goes on with what is left. Two writes an edge, a query for 512 of them.
+    /// it between two edges. The same call goes on with the rest. Two writes an edge, a query for 512 of them.
     ///
     /// # Errors
     /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`],
@@ -433,7 +433,7 @@ impl PutEdge<'_> {
             .edge_bins(edge.edge_type, &edge.source, &edge.target, &self.attributes)
     }
 
-    /// What the edge set has as the edge's value.
+    /// The edge's value in the edge set.
     fn sort_key(&self) -> String {
         self.edge.edge_type.first_sort_key(&self.attributes)
     }

@@ -9,7 +9,7 @@ use crate::{Key, RecordSet, RecordStore, Result};
 
 /// Paths of references, and the sets that they lead to: records are read with the records that they refer to.
 ///
-/// A path is a bin, then keys of maps; `[]` stands for all elements of a list, or all values of a map, and `{}` for all keys of
+/// A path is a bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of
 /// a map: `assignee`, `author.id`, `comments[].user`, `modified_by{}`.
 ///
 /// Documents: RavenDB, *Reference by ID* (includes); Aerospike, *parent-held list of child keys*. Cost: one batch for the records
@@ -44,7 +44,7 @@ struct IncludePath {
     set: Box<str>,
 }
 
-/// Records, and those that they refer to.
+/// Records, and the records that they refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Included {
     /// The records that were asked for, in the order of their keys; `None` where there is none.
@@ -81,7 +81,7 @@ impl Includes {
         Ok(self)
     }
 
-    /// Reads only these bins of the records of a set: of those that are referred to, and of those that are asked for, which have
+    /// Reads only these bins of the records of a set: of referenced records, and of the wanted ones, which have
     /// the bins of the paths besides.
     #[must_use]
     pub fn only<'b>(mut self, set: &str, bins: impl IntoIterator<Item = &'b str>) -> Self {
@@ -103,10 +103,10 @@ impl Includes {
         Some(bins)
     }
 
-    /// Reads the records of these keys, and those that they refer to. One batch, and one for each set that is referred to.
+    /// Reads the records of these keys, and the records that they refer to. One batch, and one for each set that is referred to.
     ///
     /// # Errors
-    /// The first of those that reading a record may have; [`Error::Parameter`](crate::Error::Parameter)
+    /// The first error of reading a record; [`Error::Parameter`](crate::Error::Parameter)
     /// for a reference that is no key.
     pub fn read<'k, S: RecordStore>(
         &self,

@@ -1,4 +1,4 @@
-//! `Joined`: records with fields of those that they refer to, stored with them and kept current.
+//! `Joined`: records with fields of the records that they refer to, stored with them and kept current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const PAGE: usize = 512;
 /// | a write to a record that `n` others refer to | 1 write, and later `n` times that, 1 query for 512 of them |
 /// | reading the view, [`Joined::view`] | 1 operation, 1 batch or 1 query |
 ///
-/// A view record is written in one transaction with the reads of what it is made of, so it never shows a version that is older than what it
+/// A view record is written in one transaction with the reads of its sources, so it never shows a version that is older than what it
 /// showed before, and all that it shows was there at one moment. A reference to a record that is not there gives no field. Records need stored keys.
 ///
 /// Choose [`Includes`](super::Includes) where a page is read with its references at once and nothing orders or filters by
@@ -139,7 +139,7 @@ impl Joined {
         Ok(self)
     }
 
-    /// Returns the set of the view, to be read and queried, and to have indexes: its records have the keys of those that they are
+    /// Returns the set of the view, to be read and queried, and to have indexes: its records have the keys of the records that they are
     /// made from.
     ///
     /// # Errors
@@ -148,13 +148,13 @@ impl Joined {
         self.namespace.set(&self.view)
     }
 
-    /// Returns the updater that keeps the view current. Declares the view, its index of what it is made of, and a durable
+    /// Returns the updater that keeps the view current. Declares the view, its index of sources, and a durable
     /// subscription. Where the view is new, or declared differently than before, all records are looked at first.
     ///
     /// # Errors
     /// [`Error::Forbidden`] while there is another updater of the view; [`Error::Parameter`] for a name that another relation
     /// has, for a subscription of this name that is not the view's, for a set of the view that holds other records, and for a bin
-    /// that the view would have twice; those of [`Set::create_index`] and of a write.
+    /// that the view would have twice; the errors of [`Set::create_index`] and of a write.
     pub fn updater(&self) -> Result<Updater> {
         self.check_bins()?;
         self.check_view_is_own()?;
@@ -173,11 +173,11 @@ impl Joined {
     }
 
     /// Waits until the view shows all that was written up to a log sequence number, as a write returns it and
-    /// [`Namespace::last_lsn`]. Somebody has to run the updater of this handle, or of a clone. One sync, if that write is not durable
+    /// [`Namespace::last_lsn`]. A thread has to run the updater of this handle, or of a clone. One sync, if that write is not durable
     /// yet.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; those of a sync.
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a sync.
     pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
         self.namespace.wait_durable(lsn)?;
         self.state.wait_until(lsn, timeout)
@@ -189,7 +189,7 @@ impl Joined {
     /// Stop the updater first: it would write on.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the set of the view holds other records; those of a write.
+    /// [`Error::Parameter`] if the set of the view holds other records; the errors of a write.
     pub fn remove(&self) -> Result<u64> {
         self.check_view_is_own()?;
         self.namespace.changes().unsubscribe(&self.view)?;
@@ -224,7 +224,7 @@ impl Joined {
         Ok(())
     }
 
-    /// Refuses a set with records that no view has written: they would be deleted as those of items that are gone.
+    /// Refuses a set with records that no view has written: they would be deleted as records of items that are gone.
     fn check_view_is_own(&self) -> Result<()> {
         let mut foreign = self.sources().contains(&self.view);
         if !foreign && !self.declaration().is_declared(&self.namespace)? {
@@ -330,7 +330,7 @@ impl Joined {
         Ok(())
     }
 
-    /// Derives the view records anew whose keys a query finds, but for those that were derived since the changes in hand were
+    /// Derives the view records anew that a query finds, but for the ones that were derived since the changes in hand were
     /// made.
     fn refresh_found(
         &self,
@@ -363,7 +363,7 @@ impl Derived for Joined {
     fn build(&self, state: &UpdateState) -> Result<()> {
         let none = BTreeSet::new();
         self.refresh_found(&self.namespace.set(&self.set)?.query_all(), &none, state)?;
-        // What is in the view of records that are gone.
+        // View records of sources that are gone.
         self.refresh_found(&self.view()?.query_all(), &none, state)
     }
 
@@ -387,7 +387,7 @@ impl Derived for Joined {
         }
         self.refresh_all(written.iter().cloned(), state)?;
         let view = self.view()?;
-        // Each item is a source of its own view record. What it was derived from was read after all of these changes; a later
+        // Each item is a source of its own view record. Its sources were read after all of these changes; a later
         // change of a source comes by itself.
         for digest in sources {
             let of_digest = Value::Blob(digest.as_bytes().to_vec());

@@ -57,7 +57,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// Adds a set of a store, and the policy by which it is written. Sets of two namespaces need two names.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a set that is there already, or whose name is not allowed.
+    /// [`Error::Parameter`] for a set that is there already, or a name that is not allowed.
     pub fn set<S: RecordStore<Records = R>>(
         mut self,
         store: &S,
@@ -89,7 +89,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// Returns the records of this key, in the order of the sets. One operation a set.
     ///
     /// # Errors
-    /// The first of those that reading a record may have.
+    /// The first error of reading a record.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Vec<Option<Record>>> {
         let key = key.into();
         let read = |set: &CorrespondingSet<R>| {
@@ -102,7 +102,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// Writes bins of the record of this key in one of the sets, by the set's policy.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a set that is not in the correspondence; what a write may be refused for.
+    /// [`Error::Parameter`] for a set that is not in the correspondence; the refusals of a write.
     pub fn put<'k>(
         &self,
         set: &str,
@@ -123,11 +123,11 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         Ok(())
     }
 
-    /// Deletes the records of this key, those of the last set first. Returns how many there were. Repeat it after an error:
-    /// what was deleted is passed over.
+    /// Deletes the records of this key, from the last set to the first. Returns how many there were. Repeat it after an error:
+    /// deleted records are passed over.
     ///
     /// # Errors
-    /// What a delete may be refused for.
+    /// The refusals of a delete.
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<u64> {
         let key = key.into();
         let mut deleted = 0;

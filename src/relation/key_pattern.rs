@@ -9,10 +9,10 @@ use crate::{Error, Key, RecordSet, Result};
 /// The form of a composite text key: literal text, and parts in braces.
 ///
 /// A part is text, or an integer; `{episode:02}` writes an integer with at least two digits, so that keys sort as their numbers
-/// do. Each key is written in one way only: what a key is parsed into writes the same key again, and no two lists of parts have
+/// do. Each key is written in one way only: the parts of a parsed key write the same key again, and no two lists of parts have
 /// one key. For that, `%` in text is escaped (`%` and two hexadecimal digits), and so is the character that begins the literal text
-/// behind a part if more text follows: `{kind}_{name}` writes `temp%5fsensor_1`. The last text of a key stands as it is, since
-/// what is behind it is found from the end: `{name}_{n}` writes `temp_sensor_1`.
+/// behind a part if more text follows: `{kind}_{name}` writes `temp%5fsensor_1`. The last text of a key is written as it is, since
+/// the parts behind it are found from the end: `{name}_{n}` writes `temp_sensor_1`.
 ///
 /// Document: Riak, *Key/Value Modeling* (structured names, naming and verification), and *Relationships* (key correspondence by
 /// prefix). Cost: none; the record that a key leads to is one operation, many are one batch ([`KeyPattern::read_each`]). The
@@ -60,7 +60,7 @@ pub trait KeyPart: Sized {
     const IS_INTEGER: bool;
     /// Returns it as text; an integer has at least `width` digits.
     fn write(&self, width: usize) -> String;
-    /// Returns what the text is; `None` if it is nothing of this type.
+    /// Returns the value of the text; `None` if it is nothing of this type.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -100,7 +100,7 @@ pub trait KeyParts: Sized {
     const ARE_INTEGERS: &'static [bool];
     /// Returns them as text, given the widths of the integers.
     fn write(&self, widths: &[usize]) -> Vec<String>;
-    /// Returns what the texts are; `None` if one is of another type.
+    /// Returns the values of the texts; `None` if one is of another type.
     fn read(texts: &[String]) -> Option<Self>;
 }
 
@@ -232,7 +232,7 @@ impl<P: KeyParts> KeyPattern<P> {
         }
     }
 
-    /// Returns whether a part is text, and what is behind it can be told from the end of a key: literal text and integers, none of
+    /// Returns whether a part is text, and the rest can be parsed from the end of a key: literal text and integers, none of
     /// which the literal text before it could be a part of.
     fn is_found_from_the_end(&self, at: usize) -> bool {
         let ends_as_integer = |sign: char| sign.is_ascii_digit() || sign == '-';
@@ -284,7 +284,7 @@ impl<P: KeyParts> KeyPattern<P> {
     /// Reads the records of these parts in one batch, in their order; `None` where there is none.
     ///
     /// # Errors
-    /// The first of those that reading a record may have.
+    /// The first error of reading a record.
     pub fn read_each<R: RecordSet>(
         &self,
         records: &R,
@@ -306,7 +306,7 @@ impl<P: KeyParts> KeyPattern<P> {
                 rest = "";
                 break;
             }
-            // What is escaped does not hold the first character of the text behind it.
+            // An escaped part does not hold the first character of the text behind it.
             let end = match part.literal.chars().next() {
                 None => rest.len(),
                 Some(first) => rest.find(first)?,
@@ -323,7 +323,7 @@ impl<P: KeyParts> KeyPattern<P> {
     }
 }
 
-/// Appends text in which neither `%` nor `reserved` stands as it is.
+/// Appends text with `%` and `reserved` escaped.
 fn escape(text: &str, reserved: Option<char>, out: &mut String) {
     for sign in text.chars() {
         if sign == '%' || Some(sign) == reserved {

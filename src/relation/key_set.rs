@@ -48,8 +48,8 @@ impl KeySet {
 
 /// Hashes keys by XXH3 with a random seed, at a fraction of the cost of the standard library's SipHash.
 ///
-/// Keys may be chosen by those who use a service, so the hash must not be one that can be computed elsewhere. It is no
-/// cryptographic function: whoever could time traversals finely enough to learn the seed gains one slow traversal, since
+/// Keys may be chosen by a service's users, so the hash must not be one that can be computed elsewhere. It is no
+/// cryptographic function: an attacker that times traversals finely enough to learn the seed gains one slow traversal, since
 /// each has its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeededHash {
@@ -90,19 +90,19 @@ impl Hasher for SeededHasher {
         self.write(&value.to_le_bytes());
     }
 
-    /// The variant of an enum: it stands before a value, which mixes it in.
+    /// The variant of an enum: it is hashed before its value, which mixes it in.
     #[inline]
     fn write_isize(&mut self, value: isize) {
         self.state = self.state.wrapping_add(value as u64);
     }
 
-    /// The length of bytes, which stands before them.
+    /// The length of bytes, hashed before them.
     #[inline]
     fn write_usize(&mut self, value: usize) {
         self.state = self.state.wrapping_add(value as u64);
     }
 
-    /// What ends a text: nothing comes after it here.
+    /// The end of a text: nothing comes after it here.
     #[inline]
     fn write_u8(&mut self, value: u8) {
         self.state = self.state.wrapping_add(u64::from(value));

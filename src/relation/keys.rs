@@ -59,7 +59,7 @@ pub(super) fn to_value<T: Serialize + ?Sized>(typed: &T) -> Result<Value> {
     rmp_serde::from_slice(&bytes).map_err(refused)
 }
 
-/// Returns what a value is as this type.
+/// Returns a value as this type.
 ///
 /// # Errors
 /// [`Error::Serde`] if it is of another form.
@@ -84,7 +84,7 @@ pub struct Related {
 }
 
 impl Related {
-    /// Decodes the record as a struct whose fields are the bins; `None` if there is no record.
+    /// Decodes the record as a struct with the bins as fields; `None` if there is no record.
     ///
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.

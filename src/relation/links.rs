@@ -121,7 +121,7 @@ impl<S: RecordStore> Links<S> {
     /// Adds a link, and the link back where that is declared. Returns whether the link is new.
     ///
     /// # Errors
-    /// [`Error::Relation`], which names set and bin, around what a write may be refused for.
+    /// [`Error::Relation`], which names set and bin, around the refusals of a write.
     pub fn link(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
         let change = self.change(from, tag, to);
         let Some(back) = change.back else {
@@ -160,7 +160,7 @@ impl<S: RecordStore> Links<S> {
     /// `spikelet relations`. One read, and one write if they are new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let side = |set| {
             let mut side = Side::new(set, &self.bin.name).declared("links", "");
@@ -266,7 +266,7 @@ impl LinkBin {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let list = self.list(store, from)?;
         let (begin, end) = tag.map_or((None, None), |tag| (Some(first_of(tag)), Some(behind(tag))));
-        // A link of an earlier tag stands before all links of this one.
+        // A link of an earlier tag is before all links of this one.
         let after_link = after.filter(|link| tag.is_none_or(|tag| tag <= &*link.tag));
         let after_link = after_link.map(|link| element(&link.tag, &link.to));
         let from_bound = match (&after_link, &begin) {
@@ -313,7 +313,7 @@ fn first_of(tag: &str) -> Value {
     Value::from(vec![Value::String(tag.to_owned())])
 }
 
-/// What all links of a tag are less than, and those of the next tag are not.
+/// The bound that all links of a tag are below, and links of the next tag are not.
 fn behind(tag: &str) -> Value {
     Value::from(vec![Value::String(format!("{tag}\0"))])
 }

@@ -1,4 +1,4 @@
-//! Records whose keys a collection lists.
+//! Records listed by a collection of keys.
 
 use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::{BATCH, element_of};
@@ -59,7 +59,7 @@ impl ListedRecords {
         make_together(store, edits, 0, &in_order)
     }
 
-    /// Reads the records of keys in one batch, without those that are not there.
+    /// Reads the records of keys in one batch, without missing ones.
     pub(super) fn read<S: RecordStore>(
         &self,
         store: &S,

@@ -110,7 +110,7 @@ struct EdgeSides {
     sources: Side,
 }
 
-/// What a delete does about the edges of the record.
+/// The treatment of a record's edges by a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDelete {
@@ -165,7 +165,7 @@ impl<S: RecordStore> ManyToMany<S> {
     /// and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         let EdgeSides {
             name,
@@ -222,7 +222,7 @@ impl<S: RecordStore> ManyToMany<S> {
         self.link_value(&source.into(), &target.into(), Value::Nil)
     }
 
-    /// Adds an edge with attributes, or changes those of an edge. Returns whether it is new. Two writes.
+    /// Adds an edge with attributes, or changes an edge's. Returns whether it is new. Two writes.
     ///
     /// # Errors
     /// As for [`ManyToMany::link`]; [`Error::Parameter`] for a relation without attributes; [`Error::Serde`].
@@ -358,7 +358,7 @@ impl<S: RecordStore> ManyToMany<S> {
     /// meant, too. Returns whether it was deleted; false: `observe` has stopped it between two edges.
     ///
     /// Each edge is removed by itself, both ends together, and the record comes last: after a stop, an error or the end of the
-    /// process the same call goes on with what is left. Two writes an edge, one read for 512 of them, and the delete. An edge
+    /// process the same call goes on with the rest. Two writes an edge, one read for 512 of them, and the delete. An edge
     /// that others add meanwhile is removed with the others, or makes the record anew.
     ///
     /// # Errors

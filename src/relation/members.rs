@@ -16,7 +16,7 @@ use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value};
 /// changed with the records.
 ///
 /// Document: Riak, *Key/Value Modeling* (object discovery with sets). A scan of the set finds the same records in no order;
-/// a secondary index ([`Set::query`](crate::Set::query)) finds them by what is in them. `Members` is for what has an order by
+/// a secondary index ([`Set::query`](crate::Set::query)) finds them by their content. `Members` is for records with an order by
 /// key and pages, and for part of a set: there may be several lists.
 ///
 /// | call | record operations, as long as the list is not sharded |
@@ -85,7 +85,7 @@ impl<S: RecordStore> Members<S> {
     /// `spikelet relations`. One read, and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         let ListedRecords { side, set } = &self.listed;
         RelationDeclaration {
@@ -97,10 +97,10 @@ impl<S: RecordStore> Members<S> {
         .declare(&self.store)
     }
 
-    /// Writes a record in the place of what it had, and lists its key. Returns whether the key is new. Two writes.
+    /// Writes a record in place of an earlier version, and lists its key. Returns whether the key is new. Two writes.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a write may be refused for.
+    /// [`Error::Relation`] around the refusals of a write.
     pub fn put<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -171,7 +171,7 @@ impl<S: RecordStore> Members<S> {
         Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Returns the records of the first `limit` keys that are greater than `after`, without those that have no record. One read
+    /// Returns the records of the first `limit` keys that are greater than `after`, without keys that have no record. One read
     /// and one batch.
     ///
     /// # Errors

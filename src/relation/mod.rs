@@ -22,8 +22,8 @@
 
 // * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets of keys, for traversals. `side`: a collection of keys in each record
 //   of a set, which every handle with two ends is made of; `side_reader`: its reads. `listed`: records whose keys such a collection lists. `audit`: what audits report.
-//   `reference_path`: where a record has keys. `updater`: what follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
-// * one file a handle; `many_to_many/` has what is read of it, and its audit, apart.
+//   `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
+// * one file a handle; `many_to_many/` has its reads and its audit.
 
 mod address;
 mod audit;

@@ -41,7 +41,7 @@ const CHILDREN_AT_ONCE: usize = 512;
 ///
 /// [`suggest_layout`] says which suits. Choose [`ManyToMany`](super::ManyToMany) where a child has several parents.
 ///
-/// On a [`Store`](crate::Store) what a call writes is one transaction, and two while children are moved. Elsewhere a key list is
+/// On a [`Store`](crate::Store) the writes of a call are one transaction, and two while children are moved. Elsewhere a key list is
 /// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
@@ -83,7 +83,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Decodes it as a struct whose fields are the bins.
+    /// Decodes it as a struct with the bins as fields.
     ///
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.
@@ -97,7 +97,7 @@ impl Child {
 pub struct ChildPage {
     /// The children: in the order of their keys, with an index in the order of digests.
     pub children: Vec<Child>,
-    /// What [`OneToMany::page`] takes for the next page; `None`: this is the last one.
+    /// The token that [`OneToMany::page`] takes for the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Returns a relation between the sets of parents and of children in this layout. Declares the index of a reference.
     ///
     /// # Errors
-    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
+    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
     pub fn new(store: S, name: &str, sets: (&str, &str), layout: Layout) -> Result<Self> {
         let current = ChildPlace {
             layout,
@@ -142,7 +142,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self
     }
 
-    /// Sets when what parents hold is sharded. Without this call, [`ShardPolicy::default`] decides.
+    /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
     pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
         self.current.shard_policy = policy;
@@ -188,7 +188,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.former.iter().chain([&self.current])
     }
 
-    /// Writes a child of a parent, in the place of what it was. A child that is to have another parent is removed from the first
+    /// Writes a child of a parent in place of an earlier version. A child that is to have another parent is removed from the first
     /// one before, unless it is kept by reference.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         child: impl Into<Key<'c>>,
     ) -> Result<Option<T>> {
         let (parent, child) = (parent.into(), child.into());
-        // The new place first: what is there is newer. The old one, and the new one again, where a child moves meanwhile.
+        // The new place first: the version there is newer. The old one, and the new one again, where a child moves meanwhile.
         let order = [Some(&self.current), self.former.as_ref()];
         let again = self.former.as_ref().map(|_| &self.current);
         for place in order.into_iter().chain([again]).flatten() {
@@ -298,7 +298,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     /// Returns how many children a parent has: one read, or one query for 1,024 of them by an index. While children are moved,
-    /// those of both layouts.
+    /// the costs of both layouts.
     ///
     /// # Errors
     /// As for [`OneToMany::get`].
@@ -332,7 +332,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// others read and write. Returns whether all were moved; false: `observe` has stopped it. After a stop, an error or the end
     /// of the process the same call goes on.
     ///
-    /// On a store without transactions, what is written to a child in the moment of its move may be lost, and a child that is
+    /// On a store without transactions, a write to a child in the moment of its move may be lost, and a child that is
     /// removed in that moment may stay: let writers pause there.
     ///
     /// # Errors
@@ -461,7 +461,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
 
     /// Deletes a parent and, as declared here, its children: [`OnDelete::Cascade`] removes them, [`OnDelete::Restrict`] refuses
     /// while there are any. Returns whether it was deleted; false: `observe` has stopped it between two children. The same call
-    /// goes on with what is left.
+    /// goes on with the rest.
     ///
     /// # Errors
     /// [`Error::Forbidden`] for children in the way; [`Error::Parameter`] for [`OnDelete::Detach`], after which nothing would

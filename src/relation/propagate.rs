@@ -30,8 +30,8 @@ const FAILURES_TOLD: usize = 1_000;
 /// Fields of records that are copied into the records that refer to them, so that a list shows them without a look elsewhere;
 /// and what carries a change of such a field to all copies.
 ///
-/// Document: RavenDB, *Duplicating often used fields* (propagation by a set-based patch). What the document warns of is ruled
-/// out: a record is written only while its reference still is that one, and only with what the referenced record has at that
+/// Document: RavenDB, *Duplicating often used fields* (propagation by a set-based patch). The document's warning is ruled
+/// out: a record is written only while its reference still is that one, and only with the referenced record's fields at that
 /// moment, so a newer copy is never overwritten by an older one. Errors are reported, record by record.
 ///
 /// | call | record operations |
@@ -78,13 +78,13 @@ pub struct Propagate<S> {
     state: Arc<UpdateState>,
 }
 
-/// What a propagation has done: [`Propagate::propagate`].
+/// The result of [`Propagate::propagate`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PropagateReport {
-    /// Records whose copies were written.
+    /// Records with copies that were written.
     pub written: u64,
-    /// Records whose copies were as they should be.
+    /// Records with copies that were as they should be.
     pub unchanged: u64,
     /// Records that referred to something else, or were gone, when they were met.
     pub passed_over: u64,
@@ -97,12 +97,12 @@ pub struct PropagateReport {
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
-    /// Returns the copies of this name: `sets` are that of the records that are referred to and that of those that refer to
+    /// Returns the copies of this name: `sets` are the set of the referenced records and the set of the records that refer to
     /// them, by a key at `reference`: a bin, or a path into nested maps such as `assignee.id`. Declares an index of the name
     /// `{name}_reference` over it.
     ///
     /// # Errors
-    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed, and for a path that cannot be
+    /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed, and for a path that cannot be
     /// read or may lead to several references.
     pub fn new(store: S, name: &str, sets: (&str, &str), reference: &str) -> Result<Self> {
         let copies = CopiedFields {
@@ -132,9 +132,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         }
     }
 
-    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them. Both may be paths
+    /// Copies this field, a bin of the referenced records, into a bin of the records that refer to them. Both may be paths
     /// into nested maps, such as `assignee.name`; maps on the way to a copy are created. Calls are refused ([`Error::Parameter`])
-    /// for a path that cannot be read, and where the copy would lie in the reference, in another copy, or around one.
+    /// for a path that cannot be read, and where the copy would be in the reference, in another copy, or around one.
     #[must_use]
     pub fn copy(mut self, field: &str, to: &str) -> Self {
         match (FieldPath::parse(field), FieldPath::parse(to)) {
@@ -150,7 +150,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         self.copies.check()?;
         self.copies.declaration().declare(&self.store)
@@ -160,7 +160,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// two reads more where there are no transactions.
     ///
     /// # Errors
-    /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; what a write may be refused for.
+    /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; the refusals of a write.
     pub fn assign<'r, 't>(&self, record: impl Into<Key<'r>>, to: impl Into<Key<'t>>) -> Result<()> {
         self.copies.check()?;
         let (record, to) = (&record.into(), &to.into());
@@ -176,7 +176,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// it; calling it again costs two reads for each that is done. Where the record is gone, the copies are removed.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what ends it as a whole: a failed query, a store that takes no writes, or what may pass
+    /// [`Error::Relation`] around an error that ends it as a whole: a failed query, a store that takes no writes, or one that may pass
     /// ([`Error::is_retryable`]). Errors of single records are in the report.
     pub fn propagate<'k>(
         &self,
@@ -238,7 +238,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         self.copies.named(refreshed)
     }
 
-    /// Looks at the copies in all referring records, and repairs those that differ, if asked to. `observe` is called after each, and
+    /// Looks at the copies in all referring records, and repairs the ones that differ, if asked to. `observe` is called after each, and
     /// may stop it. A scan, two reads a record; memory for the keys of the referring records.
     ///
     /// # Errors
@@ -342,7 +342,7 @@ impl Propagate<Namespace> {
     /// [`Joined::wait_until`](super::Joined::wait_until).
     ///
     /// # Errors
-    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; those of a sync.
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; the errors of a sync.
     pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
         self.store.wait_durable(lsn)?;
         self.state.wait_until(lsn, timeout)
@@ -351,7 +351,7 @@ impl Propagate<Namespace> {
     /// Removes index, subscription and declaration. The copies stay as they are.
     ///
     /// # Errors
-    /// Those of a write.
+    /// The errors of a write.
     pub fn remove(&self) -> Result<()> {
         self.store.changes().unsubscribe(&self.copies.name)?;
         forget_relation(&self.store, &self.copies.name)?;

@@ -6,7 +6,7 @@ use super::keys::key_of;
 use crate::record::Record;
 use crate::{Error, Key, Result, Value};
 
-/// A bin, then keys of maps; `[]` stands for all elements of a list, or all values of a map, and `{}` for all keys of a map.
+/// A bin, then keys of maps; `[]` means all elements of a list, or all values of a map, and `{}` all keys of a map.
 #[derive(Clone, Debug)]
 pub(super) struct ReferencePath {
     pub(super) bin: Box<str>,
@@ -64,7 +64,7 @@ impl ReferencePath {
     /// Adds the keys that it leads to in a record.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what is no key.
+    /// [`Error::Parameter`] for a value that is no key.
     pub(super) fn collect(&self, record: &Record, keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
         match record.get(&self.bin) {
             Some(value) => follow(&value, &self.segments, keys),
@@ -90,7 +90,7 @@ fn split_brackets(part: &str) -> (&str, Vec<Segment>) {
     }
 }
 
-/// Collects what segments lead to in a value. What is not there, or nil, is no reference.
+/// Collects the values that segments lead to. A missing value, or nil, is no reference.
 fn follow(value: &Value, segments: &[Segment], keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
     let Some((first, rest)) = segments.split_first() else {
         if !matches!(value, Value::Nil) {

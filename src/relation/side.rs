@@ -42,7 +42,7 @@ impl Side {
         }
     }
 
-    /// Returns what is declared of this side. `to`: the set of the records that it leads to.
+    /// Returns the declaration of this side. `to`: the set of the records that it leads to.
     pub(super) fn declared(&self, role: &str, to: &str) -> DeclaredSide {
         let form = match self.has_attributes {
             true => SideForm::Map,

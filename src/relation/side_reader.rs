@@ -22,7 +22,7 @@ pub(super) struct SideReader<'r, S, R> {
 }
 
 impl Side {
-    /// Returns a reader of this side in a store, whose set it opens.
+    /// Returns a reader of this side in a store. Opens the set.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name of a set that is not allowed.
@@ -79,7 +79,7 @@ impl Side {
 #[derive(Debug, Default)]
 pub(super) struct NeighborKeys {
     keys: Vec<Key<'static>>,
-    /// Where those of each record are among them.
+    /// The places of each record's among them.
     ranges: Vec<Range<usize>>,
 }
 
@@ -144,7 +144,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         self.edges(owner, PageStart::Position(offset), limit)
     }
 
-    /// Returns the first `limit` edges whose keys are greater than `after` (`None`: the first of all).
+    /// Returns the first `limit` edges with keys greater than `after` (`None`: the first of all).
     pub(super) fn page_after(
         &self,
         owner: &Key<'_>,
@@ -159,7 +159,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // One more, in whose place the key it starts after may stand.
+        // One more: the key it starts after may take the place of one.
         let asked = match start {
             PageStart::Position(_) => limit,
             PageStart::After(_) => limit.saturating_add(1),
@@ -318,7 +318,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         }
     }
 
-    /// Asks one thing of each of these records in a batch, and of those with sharded collections one by one.
+    /// Asks one thing of each of these records in a batch, and of records with sharded collections one by one.
     fn ask_each<T>(
         &self,
         owners: &[Key<'_>],
@@ -341,7 +341,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     }
 }
 
-/// What a record has answered.
+/// The answer of a record.
 enum Answered<T> {
     /// `None`: there is no record.
     Here(Option<T>),

@@ -24,9 +24,9 @@ pub struct SideStats {
     pub largest: Option<(Key<'static>, u64)>,
     /// How many of the records have their references sharded.
     pub sharded: u64,
-    /// What the bins of the largest record take whose references are not sharded, in bytes.
+    /// The size of the bins of the largest record without sharded references, in bytes.
     pub record_bytes_max: u64,
-    /// What the references take, in bytes of the bins that hold them, those of shards included.
+    /// The size of the references, in bytes of the bins that hold them, shards included.
     pub element_bytes: u64,
     /// How many references [`SideStats::element_bytes`] was measured of. It differs from [`SideStats::elements`] while others
     /// write, and while a sharded collection changes its shards.
@@ -96,11 +96,11 @@ impl Counts {
 }
 
 impl RelationDeclaration {
-    /// Counts what each side holds, in the order of [`RelationDeclaration::sides`]. A scan of the set of each side, two reads and one of
-    /// each shard for each record whose references are sharded; memory for a count a record.
+    /// Counts the content of each side, in the order of [`RelationDeclaration::sides`]. A scan of the set of each side, two reads and one of
+    /// each shard for each record with sharded references; memory for a count a record.
     ///
     /// # Errors
-    /// Those of a scan.
+    /// The errors of a scan.
     pub fn stats<S: RecordStore>(&self, store: &S) -> Result<Vec<SideStats>> {
         let sides = self.sides.iter();
         sides.map(|side| side.stats(store)).collect()
@@ -111,7 +111,7 @@ impl RelationDeclaration {
     /// they are records.
     ///
     /// # Errors
-    /// Those of a scan.
+    /// The errors of a scan.
     pub fn suggested_layout<S: RecordStore>(
         &self,
         store: &S,
@@ -173,7 +173,7 @@ impl DeclaredSide {
             std::mem::take(&mut counts.named),
         );
         for key in named {
-            // What a deleted collection has left behind names a root, too.
+            // The remains of a deleted collection name a root, too.
             if !sharded.contains(&key) && side.is_sharded(store, &key)? {
                 sharded.insert(key);
             }

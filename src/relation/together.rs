@@ -1,4 +1,4 @@
-//! Writes of handles whose records are known beforehand: one group, as long as no collection among them is sharded.
+//! Writes of handles to records that are known beforehand: one group, as long as no collection among them is sharded.
 
 use super::side::Side;
 use super::writes::{puts, replacing};
@@ -18,7 +18,7 @@ pub(super) struct KnownEdit<'a, R> {
     policy: WritePolicy,
     operations: Vec<Operation>,
     reply: EditReply,
-    /// The side whose collection is changed.
+    /// The side with the changed collection.
     side: Option<&'a Side>,
 }
 
@@ -33,7 +33,7 @@ enum EditReply {
     Removed,
 }
 
-/// What is done about an element that is in a list already.
+/// The treatment of an element that is in a list already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnExisting {
     /// Nothing is written at all, if all other elements of the group are there, too.
@@ -189,7 +189,7 @@ fn refusing_list_policy() -> ListPolicy {
 /// returns the same: for stores without groups, sharded collections, and records that are not as the edits need them.
 ///
 /// # Errors
-/// Those of the group, and of `otherwise`.
+/// The errors of the group, and of `otherwise`.
 pub(super) fn make_together<S: RecordStore, const N: usize>(
     store: &S,
     edits: [KnownEdit<'_, S::Records>; N],
@@ -213,7 +213,7 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
         Some(Ok(results)) => {
             let mut made = edits.iter().zip(&results);
             if made.any(|(edit, result)| edit.is_too_large(result)) {
-                // Made again, the writes change nothing but the shards. The edits themselves are done: what is in the way is
+                // Made again, the writes change nothing but the shards. The edits themselves are done: the obstacle is
                 // reported once a record is full.
                 let _ = store.atomically(otherwise);
             }

@@ -87,7 +87,7 @@ impl<S: RecordStore> Traversal<'_, S> {
     /// `each` may stop it.
     ///
     /// # Errors
-    /// [`Error::Relation`](crate::Error::Relation) around what a read may fail with.
+    /// [`Error::Relation`](crate::Error::Relation) around the errors of a read.
     pub fn breadth_first(
         &self,
         mut each: impl FnMut(&Key<'static>, u32, &Key<'static>) -> ControlFlow<()>,

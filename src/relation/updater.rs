@@ -1,4 +1,4 @@
-//! `Updater`: keeps what is derived from records current, by their changes.
+//! `Updater`: keeps derived records current, by the changes of their sources.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_se
 
 /// Records that are derived from others, as their changes come.
 pub(super) trait Derived: Send + 'static {
-    /// Derives all of them: what was written before the first change that [`Derived::apply`] gets.
+    /// Derives all of them: sources written before the first change that [`Derived::apply`] gets.
     fn build(&self, state: &UpdateState) -> Result<()>;
 
     /// Derives anew what these changes concern. It gets a change again after a crash, so it must do no harm twice.
@@ -35,7 +35,7 @@ pub(super) trait Derived: Send + 'static {
     /// Under which name it is declared, and subscribes.
     fn declaration(&self) -> RelationDeclaration;
 
-    /// The sets whose changes concern it.
+    /// The sets that it follows.
     fn sources(&self) -> Vec<Box<str>>;
 }
 
@@ -68,7 +68,7 @@ pub struct UpdateFailure {
     pub error: Error,
 }
 
-/// What an updater and those who wait for it share.
+/// The state that an updater and the threads that wait for it share.
 #[derive(Debug, Default)]
 pub(super) struct UpdateState {
     inner: Mutex<Inner>,
@@ -153,10 +153,10 @@ impl UpdateState {
 }
 
 /// Keeps the records of a [`Joined`](super::Joined) or the copies of a [`Propagate`](super::Propagate) current. It consumes a
-/// durable subscription that has the relation's name, so it goes on after a crash where it was: what it had applied and not
+/// durable subscription that has the relation's name, so it goes on after a crash where it was: changes it had applied and not
 /// acknowledged, 512 changes at most, is looked at again, and found as it should be.
 ///
-/// A relation has one updater at a time. Apply what there is by [`Updater::catch_up`], in a thread of
+/// A relation has one updater at a time. Apply the present changes by [`Updater::catch_up`], in a thread of
 /// yours, or let [`Updater::start`] do it in one of its own.
 pub struct Updater {
     namespace: Namespace,
@@ -181,7 +181,7 @@ impl fmt::Debug for Updater {
 }
 
 impl Updater {
-    /// Declares what is derived, has the changes of its sources kept, and subscribes to them.
+    /// Declares the derived records, has the changes of their sources kept, and subscribes to them.
     pub(super) fn new(
         namespace: &Namespace,
         derived: impl Derived,
@@ -207,7 +207,7 @@ impl Updater {
             changes.enable(set)?;
         }
         let mut is_built = declaration.declare_derived(namespace)?;
-        // Changes that came while nobody had them kept are not known: all is looked at, by the next updater if this one does not
+        // Changes that came while they were not kept are not known: all is looked at, by the next updater if this one does not
         // come to it.
         if is_built && !resumes {
             declaration.store(namespace, false)?;
@@ -258,7 +258,7 @@ impl Updater {
                 return Ok(self.progress());
             }
             self.apply_next(wait)?;
-            // Writers may be about to publish what comes next.
+            // Writers may be about to publish the next change.
             wait = match self.progress().applied == before {
                 true => STOP_CHECK,
                 false => Duration::ZERO,
@@ -286,7 +286,7 @@ impl Updater {
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<()> {
-        // Whoever waits learns of a panic, too.
+        // A waiting thread learns of a panic, too.
         let state = Arc::clone(&self.state);
         let mut end = NotedEnd {
             state: &state,
@@ -311,7 +311,7 @@ impl Updater {
         ended
     }
 
-    /// Builds what was not built, or applies the next changes.
+    /// Builds the derived records if they were not built, or applies the next changes.
     fn apply_next(&mut self, wait: Duration) -> Result<()> {
         if !self.is_built {
             self.derived.build(&self.state)?;
@@ -346,7 +346,7 @@ impl Updater {
         Ok(())
     }
 
-    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement without what was written for
+    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement without the writes for
     /// them, at whichever attempt.
     fn acknowledge(&mut self, batch: &ChangeBatch) -> Result<()> {
         let written = self.progress().written;
@@ -413,7 +413,7 @@ impl RunningUpdater {
 
 impl Drop for RunningUpdater {
     fn drop(&mut self) {
-        // Whoever waits learns why it has ended.
+        // A waiting thread learns why it has ended.
         let _ = self.join();
     }
 }

@@ -9,7 +9,7 @@ use crate::relation::keys::BATCH;
 use crate::{AtomicWrites, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
-    /// Looks at every edge and every edge set, and repairs what is wrong if asked to: the edges decide what edge sets have. Edges
+    /// Looks at every edge and every edge set, and repairs faults if asked to: the edges decide the content of edge sets. Edges
     /// from or to a node that is not there are reported, and removed. `observe` is called after each edge and each node, and may stop
     /// it. Two scans; one read and one batch of two an edge; one batch for 512 edges of an edge set.
     ///
@@ -155,7 +155,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     }
 }
 
-/// Makes the edge set of a node say of an edge what its record says.
+/// Makes the edge set of a node agree with the record of an edge.
 struct FollowEdge<'a> {
     graph: &'a super::Schema,
     source: &'a Key<'a>,

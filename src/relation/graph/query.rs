@@ -10,7 +10,7 @@ use crate::record::{Record, SUBKEYS};
 use crate::relation::keys::BATCH;
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
-/// How many edges of a node are shown whose edge set is sharded.
+/// How many edges of a node with a sharded edge set are shown.
 const SHARDED_EDGES_SHOWN: usize = 1_000;
 
 /// A query for the edges of one type that lead to a node, in the order of a sort key. From [`Graph::query`](super::Graph::query).
@@ -26,7 +26,7 @@ pub struct EdgeQuery<'g, S> {
     after: Option<Box<str>>,
 }
 
-/// What is asked of a sort key.
+/// The condition on a sort key.
 #[derive(Clone, Debug)]
 enum SortRange {
     Equal(Value),
@@ -65,14 +65,14 @@ pub struct GraphNode {
     pub id: NodeId,
     /// The record of the node.
     pub record: Record,
-    /// The edges that begin at it, without those of omitted types; of an edge set that is sharded the first 1,000.
+    /// The edges that begin at it, without omitted types; of an edge set that is sharded the first 1,000.
     pub edges: Vec<NodeEdge>,
     /// Whether it has more of them: [`Graph::edges`](super::Graph::edges) lists all, page by page.
     pub has_more_edges: bool,
 }
 
 impl GraphNode {
-    /// Decodes the node as a struct whose fields are the bins.
+    /// Decodes the node as a struct with the bins as fields.
     ///
     /// # Errors
     /// [`Error::Serde`](crate::Error::Serde) if the bins do not fit the type.
@@ -89,7 +89,7 @@ pub struct GraphPage {
     pub nodes: Vec<GraphNode>,
     /// The nodes that their edges lead to, of the types that were asked for.
     pub related: BTreeMap<NodeId, Record>,
-    /// What [`EdgeQuery::after`] takes for the next page; `None`: this is the last one.
+    /// The token that [`EdgeQuery::after`] takes for the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// Only edges whose sort key begins with this text: `2020-07` finds those of a month.
+    /// Only edges whose sort key begins with this text: `2020-07` finds a month's.
     pub fn begins_with(mut self, prefix: &str) -> Self {
         self.range = SortRange::BeginsWith(prefix.into());
         self
@@ -153,7 +153,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         self
     }
 
-    /// At most so many. Default: 100.
+    /// At most this many. Default: 100.
     pub const fn limit(mut self, edges: usize) -> Self {
         self.limit = edges;
         self
@@ -168,7 +168,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     /// Returns the nodes that the edges begin at, by their ids, and the token of the next page. One query.
     ///
     /// # Errors
-    /// [`Error::Relation`](crate::Error::Relation) around what a query may fail with.
+    /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
     pub fn sources(&self) -> Result<(Vec<NodeId>, Option<String>)> {
         let schema = self.schema;
         let target = match &self.target {
@@ -227,7 +227,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     }
 
     /// Returns the nodes that the edges begin at, and the nodes of these types that their own edges lead to: a list of goals with
-    /// their leads and teams. One query and two batches, whatever the number of nodes; of nodes whose edge set is sharded a batch
+    /// their leads and teams. One query and two batches, for any number of nodes; of nodes with a sharded edge set a batch
     /// for each 512 of the edges that lead to these types.
     ///
     /// # Errors
@@ -349,7 +349,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
         Ok(self)
     }
 
-    /// At most so many. Default: 100.
+    /// At most this many. Default: 100.
     pub const fn limit(mut self, edges: usize) -> Self {
         self.limit = edges;
         self
@@ -361,10 +361,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
         self
     }
 
-    /// Returns the edges, those of omitted types included, and the token of the next page. One query and one batch.
+    /// Returns the edges, omitted types included, and the token of the next page. One query and one batch.
     ///
     /// # Errors
-    /// [`Error::Relation`](crate::Error::Relation) around what a query may fail with.
+    /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
     pub fn page(&self) -> Result<(Vec<NodeEdge>, Option<String>)> {
         let schema = self.schema;
         let edges = self.store.records(&schema.edges)?;

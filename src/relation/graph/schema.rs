@@ -49,7 +49,7 @@ impl fmt::Display for NodeId {
 
 type SortKey = Arc<dyn Fn(&Bins) -> Option<String> + Send + Sync>;
 
-/// A type of edges: what they are sorted by, and whether nodes have them in their edge sets.
+/// A type of edges: their sort keys, and whether nodes have them in their edge sets.
 #[derive(Clone)]
 pub struct EdgeType {
     name: Box<str>,
@@ -89,7 +89,7 @@ impl EdgeType {
         self
     }
 
-    /// Adds a sort key by the rank of what an attribute has: `500-LEAD`, `400-CONTRIBUTOR`, so that a query for at least `400-`
+    /// Adds a sort key by the rank of an attribute's value: `500-LEAD`, `400-CONTRIBUTOR`, so that a query for at least `400-`
     /// finds both. Each rank has as many digits as the greatest, and three at least.
     #[must_use]
     pub fn ranked_by<'r>(
@@ -252,7 +252,7 @@ impl Schema {
         parsed.ok_or_else(|| self.foreign(&text.into()))
     }
 
-    /// The keys in an edge set of edges of this type to nodes of a type: from the first one to what comes behind the last.
+    /// The keys in an edge set of edges of this type to nodes of a type: from the first one to the bound behind the last.
     pub(super) fn targets_of_type(&self, edge_type: &EdgeType, kind: &str) -> (Value, Value) {
         let from = format!("{}-{kind}", edge_type.name);
         // Types have no hyphen, and the sign behind it is a full stop.

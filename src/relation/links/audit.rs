@@ -10,7 +10,7 @@ use crate::relation::side::Side;
 use crate::{AtomicWrites, Key, RecordSet, RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
-    /// Looks at the links of all records of these sets, and repairs what is wrong if asked to: where a declared link back is
+    /// Looks at the links of all records of these sets, and repairs faults if asked to: where a declared link back is
     /// missing it is added, and links to records that are not there are removed. `observe` is called after each record, and may stop
     /// it.
     ///
@@ -175,7 +175,7 @@ impl AtomicWrites for FollowLink<'_> {
             let has_back = bin.named(&link.to, list_back.contains(&element_back))?;
             match (is_there, has_back) {
                 (true, false) => bin.named(&link.to, list_back.add(element_back.clone()))?,
-                // Only what was added here is taken back: else the link back may have been there by itself.
+                // Only an addition of this call is taken back: else the link back may have been there by itself.
                 (false, true) if changed => bin.named(&link.to, list_back.remove(&element_back))?,
                 _ => return Ok(changed),
             };

@@ -48,7 +48,7 @@ impl WalkStep {
     }
 }
 
-/// What a walk has come to.
+/// The state of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Walk {

@@ -9,7 +9,7 @@ use crate::relation::side::{Edge, Side};
 use crate::{AtomicWrites, Key, RecordStore, Result};
 
 impl<S: RecordStore> ManyToMany<S> {
-    /// Looks at every edge from both sides, and repairs what is wrong if asked to: what the source says holds, and keys of
+    /// Looks at every edge from both sides, and repairs faults if asked to: the source decides, and keys of
     /// records that are not there are removed. `observe` is called after each record, and may stop it.
     ///
     /// Others may write meanwhile: an edge that is being written may be reported, and is looked at again before it is changed.
@@ -74,7 +74,7 @@ impl<S: RecordStore> ManyToMany<S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns what is wrong with these edges of a record. Attributes are compared from the source's side alone.
+    /// Returns the faults of these edges of a record. Attributes are compared from the source's side alone.
     fn faults_of(
         &self,
         owner: &Key<'static>,
@@ -149,7 +149,7 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 }
 
-/// Makes the target say of an edge what the source says.
+/// Makes the target's side of an edge agree with the source's.
 struct FollowSource<'a> {
     edges: &'a EdgeSides,
     source: &'a Key<'a>,

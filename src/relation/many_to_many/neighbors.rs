@@ -37,7 +37,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// Returns how many there are. One read.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a read may fail with.
+    /// [`Error::Relation`] around the errors of a read.
     pub fn len(&self) -> Result<u64> {
         self.read_side(|side| side.len(&self.owner))
     }
@@ -99,7 +99,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.read(page, None)
     }
 
-    /// Returns the first `limit` records whose keys are greater than `after`, with those of `bins` that they have (`None`:
+    /// Returns the first `limit` records with keys greater than `after`, with the wanted bins that they have (`None`:
     /// all). One read and one batch.
     ///
     /// # Errors
@@ -122,8 +122,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         related.map_err(|error| self.relation.edges.failed(other, error))
     }
 
-    /// Returns the first `limit` keys greater than `after` that are among these neighbors and among those of `other`: common
-    /// friends, or, given targets and sources of one record, those who follow back. One read of each for 512 keys, and no more
+    /// Returns the first `limit` keys greater than `after` that are among these neighbors and among `other`'s: common
+    /// friends, or, given targets and sources of one record, the ones that follow back. One read of each for 512 keys, and no more
     /// keys in memory.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
             .collect())
     }
 
-    /// The record whose neighbors these are.
+    /// The record with these neighbors.
     pub(in crate::relation) const fn owner(&self) -> &Key<'static> {
         &self.owner
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// The most bytes that children should take together in their parent's record.
 pub const CONSOLIDATED_BYTES_MAX: u64 = 128 * 1024;
 
-/// The most children whose keys a parent should hold without a thought: tens to low hundreds.
+/// The most children that a parent should list without a thought: tens to low hundreds.
 pub const KEY_LIST_CHILDREN_MAX: u64 = 500;
 
 /// Where the children of a parent are.
@@ -95,7 +95,7 @@ impl fmt::Display for LayoutKind {
     }
 }
 
-/// What a relation holds, and the layout that suits it.
+/// The content of a relation, and the layout that suits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayoutAdvice {
@@ -105,11 +105,11 @@ pub struct LayoutAdvice {
     pub parents: u64,
     /// How many children 99 of 100 parents have at most.
     pub children_p99: u64,
-    /// What a child takes on average, in bytes of its bins.
+    /// The average size of a child, in bytes of its bins.
     pub child_bytes: u64,
 }
 
-/// Returns the layout for so many children a parent, of such a size in bytes: by the rule `count * bytes`, which is to stay
+/// Returns the layout for this many children a parent, of this size in bytes: by the rule `count * bytes`, which is to stay
 /// below 128 KiB for children in their parent, and by a count of some hundreds for a list of their keys.
 ///
 /// ```

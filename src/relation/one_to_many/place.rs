@@ -42,7 +42,7 @@ impl ChildPlace {
         side
     }
 
-    /// What is declared of where references are.
+    /// The declared places of references.
     pub(super) fn declared(&self) -> [DeclaredSide; 1] {
         let (parents, children) = (&*self.parents, &*self.children);
         [match &self.layout {
@@ -285,7 +285,7 @@ impl AtomicWrites for MoveChild<'_> {
             return Ok(false);
         };
         let stays_record = from.layout.has_child_records() && to.layout.has_child_records();
-        // What is there already was written since: it is newer.
+        // A version that is there already was written since: it is newer.
         if stays_record || to.get(store, self.parent, self.child)?.is_none() {
             to.put(store, self.parent, self.child, &bins)?;
         }

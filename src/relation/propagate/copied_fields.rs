@@ -10,7 +10,7 @@ use crate::{AtomicWrites, Error, Key, Operation, RecordSet, RecordStore, Result,
 /// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
 const ROUNDS_BESIDE_WRITERS: usize = 64;
 
-/// What is copied from where to where.
+/// The fields that are copied, and their places.
 #[derive(Clone, Debug)]
 pub(super) struct CopiedFields {
     pub(super) name: Box<str>,
@@ -26,7 +26,7 @@ pub(super) struct CopiedFields {
     pub(super) refused: Option<Box<str>>,
 }
 
-/// What came of one referring record.
+/// The result for one referring record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyOutcome {
     Written,
@@ -61,7 +61,7 @@ impl CopiedFields {
         Ok(())
     }
 
-    /// Returns what is copied; `None`: there is no such record.
+    /// Returns the fields to copy; `None`: there is no such record.
     pub(super) fn read_fields<S: RecordStore>(
         &self,
         store: &S,
@@ -82,7 +82,7 @@ impl CopiedFields {
         read_bins(&store.records(&self.to)?, key, &bins)
     }
 
-    /// Returns the operations that make the copies what the fields are; `None` where they are.
+    /// Returns the operations that make the copies equal to the fields; `None` where they are.
     pub(super) fn writes(
         &self,
         fields: Option<&Record>,
@@ -179,7 +179,7 @@ impl AtomicWrites for Assign<'_> {
     }
 }
 
-/// Makes the copies in a record what the fields are that it refers to, while it does.
+/// Makes the copies in a record equal to the fields that it refers to, while it does.
 pub(super) struct Refresh<'a> {
     pub(super) copies: &'a CopiedFields,
     pub(super) record: &'a Key<'a>,
@@ -187,7 +187,7 @@ pub(super) struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Whether the fields that were read are still those of the record when the copies are written: in a transaction, unless
+    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
     /// the record refers to itself, and a copy is a field, too.
     fn is_of_one_moment<S: RecordStore>(&self, store: &S) -> bool {
         store.is_transaction() && !self.refers_to_itself()
@@ -203,7 +203,7 @@ impl AtomicWrites for Refresh<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<CopyOutcome> {
         let copies = self.copies;
-        // A change of what it refers to is none of the record's own: its time to live stays.
+        // A change of the referenced record is not the record's own: its time to live stays.
         let policy = WritePolicy::default()
             .expiration(Expiration::DontUpdate)
             .filter(copies.reference.is_reference_to(self.to));

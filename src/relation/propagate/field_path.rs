@@ -59,7 +59,7 @@ impl FieldPath {
         Some(value).filter(|value| !matches!(value, Value::Nil))
     }
 
-    /// Writes the value, and creates the maps on the way to it. `None` removes what is there.
+    /// Writes the value, and creates the maps on the way to it. `None` removes it.
     pub(super) fn write(&self, value: Option<Value>) -> Operation {
         let Some((last, way)) = self.keys.split_last() else {
             return match value {

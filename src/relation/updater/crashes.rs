@@ -1,4 +1,4 @@
-//! Updaters over a simulated disk that loses power: the position that is acknowledged never runs ahead of what was written for
+//! Updaters over a simulated disk that loses power: the acknowledged position never runs ahead of the writes for
 //! it, so an updater that goes on after the failure leaves no record as it was before.
 
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Run {
         updater.derived.apply(&batch, &updater.state).unwrap();
     }
 
-    /// Writes until another block is begun: a power failure may keep what comes now, and lose what came before.
+    /// Writes until another block is begun: a power failure may keep later writes, and lose earlier ones.
     fn begin_block(&mut self) {
         let blocks = |namespace: &Namespace| namespace.stats().used_blocks;
         let before = blocks(&self.namespace);
@@ -107,7 +107,7 @@ impl Run {
         self.namespace = open(&self.device, BLOCKS).unwrap();
     }
 
-    /// Compares the view with what it is made from.
+    /// Compares the view with its sources.
     fn check(&self, what: &str) {
         let set = |name| self.namespace.set(name).unwrap();
         for id in 0..ITEMS {
@@ -154,7 +154,7 @@ fn an_updater_acknowledges_nothing_before_what_another_has_written_is_durable() 
     run.begin_block();
     // It finds the records as they should be.
     run.updater().apply_next(Duration::ZERO).unwrap();
-    // So large that it is written at once, and what was staged with it.
+    // So large that it is written at once, with all staged entries.
     run.fill(-1, 64 << 10);
     for seed in 0..64 {
         let device = Arc::new(run.device.crash(seed).unwrap());
