@@ -149,7 +149,9 @@ impl Core {
         let (mut reasons, mut lost_roots) = (Vec::new(), 0_u64);
         for (position, write) in writes.iter().enumerate() {
             let at = members.binary_search_by_key(&write.digest, |member| member.digest);
-            let at = at.ok().and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
+            let at = at
+                .ok()
+                .and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
             let Some(((lock, _), member)) = at else {
                 continue;
             };
