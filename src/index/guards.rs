@@ -18,6 +18,8 @@ pub(crate) enum Guard {
     CleanedUnderLock,
     /// A leaf is found and edited under one lock on the directory.
     OneDirectoryLock,
+    /// The entries of a record and of its companions for one element are in one leaf.
+    GroupsInOneLeaf,
     /// Entries of one key of a unique index are added one after the other.
     UniqueKeyLocked,
 }
