@@ -180,12 +180,14 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
+        // A link from a record to itself may be its own link back.
+        let back = self.back_of(tag);
         LinkChange {
             bin: &self.bin,
             from,
             tag,
             to,
-            back: self.back_of(tag),
+            back: back.filter(|back| from != to || *back != tag),
         }
     }
 
