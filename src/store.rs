@@ -528,6 +528,13 @@ impl RecordSet for TransactionSet<'_> {
         self.lost_root_count()
     }
 
+    /// What the transaction changes may never be; what keeps it from a change is as it is.
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        if report.refused.is_some() {
+            self.outside().note_transition(report);
+        }
+    }
+
     /// Nobody fights over what only the transaction sees.
     fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
         None
