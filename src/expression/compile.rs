@@ -34,7 +34,7 @@ fn typed(node: Node, kind: ExpType) -> Typed {
     }
 }
 
-/// A variable that is visible where the compiler stands.
+/// A variable in scope at the compiler's position.
 struct Variable<'e> {
     name: &'e [u8],
     /// `None` while it is being defined.
@@ -47,7 +47,7 @@ const MAX_LEVELS: u32 = 256;
 /// The state of compiling one expression.
 #[derive(Default)]
 pub(super) struct Compiler<'e> {
-    /// Those of outer scopes first: the position is where the value will be kept.
+    /// Outer scopes first. A variable's index here is its slot during evaluation.
     visible: Vec<Variable<'e>>,
     variables: usize,
     nodes: u32,
@@ -65,7 +65,8 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
             bytes.len()
         ));
     }
-    // What a path selects by is compiled when it is executed, a selection within a selection again: this bounds them all.
+    // Conditions inside a path compile only when the path runs, and may hold paths again. This
+    // check bounds the whole nest up front.
     if nest_deeper_than(bytes, MAX_LEVELS) {
         return refuse(format!("it nests deeper than {MAX_LEVELS} levels"));
     }
@@ -121,7 +122,7 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
 }
 
 impl<'e> Compiler<'e> {
-    /// A list or map that stands for itself.
+    /// Compiles a list or map literal.
     fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, Refusal> {
         let mut normal = Vec::with_capacity(bytes.len());
         if from_wire(kind.particle(), bytes, &mut normal).is_err() {
@@ -301,7 +302,7 @@ impl<'e> Compiler<'e> {
                     _ => arguments.refuse("what is quoted is no list"),
                 }
             }
-            // The last of them: `name` knows no others.
+            // The remaining operation is the call: `name` accepted no other number.
             _ => {
                 let call = super::systems::compile(self, arguments)?;
                 let kind = call.kind;
@@ -332,7 +333,7 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// Numbers, all of one type.
+    /// Compiles operands that are numbers, all of one type.
     fn fold(
         &mut self,
         operation: Fold,
@@ -465,7 +466,8 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// Names and definitions in turn, then what may use them. A definition may use those before it.
+    /// Compiles pairs of name and definition, then the scope that uses them. A definition may use
+    /// earlier ones.
     fn define(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
         let count = arguments.left();
         if count < 3 || count.is_multiple_of(2) {
