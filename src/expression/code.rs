@@ -1,4 +1,5 @@
-//! The numbers of the operations of expressions, as Aerospike has them, and their names in messages.
+//! The numbers of the operations of expressions, as Aerospike has them, and their names in
+//! messages.
 #![allow(missing_docs, reason = "the names say it")]
 
 macro_rules! codes {

@@ -1,6 +1,8 @@
-//! From the encoded form to the compiled one: everything that can be refused before there is a record is refused here.
+//! From the encoded form to the compiled one: everything that can be refused before there is a
+//! record is refused here.
 //!
-//! An expression is one MessagePack value: a literal, or a list of an operation's number and its operands.
+//! An expression is one MessagePack value: a literal, or a list of an operation's number and its
+//! operands.
 
 use super::arguments::{Arguments, CompileOperand};
 use super::code;

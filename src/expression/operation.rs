@@ -28,7 +28,8 @@ bitflags! {
         const CREATE_ONLY = 1;
         /// Refuse a bin that does not exist.
         const UPDATE_ONLY = 2;
-        /// Nil removes the bin. Without it, nil is an error if no flag is set, and changes nothing else.
+        /// Nil removes the bin. Without it, nil is an error if no flag is set, and changes nothing
+        /// else.
         const ALLOW_DELETE = 4;
         /// A refused write leaves the bin unchanged instead of failing.
         const POLICY_NO_FAIL = 8;
@@ -118,7 +119,8 @@ impl Evaluation {
         Ok(EvaluatedWrite::Value(kind, bytes))
     }
 
-    /// A missing bin stays missing. One that exists goes with `ALLOW_DELETE`, and stays with any other flag.
+    /// A missing bin stays missing. One that exists goes with `ALLOW_DELETE`, and stays with any
+    /// other flag.
     fn write_nil<'a>(&self, exists: bool) -> Result<EvaluatedWrite<'a>, CallError> {
         if !exists {
             Ok(EvaluatedWrite::Same)
