@@ -1,6 +1,6 @@
-//! The ranks that an edit writes, planned before a byte is written.
+//! The ranks that an edit writes, planned before the first byte.
 //!
-//! What is stored, and how it is read, is `ranks`.
+//! `ranks` describes and reads the stored form.
 
 use std::cmp::Ordering;
 
@@ -20,8 +20,8 @@ pub(super) struct NewRanks {
 }
 
 impl NewRanks {
-    /// The ranks of what `splices` make of `old`. With old ranks: O(log N) comparisons for each new entry, and one pass over
-    /// numbers; without: a sort.
+    /// Plans the ranks of `old` after `splices`. With old ranks: O(log N) comparisons for each new
+    /// entry, and one pass over numbers; without: a sort.
     pub(super) fn plan(old: &View<'_>, splices: &[Splice<'_>]) -> Result<Self, CallError> {
         let moves = Moves::of(splices);
         let mut news = inserted(old.shape, splices)?;
@@ -66,7 +66,7 @@ impl NewRanks {
         Ok(Self { positions })
     }
 
-    /// The length of what [`NewRanks::write`] writes.
+    /// Returns the number of bytes that [`NewRanks::write`] writes.
     pub(super) fn len(&self) -> usize {
         self.positions.len() * entry_width(self.positions.len() as u32)
     }
@@ -103,7 +103,7 @@ fn ranks_position(ranks: &Ranks<'_>, rank: u32, count: u32) -> Result<u32, CallE
     }
 }
 
-/// The values of the inserted entries, and the positions that they will have.
+/// Returns the values of the inserted entries, and their new positions.
 fn inserted<'s>(
     shape: Shape,
     splices: &'s [Splice<'_>],
@@ -125,16 +125,16 @@ fn inserted<'s>(
     Ok(news)
 }
 
-/// Where an old item is after an edit.
+/// The position of an old item after an edit.
 enum Place {
     At(u32),
-    /// Nowhere; it would be here.
+    /// Removed; the position is where it would be.
     Gone(u32),
 }
 
-/// Where old items go: behind each splice, by how much they move.
+/// The new positions of old items: the shift after each splice.
 struct Moves {
-    /// First removed position, first position behind, what it becomes.
+    /// For each splice: first removed position, first position after it, the latter's new position.
     splices: Vec<(u32, u32, u32)>,
 }
 
