@@ -130,7 +130,7 @@ pub enum Error {
     },
     /// A create-only operation met a bin that exists (code 6).
     #[error(
-        "bin \"{bin}\"{} already exists: leave out CREATE_ONLY, or add NO_FAIL to keep what is there",
+        "bin \"{bin}\"{} already exists: leave out CREATE_ONLY, or add NO_FAIL to keep its value",
         OfRecord(record)
     )]
     BinExists {

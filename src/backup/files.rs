@@ -69,7 +69,7 @@ impl Output {
         }
         let name = target
             .file_name()
-            .ok_or_else(|| refused("this is no name of a file or directory"))?;
+            .ok_or_else(|| refused("this is not the name of a file or directory"))?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.partial", std::process::id()));

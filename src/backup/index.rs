@@ -212,7 +212,7 @@ pub(super) fn read_line(
     scanner.expect(b"\n", INDEX)?;
     let decoded = base64::decode(&encoded).map(Vec::into_boxed_slice);
     let decoded =
-        decoded.ok_or_else(|| refused("its context or expression is no Base64".into()))?;
+        decoded.ok_or_else(|| refused("its context or expression is not Base64".into()))?;
     let source = match is_expression {
         true if decoded.is_empty() => return Err(refused("it has no expression".to_owned())),
         true => IndexSource::Expression(decoded),
@@ -265,7 +265,7 @@ pub(super) fn definitions_of(
         };
         let malformed = |why: String| place.malformed(format!("index definition: {why}"));
         let json = line.strip_prefix(b"-- ");
-        let json = json.ok_or_else(|| malformed("the line is no comment".to_owned()))?;
+        let json = json.ok_or_else(|| malformed("the line is not a comment".to_owned()))?;
         let index: SavedIndex =
             serde_json::from_slice(json).map_err(|error| malformed(error.to_string()))?;
         index

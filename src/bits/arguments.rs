@@ -81,7 +81,7 @@ impl Place {
         };
         start.ok_or_else(|| {
             CallError::parameter(format!(
-                "offset {} lies before the front of a blob of {len} bits",
+                "offset {} is before the front of a blob of {len} bits",
                 self.offset
             ))
         })
@@ -262,7 +262,7 @@ fn begin<'a>(call: &Call<'a>) -> Result<(u8, Arguments<'a>), CallError> {
 
 fn unknown(operation: i64, does: &str) -> CallError {
     CallError::parameter(format!(
-        "{operation} is no number of a bit operation that {does}"
+        "{operation} is not the number of a bit operation that {does}"
     ))
 }
 

@@ -21,7 +21,7 @@ use crate::value::{CodecError, FLAG_ORDERED};
 const FLAG_PRESERVE_ORDER: u8 = 0x08;
 
 const NOT_SUPPORTED: CallError = CallError::NotApplicable(
-    "this return type says nothing about what is selected here: ask for single indexes or ranks, or for values",
+    "this return type does not apply to this selection: ask for single indexes or ranks, or for values",
 );
 
 /// A selection and its return type.

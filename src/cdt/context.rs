@@ -57,8 +57,7 @@ enum Creates {
     Ordered,
 }
 
-const NOT_FOUND: CallError =
-    CallError::NotApplicable("a context leads to nothing: there is no such element");
+const NOT_FOUND: CallError = CallError::NotApplicable("a context finds no element");
 const WRONG_CONTAINER: CallError = CallError::NotApplicable(
     "a context does not fit what it leads into: it takes a list context for lists, a map context for maps",
 );
@@ -73,7 +72,7 @@ impl<'a> Level<'a> {
         let Some((kind, value)) = path.next()? else {
             return Ok(None);
         };
-        let unknown = || CallError::parameter(format!("{kind:#x} is no kind of a context"));
+        let unknown = || CallError::parameter(format!("{kind:#x} is not the kind of a context"));
         if kind & !(SELECTOR | IN_LIST | IN_MAP | CREATES | CREATES_INDEX) != 0 {
             return Err(unknown());
         }

@@ -241,7 +241,7 @@ impl<'a> Action<'a> {
 fn unknown(operation: i64, writes: bool) -> CallError {
     let kind = if writes { "writes" } else { "reads" };
     CallError::parameter(format!(
-        "{operation} is no operation that {kind} a list or map"
+        "{operation} is not an operation that {kind} a list or map"
     ))
 }
 

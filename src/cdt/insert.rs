@@ -32,9 +32,9 @@ const ORDERED: CallError = CallError::NotApplicable(
     "elements of an ordered list cannot be put to a position: append them, or give the list no order",
 );
 const BEFORE_BEGINNING: CallError =
-    CallError::NotApplicable("the index lies before the beginning of the list");
+    CallError::NotApplicable("the index is before the beginning of the list");
 const BEYOND_END: CallError = CallError::NotApplicable(
-    "the index lies beyond the end of the list: leave out INSERT_BOUNDED to fill the gap with nil",
+    "the index is beyond the end of the list: leave out INSERT_BOUNDED to fill the gap with nil",
 );
 const REPEATED: CallError = CallError::NotApplicable(
     "the items to be added repeat one another, and elements must be unique",

@@ -20,7 +20,7 @@ impl Number {
             Token::Float(value) => Ok(Some(Self::Float(value))),
             Token::Float32(value) => Ok(Some(Self::Float(f64::from(value)))),
             _ => Err(CallError::parameter(
-                "only numbers can be added to one another: element or delta is none",
+                "only numbers can be added to one another: element or delta is not a number",
             )),
         }
     }

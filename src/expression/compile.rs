@@ -163,7 +163,7 @@ impl<'e> Compiler<'e> {
             }
         };
         let Some(name) = code::name(code) else {
-            return refuse(format!("{code} is no operation"));
+            return refuse(format!("{code} is not an operation"));
         };
         let mut arguments = Arguments::new(name, count - 1, reader, depth + 1);
         let compiled = self.dispatch(code, &mut arguments)?;
@@ -301,7 +301,7 @@ impl<'e> Compiler<'e> {
                 let list = arguments.element()?;
                 match Reader::new(list).token() {
                     Ok(Token::Array(_)) => self.container(List, list),
-                    _ => arguments.refuse("what is quoted is no list"),
+                    _ => arguments.refuse("the quoted value is not a list"),
                 }
             }
             // The remaining operation is the call: `name` accepted no other number.
@@ -529,7 +529,7 @@ fn bin_name(arguments: &mut Arguments<'_, '_>) -> Result<BinName, Refusal> {
     let name = arguments.raw()?;
     match BinName::from_utf8(name) {
         Some(name) => Ok(name),
-        None => arguments.refuse(&format!("\"{}\" is no name of a bin", shown(name))),
+        None => arguments.refuse(&format!("\"{}\" is not the name of a bin", shown(name))),
     }
 }
 
@@ -540,7 +540,7 @@ fn check_name(name: &[u8]) -> Result<(), String> {
     let digit_first = name.first().is_some_and(u8::is_ascii_digit);
     if name.is_empty() || !letters || digit_first {
         return Err(format!(
-            "\"{}\" is no name of a variable: letters, digits and underscores, no digit first",
+            "\"{}\" is not the name of a variable: use letters, digits and underscores, no digit first",
             shown(name)
         ));
     }

@@ -121,7 +121,7 @@ pub(super) fn select<P: ElementProgram>(
         4 => return Err(CallError::parameter("a read that changes what it selects")),
         other => {
             return Err(CallError::parameter(format!(
-                "{other} is no result of a selection"
+                "{other} is not a result type of a selection"
             )));
         }
     };
@@ -225,13 +225,13 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
 }
 
 fn unknown_level(kind: i64) -> CallError {
-    CallError::parameter(format!("{kind:#x} is no level of a selecting path"))
+    CallError::parameter(format!("{kind:#x} is not a level of a selecting path"))
 }
 
 fn number(value: &[u8]) -> Result<i64, CallError> {
     match Reader::new(value).token().map_err(CallError::Argument)? {
         Token::Int(value) => Ok(value),
-        _ => Err(CallError::parameter("an index or rank is no integer")),
+        _ => Err(CallError::parameter("an index or rank is not an integer")),
     }
 }
 

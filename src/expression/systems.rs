@@ -143,7 +143,7 @@ fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refus
             write_int(out, operation);
             Ok((count, operation))
         }
-        _ => refuse("an operation is no number"),
+        _ => refuse("the number of an operation is not an integer"),
     }
 }
 

@@ -77,7 +77,7 @@ impl<'a> Object<'a> {
 fn point([longitude, latitude]: Position) -> Result<Point, GeoError> {
     if !(-180.0..=180.0).contains(&longitude) || !(-90.0..=90.0).contains(&latitude) {
         return Err(GeoError::new(format!(
-            "[{longitude}, {latitude}] is no place: longitude comes first, -180 to 180, then latitude, -90 to 90"
+            "[{longitude}, {latitude}] is not a place: longitude comes first, -180 to 180, then latitude, -90 to 90"
         )));
     }
     Ok(Point::from_degrees(longitude, latitude))

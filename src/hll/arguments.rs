@@ -65,7 +65,7 @@ pub(super) fn check(
     match u8::try_from(call.operation) {
         Ok(number) if numbers.contains(&number) => Ok(()),
         _ => Err(CallError::parameter(format!(
-            "{} is no number of a sketch operation that {does}",
+            "{} is not the number of a sketch operation that {does}",
             call.operation
         ))),
     }
