@@ -117,9 +117,10 @@ impl PreparedCall {
         returns: Returns,
     ) -> Result<Self, CallError> {
         let spec = find(i64::from(code));
-        let action = match spec.is_some_and(|spec| spec.writes) {
-            true => Action::Remove(selector, returns),
-            false => Action::Get(selector, returns),
+        let action = if spec.is_some_and(|spec| spec.writes) {
+            Action::Remove(selector, returns)
+        } else {
+            Action::Get(selector, returns)
         };
         Self::of_spec(code, spec, action)
     }

@@ -202,9 +202,10 @@ fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFl
         place_of(&view, &value, unique)?
     } else {
         let elements = Elements::of(&view)?;
-        let at = match unique {
-            true => elements.find(&value, 0).err(),
-            false => Some(elements.upper_bound(&value, 0)),
+        let at = if unique {
+            elements.find(&value, 0).err()
+        } else {
+            Some(elements.upper_bound(&value, 0))
         };
         at.map(|at| elements.gap(at))
     };

@@ -38,9 +38,10 @@ impl<'a> View<'a> {
             return Err(CallError::Stored(CodecError::Truncated));
         }
         let ranked = shape == Shape::Map && head.flags & FLAG_VALUE_ORDERED != 0;
-        let (ranks, data) = match ranked && !head.index.is_empty() {
-            true => Ranks::split(head.index, head.count).map_err(CallError::Stored)?,
-            false => (None, head.index),
+        let (ranks, data) = if ranked && !head.index.is_empty() {
+            Ranks::split(head.index, head.count).map_err(CallError::Stored)?
+        } else {
+            (None, head.index)
         };
         let index =
             Index::parse(data, head.count, head.content.len()).map_err(CallError::Stored)?;

@@ -166,9 +166,10 @@ impl EntryList {
                 one.len() == 1 && other.len() == 1 && only != other_only
             }
         };
-        match is_disjoint {
-            true => (one, other),
-            false => (one.without(&other), other.without(&one)),
+        if is_disjoint {
+            (one, other)
+        } else {
+            (one.without(&other), other.without(&one))
         }
     }
 
@@ -332,9 +333,10 @@ impl OrderedEntries {
             let wanted = left.min(behind - first);
             left -= wanted;
             let mut copy = |at| out.push_with(|bytes| leaf.write(at, bytes));
-            match descending {
-                true => (behind - wanted..behind).rev().for_each(&mut copy),
-                false => (first..first + wanted).for_each(&mut copy),
+            if descending {
+                (behind - wanted..behind).rev().for_each(&mut copy);
+            } else {
+                (first..first + wanted).for_each(&mut copy);
             }
             left > 0
         });
@@ -420,9 +422,10 @@ impl OrderedEntries {
             Bound::Included(end) | Bound::Excluded(end) => leaves.place_of(end),
             Bound::Unbounded => leaves.last(),
         };
-        let (mut place, end) = match descending {
-            true => (last, first),
-            false => (first, last),
+        let (mut place, end) = if descending {
+            (last, first)
+        } else {
+            (first, last)
         };
         while let Some(leaf) = leaves.leaf(place) {
             let goes_on = {
@@ -430,9 +433,10 @@ impl OrderedEntries {
                 let (first, behind) = positions(&leaf, range);
                 visit(&leaf, first, behind)
             };
-            let next = match descending {
-                true => leaves.previous(place),
-                false => leaves.next(place),
+            let next = if descending {
+                leaves.previous(place)
+            } else {
+                leaves.next(place)
             };
             match next {
                 Some(next) if goes_on && place != end => place = next,

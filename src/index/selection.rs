@@ -75,9 +75,10 @@ impl EntryRanges {
     ) {
         let wanted = out.len() + most;
         while out.len() < wanted {
-            let at = match descending {
-                false => 0,
-                true => self.0.len().wrapping_sub(1),
+            let at = if descending {
+                self.0.len().wrapping_sub(1)
+            } else {
+                0
             };
             let Some(range) = self.0.get_mut(at) else {
                 return;
