@@ -257,6 +257,7 @@ impl Restore {
             indexes_left_out,
             damage,
         } = self;
+        // Every refusal that can be known beforehand comes before the first write.
         let mut targets: BTreeMap<&str, Namespace> = BTreeMap::new();
         for (name, contents) in &namespaces {
             let target = store.namespace(name)?;
@@ -299,6 +300,8 @@ impl Restore {
                 Some(error) if !options.partial => Err(error),
                 _ => {
                     summary.skipped = found.skipped;
+                    // Indexes come last: building them from the records costs less than updating
+                    // them with each write.
                     let built = indexes.build(&targets, options.partial, options.cancel.as_ref());
                     built.map(|built| summary.note_indexes(built))
                 }
@@ -446,6 +449,7 @@ impl RestoreOptions {
         if target.is_past(record.void_time) {
             return Ok(Outcome::Expired);
         }
+        // A namespace of another hash finds records by that hash only, which needs the user key.
         let digest = match (target.key_hash(), record.stored_key()) {
             (KeyHash::Ripemd160, _) => record.digest,
             (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
@@ -464,6 +468,8 @@ impl RestoreOptions {
             Ok(WriteSaved::Written) => Ok(Outcome::Restored),
             Ok(WriteSaved::Fresher) => Ok(Outcome::Fresher),
             Ok(WriteSaved::Existed) => Ok(Outcome::Existed),
+            // These refusals concern this record alone; others, such as a full device, would meet
+            // every later record as well.
             Err(
                 Error::RecordTooBig { .. }
                 | Error::KeyMismatch { .. }

@@ -219,6 +219,7 @@ impl Saver<'_> {
         summary.indexes += indexes.len() as u64;
         let own = indexes.iter().filter(|index| !index.is_portable());
         let named = own.map(|index| (index.namespace.clone(), index.definition.name().to_owned()));
+        // Digests are collected a partition at a time, so that memory does not grow with the store.
         summary.own_indexes.extend(named);
         for partition in 0..PARTITIONS {
             let wanted = self.wanted.as_deref();
@@ -230,6 +231,7 @@ impl Saver<'_> {
                 if is_cancelled(self.options.cancel.as_ref()) {
                     return Err(BackupError::Cancelled);
                 }
+                // Checked before the record, so that a file ends between records.
                 if file.written() >= self.options.file_bytes && output.is_dir() {
                     summary.bytes += file.written();
                     output.sync(file.into_inner())?;

@@ -70,6 +70,7 @@ pub(crate) struct Arguments<'a> {
 impl<'a> Payload<'a> {
     /// Parses an encoded call or selection. O(1), no allocation.
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        // A call of an old client. No list begins with 0, so the forms cannot be confused.
         if let [0, operation, rest @ ..] = bytes {
             let (left, rest) = match rest {
                 [] => (0, Reader::new(rest)),

@@ -372,6 +372,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 out.extend_from_slice(self.view.bytes(segment));
                 continue;
             }
+            // Keys or values alone are not adjacent in the content, so each item is walked.
             let mut start = segment.start;
             for at in segment.at..segment.at + segment.count {
                 super::cost::visit();

@@ -354,6 +354,8 @@ fn create<'a>(
         };
         steps.push((level, view, place));
     }
+    // The places come first, so that errors follow the order of the path. Then the operation
+    // decides whether anything is created.
     let (created, reply) = call.on_nothing(true)?;
     let Some(mut edit) = created else {
         return Ok((None, reply));

@@ -205,6 +205,7 @@ impl<'a> Action<'a> {
                 return Ok((None, reply));
             }
             Action::Remove(selector, returns) => return remove(view, &selector, returns),
+            // Only whole bins persist an index.
             Action::SetType(flags) if nested => {
                 let edit = convert::set_type(view, flags & !FLAG_PERSIST_INDEX)?;
                 return Ok((edit, Reply::Nil));

@@ -41,6 +41,8 @@ impl<'a> Edit<'a> {
             count: inserted_count,
         } in &splices
         {
+            // The segments may come from a damaged stored index. `write` relies on order and
+            // bounds, so they are checked once here.
             let in_order = next_at <= removed.at && next_start <= removed.start;
             if !in_order || removed.start > removed.end || removed.end > old.content.len() {
                 return Err(CallError::Stored(CodecError::BadIndex));
@@ -48,6 +50,7 @@ impl<'a> Edit<'a> {
             (next_at, next_start) = (removed.at + removed.count, removed.end);
             count = (count.saturating_sub(removed.count))
                 .checked_add(*inserted_count)
+                // `u32::MAX` is excluded: the header counts one more element for the flags.
                 .filter(|count| *count < u32::MAX)
                 .ok_or_else(|| too_long.clone())?;
             content_len = content_len - (removed.end - removed.start) + inserted.len();
@@ -58,8 +61,10 @@ impl<'a> Edit<'a> {
             });
         }
         let persist = flags & FLAG_PERSIST_INDEX != 0;
+        // The index needs the final length: it decides the width of its entries.
         let index = NewIndex::plan(&old, &splices, persist, count, content_len)?;
         let ranked = matches!(old.shape, Shape::Map) && flags & FLAG_VALUE_ORDERED != 0;
+        // A single item has no order to persist.
         let ranks = if ranked && persist && count > 1 {
             NewRanks::plan(&old, &splices)?
         } else {

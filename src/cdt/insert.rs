@@ -153,6 +153,7 @@ fn violated<'a>(error: CallError, flags: ListWriteFlags) -> Edited<'a> {
 
 fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFlags) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
+    // The most common case, without collecting items.
     if items.single && view.is_ordered_list() {
         return add_one_in_order(view, items.bytes, flags);
     }
@@ -166,6 +167,7 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
     if !unique && !view.is_ordered_list() {
         return put_at(view, at, bytes, count);
     }
+    // The items must be looked at one by one: to compare them, or to sort them into the list.
     let mut values: Vec<Cow<'a, [u8]>> = match bytes {
         Cow::Borrowed(bytes) => split(bytes)?.into_iter().map(Cow::Borrowed).collect(),
         Cow::Owned(bytes) => {
@@ -180,6 +182,7 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
         {
             return violated(first.clone(), flags);
         }
+        // `retain` visits the values in order, as `violations` is.
         let mut violations = violations.iter();
         values.retain(|_| violations.next().is_none_or(Option::is_none));
     }

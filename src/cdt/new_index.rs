@@ -36,6 +36,7 @@ impl NewIndex {
         }
         let mut runs = RunWriter::default();
         match view.index {
+            // Offsets never become runs again: finding out would cost a walk at each edit.
             Index::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
             Index::Runs(old) => {
                 runs.splice(
@@ -44,6 +45,7 @@ impl NewIndex {
                     view.shape,
                 )?;
             }
+            // Each item is a run of one; `push` joins equal neighbours.
             Index::None => {
                 let one = |width: usize| Run {
                     count: 1,
@@ -165,6 +167,8 @@ impl RunWriter {
     ) -> Result<(), CallError> {
         let mut current = Run { count: 0, width: 0 };
         let mut next = 0;
+        // Moves past `count` old items, into `runs` if they stay. `current` is the unread rest of
+        // the run in front.
         let mut advance = |mut runs: Option<&mut Self>, mut count: u32| -> Result<(), CallError> {
             while count > 0 {
                 if current.count == 0 {

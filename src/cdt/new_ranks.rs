@@ -27,6 +27,7 @@ impl NewRanks {
         let mut news = inserted(old.shape, splices)?;
         let old_ranks = match old.ranks {
             Some(ranks) => ranks,
+            // Without old ranks every value must be compared anyway: sort all of them.
             None => {
                 for item in old.walk() {
                     let item = item?;
@@ -39,6 +40,8 @@ impl NewRanks {
                 return Ok(Self { positions });
             }
         };
+        // Merge: the new entries in order, and between them the old ranks up to each new one's
+        // place.
         news.sort_by(by_value);
         let elements = Elements::of(old)?;
         let mut positions = Vec::with_capacity(old.count as usize + news.len());
@@ -54,6 +57,8 @@ impl NewRanks {
         };
         for new in &news {
             let rank = elements.partition(0, old.count, |rank| {
+                // Ties are broken by position, and by the position after the edit: an earlier
+                // insertion moves the old entry.
                 let at = old_ranks.position(rank);
                 let (Place::At(place) | Place::Gone(place)) = moves.place(at);
                 let value = old.shape.value_of(elements.from(at));

@@ -76,6 +76,7 @@ struct Change {
 
 fn add(changes: &mut Vec<Change>, place: Result<Segment, Segment>, entries: Range<usize>) {
     let (Ok(removed) | Err(removed)) = place;
+    // Consecutive new entries of one gap form one splice, so that the edit copies them at once.
     match changes.last_mut() {
         Some(last)
             if last.removed == removed

@@ -210,6 +210,8 @@ pub(super) fn select(
                     view,
                     |item| matcher.matches(item),
                     |item| rank_wanted && compare(item, value).is_lt(),
+                    // A rank needs the count of all smaller values; without one, the first match
+                    // ends the scan.
                     if rank_wanted {
                         Stop::Never
                     } else {

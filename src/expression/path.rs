@@ -384,6 +384,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                     self.out.extend_from_slice(key);
                 }
                 self.container(value, below)?;
+            // A scalar above the last level has no elements to choose; copies keep it.
             } else if copies {
                 self.copy(key, value);
             }
@@ -425,6 +426,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                 self.out.extend_from_slice(key);
                 new.write_element(&mut self.out)
                     .ok_or(CallError::Stored(CodecError::NoValue))?;
+                // Checked as it grows: replacements may multiply the size of each element.
                 if self.out.len() > MAX_COLLECTION_BYTES {
                     return Err(CallError::TooBig {
                         bytes: self.out.len() as u64,

@@ -143,10 +143,12 @@ impl EntryReader {
         if self.is_plain {
             return self.plain_entry(name, record, &facts.digest, out);
         }
+        // Components with several values multiply: one key for each combination.
         let mut keys = vec![Vec::new()];
         for component in &self.components {
             let forms = component.forms(record, facts, self.value_bytes_max)?;
             keys = match forms.iter().next() {
+                // A record that lacks a component is not in the index.
                 None => return Ok(()),
                 Some(form) if forms.len() == 1 => {
                     keys.iter_mut().for_each(|key| key.extend_from_slice(form));
@@ -160,6 +162,7 @@ impl EntryReader {
                 }
             };
         }
+        // A list may hold a value twice; the index lists the record once.
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {

@@ -107,6 +107,8 @@ impl Leaf {
             *self = Self::of([entry].into_iter(), entry.len());
             return true;
         }
+        // An entry without the common prefix shortens it, which rewrites the leaf once; later
+        // entries of this kind fit.
         let Some(suffix) = entry.strip_prefix(self.prefix()) else {
             let common = common_prefix(self.prefix(), entry);
             let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
@@ -159,9 +161,12 @@ impl Leaf {
         let middle_bytes = self.prefix + (self.bytes.len() - self.prefix) / 2;
         let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
         let below = self
+            // At least one entry for each half, even if one entry exceeds half of the bytes.
             .ends
             .partition_point(|end| (*end as usize) <= middle_bytes);
         let (lower, upper) = entries.split_at(below.clamp(1, entries.len() - 1));
+        // A short bound instead of a whole entry: it fits inline in the directory, and compares
+        // faster.
         let separator = match (lower.last(), upper.first()) {
             (Some(last), Some(first)) => {
                 let common = common_prefix(last, first);

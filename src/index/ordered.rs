@@ -212,6 +212,8 @@ impl OrderedEntries {
     /// Adds an entry. Returns `false` if it exists already.
     pub(crate) fn insert(&self, entry: &[u8]) -> bool {
         let (inserted, is_too_long) = {
+            // The directory's lock is held until the leaf is edited: a split in between would move
+            // the entry's place to another leaf.
             let mut leaves = self.leaves.read();
             let place = leaves.place_of(entry);
             if !GUARDS.keep(Guard::OneDirectoryLock) {
@@ -230,6 +232,8 @@ impl OrderedEntries {
         if inserted {
             self.entries.fetch_add(1, Relaxed);
         }
+        // Splitting needs the directory's lock for writing, so it happens after both locks are
+        // released. Until then the leaf is merely large.
         if is_too_long {
             self.split(entry);
         }
@@ -294,6 +298,7 @@ impl OrderedEntries {
         let Some(leaf) = leaves.leaf(place) else {
             return;
         };
+        // The first leaf stays: its bound is empty, so that every entry has a leaf.
         let taken_away = if leaf.read().len() == 0 && place != leaves.first() {
             place
         } else {
@@ -427,6 +432,8 @@ impl OrderedEntries {
         } else {
             (first, last)
         };
+        // One lock on the directory for the whole range keeps leaves from moving under the walk;
+        // leaves are locked one at a time.
         while let Some(leaf) = leaves.leaf(place) {
             let goes_on = {
                 let leaf = leaf.read();

@@ -113,6 +113,8 @@ fn list(
         element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
+    // An unordered list keeps its order; one flagged as ordered is refused rather than sorted, as
+    // by Aerospike.
     let in_order =
         purpose == Purpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
     if in_order {
@@ -151,6 +153,7 @@ fn map(
     if must_be_sorted && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
+    // Maps of any kind are stored by key, so unordered ones are sorted here.
     spans.sort(out);
     if spans.has_equal_neighbours(out) {
         Err(CodecError::DuplicateKey)
@@ -168,6 +171,7 @@ fn enter<'a>(
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
     }
+    // Each element takes a byte at least: a larger count is false and must not cost memory.
     if head.count as usize > head.content.len() {
         return Err(CodecError::Truncated);
     }

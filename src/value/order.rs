@@ -93,10 +93,13 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
         (x, y) => return ControlFlow::Break(x.is_ok().cmp(&y.is_ok())),
     };
     let (class_x, class_y) = (class(x), class(y));
+    // Outside of `LOOKUPS` a wildcard ends the whole comparison, not only this element: it stands
+    // for the rest of a list, too.
     if KIND != LOOKUPS && (class_x == Class::Wildcard || class_y == Class::Wildcard) {
         return ControlFlow::Break(Ordering::Equal);
     }
     step(class_x.cmp(&class_y))?;
+    // Skips both instead of recursing: hostile bytes must not exhaust the stack.
     if matches!(class_x, Class::List | Class::Map) && depth >= MAX_NESTING {
         (*a, *b) = (before_a, before_b);
         return match (a.element(), b.element()) {
@@ -104,6 +107,8 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
             (x, y) => step(x.is_ok().cmp(&y.is_ok())),
         };
     }
+    // Equal types from here on, except that `Int` and `BigInt` are both integers, and both widths
+    // of floats are doubles.
     match (x, y) {
         (Token::Int(x), Token::Int(y)) => step(x.cmp(&y)),
         (Token::BigInt(x), Token::BigInt(y)) => step(x.cmp(&y)),
@@ -134,6 +139,8 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
                 Container::of_map(count_y, *b),
             ) {
                 (Ok(x), Ok(y)) => {
+                    // Maps of different sizes never compare their entries: size comes first in the
+                    // order.
                     step(x.count.cmp(&y.count))?;
                     (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
                     for _ in 0..x.count {

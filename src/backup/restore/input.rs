@@ -120,6 +120,8 @@ impl Files {
             let read_file = || -> Result<(), BackupError> {
                 let failed = |source| BackupError::read(path, source);
                 let input = BufReader::with_capacity(BUFFER_BYTES, file);
+                // Errors of reading are findings and end this file only; errors of `visit` end
+                // everything.
                 let mut reader = Reader::new(input).map_err(failed)?;
                 if self.index_faults != IndexFaults::End {
                     reader.tolerate_indexes();
@@ -153,6 +155,8 @@ impl Files {
                 Err(error @ BackupError::Read { .. }) => note(error),
                 done => done?,
             }
+            // The whole file counts as read, even if damage ended it early: progress must reach its
+            // end.
             let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
             before += metadata.len();
             progress(before, self.bytes);
