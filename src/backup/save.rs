@@ -219,8 +219,8 @@ impl Saver<'_> {
         summary.indexes += indexes.len() as u64;
         let own = indexes.iter().filter(|index| !index.is_portable());
         let named = own.map(|index| (index.namespace.clone(), index.definition.name().to_owned()));
-        // Digests are collected a partition at a time, so that memory does not grow with the store.
         summary.own_indexes.extend(named);
+        // Digests are collected a partition at a time, so that memory does not grow with the store.
         for partition in 0..PARTITIONS {
             let wanted = self.wanted.as_deref();
             let namespace = self.namespace;
