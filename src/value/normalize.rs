@@ -113,8 +113,8 @@ fn list(
         element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    // An unordered list keeps its order; one flagged as ordered is refused rather than sorted, as
-    // by Aerospike.
+    // An unordered list keeps its order; one flagged as ordered is refused rather than
+    // sorted.
     let in_order =
         purpose == Purpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
     if in_order {
