@@ -21,7 +21,7 @@ use crate::{Error, Namespace, Store};
 use indexes::{BuiltIndexes, missing_indexes};
 use input::{Files, IndexFaults, Place};
 
-/// Attempts and pause in milliseconds for a record that others are writing.
+/// Attempts at a record that others are writing, and the pause between them.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 

@@ -257,7 +257,7 @@ macro_rules! reading_and_removing {
         $(
             selecting! {
                 $get $get_code $returns $shape
-                concat!("Selects ", $what, "; `returns` says what the value tells of them.")
+                concat!("Selects ", $what, "; `returns` chooses the result.")
             }
             removing! {
                 $remove $remove_code $kind $shape
