@@ -93,8 +93,8 @@
 //!
 //! # When a write is safe
 //!
-//! A killed process loses nothing acknowledged. [`Durability`] decides what a power failure may
-//! undo; each write returns a number ([`Lsn`]) to wait for:
+//! A killed process loses nothing acknowledged. [`Durability`] limits the damage of a power
+//! failure; each write returns a number ([`Lsn`]) to wait for:
 //!
 //! ```
 //! use spikelet::{Store, bins};

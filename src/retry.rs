@@ -7,7 +7,7 @@ use crate::Result;
 
 /// The number of attempts and the pauses for repeating calls that were refused temporarily.
 ///
-/// Repeats calls whose error is [retryable](crate::Error::is_retryable), such as
+/// Repeats calls with a [retryable](crate::Error::is_retryable) error, such as
 /// [`Error::KeyBusy`](crate::Error::KeyBusy): nothing was applied then. Pauses double up to a
 /// limit. Each is shortened by a random part of up to a half, so that callers refused together do
 /// not return together.

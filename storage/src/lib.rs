@@ -9,7 +9,7 @@
 //!   a record also has a generation, an expiry, an update time and a set ([`NewVersion`]).
 //! - A [`RecordLock`] makes a read-modify-write of one record atomic. Writers queue in order; past
 //!   [`Options::max_waiters`] they get [`Error::KeyBusy`]. Readers take no lock.
-//! - Every write gets an [`Lsn`]. [`Durability`] decides what a power failure may undo;
+//! - Every write gets an [`Lsn`]. [`Durability`] limits the damage of a power failure;
 //!   [`Namespace::wait_durable`] waits for a write. A killed process loses nothing acknowledged.
 //!
 //! ```
