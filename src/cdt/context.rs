@@ -62,7 +62,7 @@ const WRONG_CONTAINER: CallError = CallError::NotApplicable(
     "a context does not fit what it leads into: it takes a list context for lists, a map context for maps",
 );
 const CANNOT_CREATE: CallError = CallError::NotApplicable(
-    "a context leads to nothing, and cannot create it at this index: begin at the end, or let the gap be filled",
+    "a context finds no element, and cannot create it at this index: begin at the end, or let the gap be filled",
 );
 
 impl<'a> Level<'a> {
