@@ -9,7 +9,7 @@
 //! assert!(matches!(error, Error::NotFound { .. }));
 //! assert_eq!(error.to_string(), "record \"nobody\" of set \"users\" was not found");
 //! assert_eq!((error.result_code(), error.is_retryable()), (2, false));
-//! Calls with a retryable error, such as KEY_BUSY, can be repeated.
+//! // Calls with a retryable error, such as KEY_BUSY, can be repeated.
 //! RetryPolicy::default().retry(|| users.put("alice", [("age", 42)]))?;
 //! # Ok(())
 //! # }

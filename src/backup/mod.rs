@@ -2,9 +2,9 @@
 //! and 3.2 are read, too).
 //!
 //! * [`Reader`], [`SavedRecord`], [`SavedIndex`], [`Writer`]: records and indexes as text, one
-//! after another.
+//!   after another.
 //! * [`save`] writes a store to files. [`Restore`] checks files and writes them to a store.
-//! [`files_of`] lists a backup's files.
+//!   [`files_of`] lists a backup's files.
 //!
 //! ```text
 //! Version 3.1                      first line

@@ -1,8 +1,8 @@
 //! Paths whose levels may choose several elements, also by expressions: selecting the elements
 //! reached, and changing them.
-//! | One front-to-back walk over the nested lists and maps copies the chosen elements, or
-//! everything with the leaves replaced, into the result. O(bytes), plus the expressions; nothing is
-//! decoded.
+//!
+//! One front-to-back walk over the nested lists and maps copies the chosen elements, or everything
+//! with the leaves replaced, into the result. O(bytes), plus the expressions; nothing is decoded.
 
 use std::borrow::Cow;
 

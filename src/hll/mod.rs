@@ -1,12 +1,10 @@
 //! Operations on HyperLogLog sketches: counting distinct elements in a few kilobytes.
 //!
 //! * [`read`], [`modify`] and [`validate`] are the entry points. They take any bytes and never
+//!   panic.
 //! * `arguments` parses calls. `geometry`, `sketch`: the stored form, with Aerospike's layout and
 //!   hash, so that sketches can be exchanged with its servers. `estimate`: counts, intersections,
 //!   similarities. `policy`: flags for users. `murmur3`: the hash. `code`: the operations' numbers.
-//!   that sketches can be exchanged with its servers. `estimate`: counts, intersections,
-//!   similarities. `policy`: flags for users. `murmur3`: the hash. `code`: the numbers of the
-//!   operations.
 //!
 //! May import calls, values and packed bits, but neither records nor names of bins.
 

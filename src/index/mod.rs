@@ -1,11 +1,10 @@
 //! Secondary indexes: their components, the entries of a record, and the order of entries.
 //!
 //! * `definition`: definitions of users; `client_form`: of Aerospike's clients and backups; `key`:
-//! values
-//!   as byte strings that sort like them.
+//!   values as byte strings that sort like them.
 //! * `selection`: the entries and conditions of a query.
 //! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the sorted entries of all
-//! records.
+//!   records.
 //!
 //! The model check disables `guards` one by one.
 //!
