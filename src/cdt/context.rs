@@ -176,7 +176,7 @@ impl<'a> Level<'a> {
             return Err(NOT_FOUND);
         }
         match (&self.selector, self.creates) {
-            (Selector::Key(key), Some(_)) => place_of_key(view, key),
+            (Selector::Key(key), _) => place_of_key(view, key),
             (Selector::Index(-1..), Some(Creates::Ordered)) => Ok(Place::Sorted),
             (Selector::Index(-1 | 0), _) => Ok(Place::Gap(view.end())),
             (Selector::Index(gap @ 1..), Some(Creates::PaddedOrByKey)) => padded(*gap),
