@@ -53,6 +53,11 @@ pub(crate) struct ServeArguments {
     /// Tell clients that the namespaces are strongly consistent: some ask before they use transactions, which work either way.
     #[arg(long)]
     strong_consistency: bool,
+    /// Behave as Aerospike's Community Edition, for tests: refuse transactions and durable deletes (code 25), bring back after
+    /// a restart what was deleted, and refuse lists with a persisted index in a store in memory, which end that edition's
+    /// process.
+    #[arg(long)]
+    like_ce: bool,
     /// Keep the records of these sets only, separated by commas. `contention --host` writes to a set of its own,
     /// spikelet-contention.
     #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "hold_ms")]
@@ -146,6 +151,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
             sets = shown,
             "a rehearsal: writes keep their records"
         );
+    }
+    if arguments.like_ce {
+        server = server.like_ce();
     }
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
