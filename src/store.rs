@@ -203,6 +203,17 @@ pub trait RecordSet {
         None
     }
 
+    /// Returns an error if the store refuses every delete by this policy. Callers ask before the
+    /// first of several steps that end with a delete; the store remembers a policy that it takes.
+    /// Default: deletes are taken.
+    ///
+    /// # Errors
+    /// What such a delete fails with.
+    fn check_deletes(&self, policy: &WritePolicy) -> Result<()> {
+        let _ = policy;
+        Ok(())
+    }
+
     /// Returns the number of roots that have lost the description of their shards since the store
     /// was opened, through writes with [`WritePolicy::override_shards`] or over the wire. A handle
     /// that remembers companions reads its root again when this number has changed. 0 if the store

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use aerospike::{AdminPolicy, Client, Version};
@@ -27,6 +28,10 @@ pub(super) struct Link {
     pub(super) max_record_bytes: Option<u64>,
     /// Whether the servers can say how large a record is.
     pub(super) tells_sizes: bool,
+    /// Whether the servers are known to take deletes that are not durable.
+    pub(super) takes_deletes: AtomicBool,
+    /// Whether the servers are known to take durable deletes.
+    pub(super) takes_durable_deletes: AtomicBool,
 }
 
 impl fmt::Debug for Link {
@@ -87,6 +92,8 @@ impl Link {
             read_retries,
             max_record_bytes: None,
             tells_sizes: false,
+            takes_deletes: AtomicBool::new(false),
+            takes_durable_deletes: AtomicBool::new(false),
         };
         link.namespace = link.choose_namespace()?;
         let nodes = link.client.nodes();
