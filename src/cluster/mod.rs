@@ -109,7 +109,20 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
     pub fn set_names(&self) -> Result<Vec<String>> {
-        self.link.set_names()
+        Ok(self
+            .set_sizes()?
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect())
+    }
+
+    /// Returns the namespace's sets with the number of their records, in the order of their names: that of all copies
+    /// which the nodes keep, so with two copies of each record twice as many. Sets that were emptied have 0.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
+        self.link.set_sizes()
     }
 
     /// Returns how a node answers an info command, such as `build`.

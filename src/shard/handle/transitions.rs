@@ -291,7 +291,7 @@ impl<R: RecordSet> Handle<R> {
         match together {
             Some(size) if size > limit - limit / 8 => Err(Error::RecordTooBig {
                 size,
-                limit,
+                limit: limit - limit / 8,
                 largest_bin: None,
                 record: None,
             }),
