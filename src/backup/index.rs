@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::error::ReadError;
 use super::scanner::{Place, Scanner};
 use crate::base64;
+#[cfg(feature = "cluster")]
+use crate::index::VALUE_BYTES_MAX;
 use crate::index::{IndexPart, IndexSource};
 use crate::query::{IndexDefinition, IndexType};
 use crate::record::MAX_SET_NAME_BYTES;
@@ -80,6 +82,46 @@ impl SavedIndex {
     #[must_use]
     pub fn is_portable(&self) -> bool {
         self.line().is_some_and(|line| line.is_whole)
+    }
+
+    /// Returns the parameters of `sindex-create` that make it, the namespace aside; `None`: no index of Aerospike can stand
+    /// for it. A limit of its own on the length of values is not kept: servers have theirs.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn parameters(&self) -> Option<String> {
+        // Servers leave out values above their own limit, whatever the definition says.
+        let within_limit = Self {
+            definition: self
+                .definition
+                .clone()
+                .ignoring_longer_than(VALUE_BYTES_MAX),
+            ..self.clone()
+        };
+        let line = within_limit.line().filter(|line| line.is_whole)?;
+        let kind = match line.kind {
+            b'S' => "string",
+            b'N' => "numeric",
+            b'G' => "geo2dsphere",
+            _ => "blob",
+        };
+        let part = match line.part {
+            b'L' => ";indextype=list",
+            b'K' => ";indextype=mapkeys",
+            b'V' => ";indextype=mapvalues",
+            _ => "",
+        };
+        let set = self
+            .set
+            .as_ref()
+            .map_or_else(String::new, |set| format!(";set={set}"));
+        let context = if line.path.is_empty() {
+            String::new()
+        } else {
+            format!(";context={}", base64::encode(line.path))
+        };
+        let (name, bin) = (self.definition.name(), line.bin);
+        Some(format!(
+            "indexname={name}{set};bin={bin};type={kind}{part}{context}"
+        ))
     }
 
     /// Returns the part of the definition that fits a line; `None` if no index of Aerospike can

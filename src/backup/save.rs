@@ -151,12 +151,7 @@ pub fn save(
     }
     let mut summary = BackupSummary::default();
     for namespace in &namespaces {
-        let saver = Saver {
-            namespace,
-            options,
-            set_names: set_names(namespace),
-            wanted: wanted_sets(namespace, &options.sets)?,
-        };
+        let saver = Saver::new(namespace, options)?;
         saver.save(&mut output, &mut summary, progress)?;
     }
     summary.files = output.finish()?;
@@ -196,7 +191,7 @@ fn wanted_sets(namespace: &Namespace, names: &[String]) -> Result<Option<Vec<u16
 }
 
 /// Saves one namespace.
-struct Saver<'a> {
+pub(super) struct Saver<'a> {
     namespace: &'a Namespace,
     options: &'a BackupOptions,
     /// Set names by number.
@@ -204,7 +199,19 @@ struct Saver<'a> {
     wanted: Option<Vec<u16>>,
 }
 
-impl Saver<'_> {
+impl<'a> Saver<'a> {
+    pub(super) fn new(
+        namespace: &'a Namespace,
+        options: &'a BackupOptions,
+    ) -> Result<Self, BackupError> {
+        Ok(Self {
+            namespace,
+            options,
+            set_names: set_names(namespace),
+            wanted: wanted_sets(namespace, &options.sets)?,
+        })
+    }
+
     fn save(
         mut self,
         output: &mut Output,
@@ -264,7 +271,7 @@ impl Saver<'_> {
     }
 
     /// Returns the indexes to save, by name.
-    fn indexes(&self) -> Vec<SavedIndex> {
+    pub(super) fn indexes(&self) -> Vec<SavedIndex> {
         let (namespace, options) = (self.namespace, self.options);
         let is_wanted = |set: Option<&str>| match set {
             _ if options.sets.is_empty() => !options.no_indexes,
@@ -284,7 +291,7 @@ impl Saver<'_> {
 
     /// Writes the text of a record into `text`. Returns `false` if it is not selected, gone, or
     /// damaged.
-    fn record(
+    pub(super) fn record(
         &mut self,
         digest: &Digest,
         text: &mut Vec<u8>,

@@ -44,6 +44,8 @@
 mod arguments;
 mod bits;
 mod builder;
+#[cfg(feature = "backup")]
+mod copy;
 mod failure;
 mod link;
 mod lists;
@@ -63,6 +65,8 @@ use std::sync::Arc;
 use link::Link;
 
 pub use builder::ClusterBuilder;
+#[cfg(feature = "backup")]
+pub use copy::{Comparison, RecordAddress};
 pub use measure::{MeasuredCollection, MeasuredRecord};
 pub use set::ClusterSet;
 pub use tls::TlsFiles;

@@ -25,7 +25,7 @@ mod selection;
 pub use definition::{IndexComponent, IndexDefinition};
 pub use key::IndexType;
 
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", all(feature = "backup", feature = "cluster")))]
 pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use definition::{IndexPart, IndexSource};

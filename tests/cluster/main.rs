@@ -8,6 +8,7 @@ mod contention;
 mod encrypted;
 mod gateway;
 mod killed;
+mod moved;
 mod operations;
 mod program;
 mod records;

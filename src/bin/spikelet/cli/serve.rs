@@ -46,6 +46,9 @@ pub(crate) struct ServeArguments {
     /// takes a free one; the address is logged.
     #[arg(long, value_name = "HOST:PORT")]
     monitor: Option<String>,
+    /// Give whole records to whoever asks the monitor, for `spikelet move`.
+    #[arg(long, requires = "monitor")]
+    monitor_records: bool,
     /// Rehearse contention: keep the record of every write for so many milliseconds before it is executed, so that clients that
     /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -157,7 +160,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     }
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
-        monitor.start()
+        monitor.serve_records(arguments.monitor_records).start()
     });
     let monitor = monitor.transpose()?;
     if let Some(monitor) = &monitor {
