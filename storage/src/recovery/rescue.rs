@@ -157,7 +157,9 @@ impl Recovered {
             let before = end.end;
             end.extend_over(log, &stay);
             let start = end.block.id.offset_bytes();
-            let places = end.lines.iter().map(|(_, at)| u64::from(*at) * UNIT_BYTES);
+            // A void entry holds nothing.
+            let changes = (end.lines.iter()).filter(|(line, _)| line.kind != Kind::Void);
+            let places = changes.map(|(_, at)| u64::from(*at) * UNIT_BYTES);
             let mut places = places.filter(|at| *at >= before);
             let device = end.block.id.device;
             // The base of a copy that no sync has made durable may be lost.
