@@ -231,14 +231,7 @@ impl Core {
     fn mark_verified(&self, digest: &Digest, location: Location) {
         let mut partition = self.index.lock(digest);
         if let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) {
-            let slot = partition.get(at);
-            partition.replace(
-                at,
-                Slot {
-                    unverified: false,
-                    ..slot
-                },
-            );
+            partition.update(at, |slot| slot.unverified = false);
         }
     }
 }

@@ -38,10 +38,9 @@ impl Core {
         }
         let lost_to = self.sets.feed(|feed| feed.lost_to);
         let needed = KeptAfter(self.followers.needed_after(lost_to));
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let mut held: Vec<(u64, u64)> = blocks
-            .filter(|block| block.phase() == Phase::Closed && needed.holds(block))
-            .map(|block| {
+        let mut held: Vec<(u64, u64)> = (self.log.blocks())
+            .filter(|(_, block)| block.phase() == Phase::Closed && needed.holds(block))
+            .map(|(_, block)| {
                 let dead = block.filled_units().saturating_sub(block.live_units());
                 (block.change_lsns().1, u64::from(dead) * UNIT_BYTES)
             })
@@ -87,7 +86,7 @@ impl Core {
     /// Notes of blocks of unknown content that all their entries were written before now.
     pub(super) fn bound_changes(&self) {
         let last_lsn = self.log.last_lsn();
-        for block in self.log.volumes().iter().flat_map(Volume::blocks) {
+        for (_, block) in self.log.blocks() {
             let (first, last) = block.change_lsns();
             if block.phase() == Phase::Closed && last == u64::MAX {
                 block.set_change_lsns(first, last_lsn);
@@ -102,10 +101,10 @@ impl Core {
         }
         let mut walk = BlockWalk::default();
         for volume in self.log.volumes() {
-            for (index, block) in (0u32..).zip(volume.blocks()) {
+            for (id, block) in volume.blocks() {
                 // The numbers of a block that the opening fills are known already.
                 if block.phase() == Phase::Closed && !block.holds_copies() {
-                    let lsns = lsns_of(volume, volume.block_id(index), block, &mut walk);
+                    let lsns = lsns_of(volume, id, block, &mut walk);
                     let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
                     block.set_change_lsns(first, last);
                 }

@@ -197,18 +197,15 @@ impl ChangeReader {
             stream.or_insert_with(new).reach(tail.end, None);
         }
         // Behind the lanes: a block that was closed in between is found here.
-        for volume in core.log.volumes() {
-            for (index, block) in (0u32..).zip(volume.blocks()) {
-                let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
-                let (first, last) = block.change_lsns();
-                let (id, incarnation) = (volume.block_id(index), block.incarnation());
-                let holds_any = first <= to && first <= last && last > self.position.0;
-                let is_known = streams.contains_key(&(id, incarnation));
-                if is_closed && incarnation != 0 && (holds_any || is_known) {
-                    let new = || BlockStream::new(id, incarnation, first);
-                    let stream = streams.entry((id, incarnation)).or_insert_with(new);
-                    stream.reach(block.entries_end(), Some(last));
-                }
+        for (id, block) in core.log.blocks() {
+            let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
+            let ((first, last), incarnation) = (block.change_lsns(), block.incarnation());
+            let holds_any = first <= to && first <= last && last > self.position.0;
+            let is_known = streams.contains_key(&(id, incarnation));
+            if is_closed && incarnation != 0 && (holds_any || is_known) {
+                let new = || BlockStream::new(id, incarnation, first);
+                let stream = streams.entry((id, incarnation)).or_insert_with(new);
+                stream.reach(block.entries_end(), Some(last));
             }
         }
         self.streams = streams.into_values().collect();

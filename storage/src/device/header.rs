@@ -314,11 +314,12 @@ pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
 /// Reads the bytes of a copy of the static header; those that a shorter device lacks are zero.
 fn static_bytes(device: &dyn Device, offset: u64) -> Result<StaticBytes, DeviceError> {
     let inside = device.len_bytes().saturating_sub(offset);
-    let mut found = vec![0; inside.min(STATIC_BYTES as u64) as usize];
-    if !found.is_empty() {
-        device.read(offset, &mut found)?;
+    let mut found = [0; STATIC_BYTES];
+    let (into, _) = found.split_at_mut(inside.min(STATIC_BYTES as u64) as usize);
+    if !into.is_empty() {
+        device.read(offset, into)?;
     }
-    Ok(take(&found, 0))
+    Ok(found)
 }
 
 /// Whether a device was ever in use: before that, the missing parts of its headers may be those that an

@@ -137,6 +137,18 @@ pub(crate) struct BlockHeader {
 pub(crate) type RawBlockHeader = [u8; BLOCK_HEADER_BYTES as usize];
 
 impl BlockHeader {
+    /// The header of a block that holds nothing.
+    pub(crate) const fn free(index: u32, device_id: u64, sequence: u64) -> Self {
+        Self {
+            index,
+            incarnation: 0,
+            device_id,
+            sequence,
+            ended: None,
+            holds_copies: false,
+        }
+    }
+
     pub(crate) fn encode(&self) -> RawBlockHeader {
         let mut raw = [0u8; BLOCK_HEADER_BYTES as usize];
         let [shape, last_lsn] = EndedBlock::words(self.ended);

@@ -152,11 +152,9 @@ impl Space {
             .map(|volume| volume.blocks().len() as u32 - volume.reachable_blocks())
             .collect();
         for volume in volumes {
-            let reachable = (0..volume.reachable_blocks()).zip(volume.blocks());
+            let reachable = volume.blocks().take(volume.reachable_blocks() as usize);
             let free = reachable.filter(|(_, block)| block.phase() == Phase::Free);
-            blocks
-                .free
-                .extend(free.map(|(index, _)| volume.block_id(index)));
+            blocks.free.extend(free.map(|(id, _)| id));
         }
         // The lowest of every device is taken first, one device after the other.
         blocks

@@ -89,14 +89,11 @@ impl Log {
     pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
         for volume in &self.volumes {
             volume.sync()?;
-            let blocks = (0..=volume.reachable_blocks()).zip(volume.blocks());
-            let free = blocks.filter(|(_, block)| block.phase() == Phase::Free);
-            let mut free = free.map(|(index, _)| volume.block_id(index));
             let len_bytes = volume.device().len_bytes();
-            free.try_for_each(|id| match id.offset_bytes() + PAGE_BYTES <= len_bytes {
-                true => self.renew_first_page(id),
-                false => Ok(()),
-            })?;
+            let mut free = volume.blocks().filter(|(id, block)| {
+                block.phase() == Phase::Free && id.offset_bytes() + PAGE_BYTES <= len_bytes
+            });
+            free.try_for_each(|(id, _)| self.renew_first_page(id))?;
         }
         Ok(())
     }

@@ -14,8 +14,7 @@ use crate::log::block_walk::{BlockWalk, WalkedBlock};
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
 use crate::maintenance::victims::Effort;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
@@ -28,15 +27,14 @@ const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 impl Core {
     /// Has the blocks tried again that could not be emptied.
     pub(crate) fn forget_stuck(&self) {
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        blocks.for_each(BlockState::retry);
+        self.log.blocks().for_each(|(_, block)| block.retry());
     }
 
     /// Has the blocks tried again of which a record was locked.
     pub(crate) fn retry_locked(&self) {
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let locked = blocks.filter(|block| !block.is_stuck_for_long());
-        locked.for_each(BlockState::retry);
+        let blocks = self.log.blocks();
+        let locked = blocks.filter(|(_, block)| !block.is_stuck_for_long());
+        locked.for_each(|(_, block)| block.retry());
     }
 
     /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.
@@ -100,17 +98,10 @@ impl Core {
             block.note_left(is_damaged);
             return Ok(moved);
         }
-        let unseen = Arc::new(AtomicBool::new(false));
-        let guard = epoch::pin();
-        let flag = Arc::clone(&unseen);
-        guard.defer(move || flag.store(true, Ordering::SeqCst));
-        guard.flush();
-        drop(guard);
-        let last_lsn = self.log.last_lsn();
         state.emptied.push(Emptied {
             id,
-            unseen,
-            last_lsn,
+            unseen: epoch::when_guards_have_left(),
+            last_lsn: self.log.last_lsn(),
             noted: false,
         });
         Counters::add(&self.counters.defragmented_blocks, 1);
@@ -267,14 +258,10 @@ impl Core {
             let may_move = !held.is_held(&header.digest) || held.is_resting(&header.digest);
             let at = partition.find(tag, current).filter(|_| may_move);
             if let Some(at) = at {
-                let slot = partition.get(at);
-                let moved = Slot {
-                    location: new.location,
-                    size_units: new.units,
-                    unverified: false,
-                    ..slot
-                };
-                partition.replace(at, moved);
+                partition.update(at, |slot| {
+                    (slot.location, slot.size_units) = (new.location, new.units);
+                    slot.unverified = false;
+                });
             }
             at.is_some()
         };

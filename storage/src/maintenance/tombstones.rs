@@ -14,10 +14,9 @@ use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
 use crate::log::block_walk::{BlockWalk, WalkedBlock};
 use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
 use crate::log::volume::Volume;
-use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Tombstones looked at in one pass: about 64 bytes of memory each.
 const TOMBSTONES_A_PASS: usize = 1 << 20;
@@ -108,8 +107,7 @@ impl Core {
         walk: &mut BlockWalk,
     ) -> bool {
         for volume in self.log.volumes() {
-            for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
-                let id = volume.block_id(index);
+            for (id, block) in volume.blocks() {
                 let filled = open.iter().find(|filled| filled.id == id);
                 let is_younger = block.phase() == Phase::Open && filled.is_none();
                 let is_all_live =
@@ -200,12 +198,7 @@ fn rule_out(
 
 /// Whether everything has ended that others were doing when this was called. False, too, if it takes long.
 fn others_have_left() -> bool {
-    let left = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&left);
-    let guard = epoch::pin();
-    guard.defer(move || flag.store(true, Ordering::SeqCst));
-    guard.flush();
-    drop(guard);
+    let left = epoch::when_guards_have_left();
     for _ in 0..LOOKS {
         if left.load(Ordering::SeqCst) {
             return true;

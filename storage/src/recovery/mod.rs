@@ -29,9 +29,7 @@ use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{
-    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, HeaderCopy, Phase,
-};
+use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
 use crate::log::chain::parts_of;
 use crate::log::directory::Line;
 use crate::log::staging::Tenancy;
@@ -237,11 +235,9 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
         let Some(at) = partition.find(digest.tag(), |slot| slot.location == newest.location) else {
             continue;
         };
-        let slot = partition.get(at);
         let older_units: u32 = older.iter().map(|part| part.units).sum();
-        let size_units = slot.size_units + older_units;
-        partition.replace(at, Slot { size_units, ..slot });
-        sets.count(slot.set_id, 0, i64::from(older_units));
+        partition.update(at, |slot| slot.size_units += older_units);
+        sets.count(partition.get(at).set_id, 0, i64::from(older_units));
         for part in older {
             log.count_live(part.location, part.units);
         }
@@ -270,7 +266,8 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         let reach = state.devices.get(volume.number());
         let known_used = reach.map_or(0, |reach| reach.used_blocks);
         let mut free = Vec::new();
-        for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
+        for (id, block) in volume.blocks().take(volume.reachable_blocks() as usize) {
+            let index = id.index;
             let is_known_used = index < known_used;
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
@@ -305,7 +302,6 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header
                 }
             };
-            let id = volume.block_id(index);
             block.begin(&header, Phase::Closed);
             let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
@@ -319,20 +315,15 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             });
         }
         // One that was never used counts as free without a header, but only behind all that are in use.
-        let is_used = |block: &BlockState| block.phase() != Phase::Free;
-        let last = volume.blocks().iter().rposition(is_used).unwrap_or(0);
+        let last = (volume.blocks())
+            .rposition(|(_, block)| block.phase() != Phase::Free)
+            .unwrap_or(0);
         free.retain(|(_, index, blank)| !blank || (*index as usize) < last);
         all_free.extend(free.into_iter().map(|(volume, index, _)| (volume, index)));
     }
     for (volume, index) in all_free {
-        used.headers.push(BlockHeader {
-            index,
-            incarnation: 0,
-            device_id: volume.device_id(),
-            sequence: used.next_block,
-            ended: None,
-            holds_copies: false,
-        });
+        let free = BlockHeader::free(index, volume.device_id(), used.next_block);
+        used.headers.push(free);
         used.next_block += 1;
     }
     used
@@ -466,7 +457,7 @@ impl Drop for Tally<'_> {
     fn drop(&mut self) {
         self.add_set();
         for (volume, blocks) in self.log.volumes().iter().zip(&self.blocks) {
-            for (block, units) in volume.blocks().iter().zip(blocks) {
+            for ((_, block), units) in volume.blocks().zip(blocks) {
                 if *units > 0 {
                     block.add_live(*units);
                 }

@@ -141,7 +141,7 @@ impl Core {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let mut index = Index::new(0);
+        let mut index = Index::new();
         let mut sets = Sets::new();
         let snapshot = match snapshot_dir(&options.storage) {
             Some(dir) if known.state.clean_close != 0 => {
@@ -176,7 +176,7 @@ impl Core {
             }
             None => {
                 // An unreadable snapshot may have left something behind.
-                (index, sets) = (Index::new(0), Sets::new());
+                (index, sets) = (Index::new(), Sets::new());
                 recover(&log, &index, &sets, &known, &options.progress)?
             }
         };

@@ -4,6 +4,7 @@
 //! and the block's directory names the records of the lost entries. Above, the first bytes that do not parse are the end: a write
 //! that was torn, or none.
 
+use crate::bytes::prefetch_lines;
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
@@ -173,7 +174,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         else {
             return Next::End;
         };
-        prefetch(after, header.span_units);
+        // Large entries need no help: the processor guesses how their lines follow each other.
+        let ahead = (span as usize).min(AHEAD_BYTES);
+        prefetch_lines(after.as_ptr().wrapping_add(AHEAD_BYTES), ahead);
         let body = body_of(after, header);
         if header.body_holds(raw, body) {
             let entry = EntryView::new(raw, body);
@@ -369,21 +372,4 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         self.lines.sort_by_key(|(_, at_units)| *at_units);
     }
-}
-
-/// Asks the processor for as many lines as an entry takes, some entries ahead. Large ones need no help: it guesses how
-/// their lines follow each other.
-fn prefetch(after: &[u8], span_units: u32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let ahead = after.as_ptr().wrapping_add(AHEAD_BYTES);
-        let bytes = (span_units as usize * UNIT_BYTES as usize).min(AHEAD_BYTES);
-        for line in (0..bytes).step_by(64) {
-            // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(line).cast()) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (after, span_units);
 }

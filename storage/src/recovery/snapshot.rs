@@ -119,21 +119,14 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     notes.truncate(NOTES_BYTES_MAX);
     out.count(notes.len())?;
     out.put(&notes)?;
-    let used: Vec<_> = core
-        .log
-        .volumes()
-        .iter()
-        .flat_map(|volume| {
-            let states = (0u32..)
-                .zip(volume.blocks())
-                .filter(|(_, state)| state.phase() != Phase::Free);
-            states.map(|(index, state)| (volume.number() as u8, index, state))
-        })
+    let blocks = core.log.blocks();
+    let used: Vec<_> = blocks
+        .filter(|(_, state)| state.phase() != Phase::Free)
         .collect();
     out.count(used.len())?;
-    for (device, index, state) in used {
-        out.put(&[device])?;
-        out.put(&index.to_le_bytes())?;
+    for (id, state) in used {
+        out.put(&[id.device as u8])?;
+        out.put(&id.index.to_le_bytes())?;
         out.put(&state.incarnation().to_le_bytes())?;
         out.put(&state.sequence().to_le_bytes())?;
         out.put(&state.filled_units().to_le_bytes())?;

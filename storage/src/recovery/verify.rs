@@ -107,7 +107,7 @@ impl Namespace {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let (index, sets) = (Index::new(0), Sets::new());
+        let (index, sets) = (Index::new(), Sets::new());
         let mut recovered = recover(&log, &index, &sets, &known, &options.progress)?;
         recovered.enter_young(&log, &index);
         recovered.enter_lost(&log, &index);
@@ -190,7 +190,7 @@ impl Namespace {
             }
         }
         if let Some((id, Storage::Files { dir, .. })) = clean_close.zip(Some(&options.storage)) {
-            let (claimed, sets) = (Index::new(0), Sets::new());
+            let (claimed, sets) = (Index::new(), Sets::new());
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
