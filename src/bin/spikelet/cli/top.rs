@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
         if !pause(&stop, Duration::from_secs(arguments.seconds.into())) {
             break;
         }
-        snapshot = host.look().map_err(Failure::Input)?;
+        snapshot = host.look()?;
     }
     // Ending it is how it is left.
     Ok(Outcome::Sound)
@@ -117,7 +117,7 @@ fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
 fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, Failure> {
     let began = Instant::now();
     loop {
-        let snapshot = host.look().map_err(Failure::Input)?;
+        let snapshot = host.look()?;
         if snapshot.interval_ms.is_some() || began.elapsed() > FIRST_RATES || !pause(stop, PAUSE) {
             return Ok(snapshot);
         }
