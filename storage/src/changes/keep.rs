@@ -5,8 +5,7 @@ use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState, Phase};
-use crate::log::block_walk::{BlockWalk, WalkedBlock};
-use crate::log::directory::{SECTOR_BYTES, directory_bytes};
+use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::volume::Volume;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
@@ -121,20 +120,9 @@ fn lsns_of(
     block: &BlockState,
     walk: &mut BlockWalk,
 ) -> Option<(u64, u64)> {
-    let walked = WalkedBlock {
-        volume,
-        id,
-        incarnation: block.incarnation(),
-        end: 0,
-    };
-    let ended = block.ended().map(|ended| ended.entries as usize);
-    let sectors = match ended {
-        Some(entries) => directory_bytes(entries) as usize / SECTOR_BYTES,
-        None => walk.sectors_of_closed(walked, block.entries_end())?,
-    };
-    let lines = walk.read_directory(walked, sectors)?;
-    let counted = lines.iter().take(ended.unwrap_or(lines.len()));
-    let versions = counted.filter(|line| is_version(line.kind));
+    let life = BlockLife::of(volume, id, block);
+    let lines = walk.lines_of(life, block, None)?;
+    let versions = lines.iter().filter(|line| is_version(line.kind));
     let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {
         (least.min(lsn), most.max(lsn))

@@ -34,6 +34,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// Returns an empty index.
     pub(crate) fn new() -> Self {
         let memory = Arc::new(Memory::default());
         let partitions = (0..PARTITIONS).map(|_| Partition::new(&memory)).collect();

@@ -414,9 +414,10 @@ impl BlockState {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
         self.holds_copies.store(holds_copies, Ordering::Relaxed);
-        match holds_copies {
-            true => self.set_change_lsns(u64::MAX, 0),
-            false => self.set_change_lsns(0, u64::MAX),
+        if holds_copies {
+            self.set_change_lsns(u64::MAX, 0)
+        } else {
+            self.set_change_lsns(0, u64::MAX)
         }
         self.folded_units.store(0, Ordering::Relaxed);
         self.chained_units.store(0, Ordering::Relaxed);

@@ -386,6 +386,12 @@ impl Log {
         Ok(())
     }
 
+    /// Does so for several blocks, and makes it durable.
+    pub(crate) fn note_all_free(&self, blocks: &[BlockId]) -> Result<()> {
+        blocks.iter().try_for_each(|id| self.note_free(*id))?;
+        self.sync()
+    }
+
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
     /// too, unless it will be used again soon.
     pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {

@@ -276,14 +276,15 @@ impl ReadDirectory {
         false
     }
 
-    /// Returns whether the first `sectors` sectors are all there.
-    pub(crate) fn has_sectors(&self, sectors: usize) -> bool {
-        let first = self.sectors.get(..sectors);
-        first.is_some_and(|first| {
-            (0..)
-                .zip(first)
-                .all(|(number, (found, ..))| *found == number)
-        })
+    /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every one of them is there.
+    pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<Line>> {
+        let numbers = self.sectors.iter().map(|(number, ..)| *number);
+        let has_all = numbers
+            .enumerate()
+            .all(|(expected, found)| expected == found);
+        let is_whole = has_all && self.is_complete(entries.map(|entries| entries as u32));
+        self.lines.truncate(entries.unwrap_or(usize::MAX));
+        is_whole.then_some(self.lines)
     }
 
     /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
@@ -417,7 +418,9 @@ mod tests {
         block[sector(1) + 30] ^= 1;
         assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
         assert_eq!(read(&block).damaged_sectors(Some(1)), []);
-        assert!(read(&block).has_sectors(1) && !read(&block).has_sectors(2));
+        assert_eq!(read(&block).whole_lines(Some(120)), None);
+        let first = read(&block[sector(0)..]).whole_lines(Some(30));
+        assert_eq!(first.map(|lines| lines.len()), Some(30));
     }
 
     #[test]

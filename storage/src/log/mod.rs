@@ -142,10 +142,10 @@ impl Log {
     }
 
     /// Begins after recovery: blocks in use are marked in their volumes, the others are free.
-    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64, next_block: u64, mut state: State) {
+    pub(crate) fn start(&self, last_lsn: u64, next_block: u64, mut state: State) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
         self.block_sequence.fetch_max(next_block, Ordering::SeqCst);
-        self.syncer.start_from(durable_lsn);
+        self.syncer.start_from(state.durable_lsn);
         let tenancies = self.staging().map(Staging::tenancies).unwrap_or_default();
         for (lane, tenancy) in tenancies {
             if let Some(lane) = self.lanes.get(lane) {

@@ -219,10 +219,11 @@ impl Core {
             filled += fill.filled;
         }
         // Deltas go when their records are written whole.
-        match live.saturating_sub(chained) * 100 < filled * threshold {
+        if live.saturating_sub(chained) * 100 < filled * threshold {
             // A block that is nearly full is never worth it.
-            true => TIGHT_PERCENT,
-            false => 0,
+            TIGHT_PERCENT
+        } else {
+            0
         }
     }
 

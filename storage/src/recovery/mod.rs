@@ -1,11 +1,10 @@
 //! Recovery of the devices' content without a snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 //!
-//! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block),
 //! `block_reader.rs` (all blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into the index),
-//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs` with `snapshot_reader.rs`, `verify.rs`.
+//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
-mod block_bytes;
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
@@ -14,15 +13,12 @@ pub(crate) mod rescue;
 pub(crate) mod scan;
 pub(crate) mod sighting;
 pub(crate) mod snapshot;
-mod snapshot_reader;
 pub(crate) mod verify;
 pub(crate) mod young;
 
 use crate::device::{DurableExtent, State};
 use crate::digest::Digest;
-use crate::entry::Appended;
-use crate::entry::is_version;
-use crate::entry::{Header, Kind};
+use crate::entry::{Appended, Header, Kind, is_version};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -37,8 +33,7 @@ use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress};
 use crate::recovery::block_reader::{Aside, EndOfBlock, Sweep, for_all_partitions, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
-use crate::recovery::repair::Repair;
-use crate::recovery::sighting::UsedBlock;
+use crate::recovery::sighting::{Flaw, UsedBlock};
 
 pub(crate) use crate::recovery::sighting::Known;
 use crate::recovery::young::Young;
@@ -71,7 +66,11 @@ pub(crate) struct Recovered {
     pub(crate) deltas: Vec<(Location, Digest)>,
     /// Entries that cannot be made out any more.
     lost: Vec<(Location, Line)>,
-    pub(crate) repair: Repair,
+    /// The damage of each block, and the number of whole entries, for [`Namespace::verify`](crate::Namespace::verify).
+    pub(crate) flaws: Vec<(BlockId, Flaw)>,
+    pub(crate) whole: u64,
+    /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
+    pub(crate) headers: Vec<BlockHeader>,
 }
 
 impl Recovered {
@@ -118,13 +117,14 @@ pub(crate) struct Chain {
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
-/// written; [`Recovered::repair`] has what should be.
+/// written; [`Recovered::headers`] should be. `checks_directories`: for `verify`.
 pub(crate) fn recover(
     log: &Log,
     index: &Index,
     sets: &Sets,
     known: &Known,
     progress: &OpeningProgress,
+    checks_directories: bool,
 ) -> Result<Recovered> {
     let used = used_blocks(log, known);
     let damaged = Damaged::default();
@@ -135,11 +135,12 @@ pub(crate) fn recover(
         blocks: &used.blocks,
         known,
         progress,
+        checks_directories,
     };
     let mut aside = sweep.run();
     let judged = young::judge(
         std::mem::take(&mut aside.young),
-        known.durable_lsn,
+        known.state.durable_lsn,
         known.may_have_lost,
     );
     if !judged.damaged.is_empty() {
@@ -174,12 +175,12 @@ pub(crate) fn recover(
     report.entries += judged.counted.len() as u64;
     report.unknown_bytes += used.unreadable * log.block_bytes();
     report.damaged_bytes += used.unreadable * log.block_bytes();
-    let last_lsn = aside.last_lsn.max(known.durable_lsn);
+    let last_lsn = aside.last_lsn.max(known.state.durable_lsn);
     let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
         (0, _) => 0,
         // The lost bytes were durable.
-        (_, 0) => aside.unknown_lsn.min(known.durable_lsn).max(1),
-        _ => known.durable_lsn.max(1),
+        (_, 0) => aside.unknown_lsn.min(known.state.durable_lsn).max(1),
+        _ => known.state.durable_lsn.max(1),
     };
     Ok(Recovered {
         unknown_lsn,
@@ -195,11 +196,11 @@ pub(crate) fn recover(
         damaged,
         deltas: aside.deltas,
         lost: aside.lost,
+        flaws: aside.flaws,
+        whole: aside.whole,
         sync_failed: known.sync_failed,
         ends: aside.ends,
-        repair: Repair {
-            headers: used.headers,
-        },
+        headers: used.headers,
     })
 }
 
