@@ -342,8 +342,12 @@ mod tests {
         for record in (0..records).filter(|record| record % 8 > 0) {
             assert!(lock(record).delete(2).unwrap().is_some());
         }
+        let before = namespace.stats().traffic;
         namespace.maintain().unwrap();
         let stats = namespace.stats();
+        assert!(stats.traffic.moved_bytes > before.moved_bytes);
+        // Copies in a writer's block are none of its own.
+        assert_eq!(stats.traffic.appended_bytes, before.appended_bytes);
         // All but the one that is being filled, and another one.
         assert!(stats.available_blocks >= 4, "{stats:?}");
         for record in 0..records {
