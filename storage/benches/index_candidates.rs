@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(dead_code, unused_imports, missing_docs)]
 
+#[path = "../src/bytes.rs"]
+mod bytes;
 #[path = "../src/digest.rs"]
 mod digest;
 #[path = "../src/epoch.rs"]
@@ -323,14 +325,13 @@ impl Design for Ours {
     }
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 6] = [
     "dashmap",
     "hashbrown-24",
     "hashbrown-16",
     "buckets-16",
     "buckets-16-presized",
     "sorted-16",
-    "sorted-16-presized",
 ];
 
 fn design(name: &str, records: u64) -> Box<dyn Design> {
@@ -357,8 +358,7 @@ fn design(name: &str, records: u64) -> Box<dyn Design> {
         )),
         "buckets-16" => Box::new(buckets(7)),
         "buckets-16-presized" => Box::new(buckets(shard_lines(records))),
-        "sorted-16" => Box::new(Ours(Index::new(0))),
-        "sorted-16-presized" => Box::new(Ours(Index::new(records))),
+        "sorted-16" => Box::new(Ours(Index::new())),
         other => panic!("no candidate {other:?}; there are {NAMES:?}"),
     }
 }
@@ -485,7 +485,7 @@ fn growth() {
         let count = total / PARTITIONS;
         let mut quickest = vec![f64::MAX; count];
         for _ in 0..ROUNDS {
-            let index = Index::new(0);
+            let index = Index::new();
             epoch::advance();
             for (number, quickest) in (0..).zip(&mut quickest) {
                 let tag = (mix(number) >> 40) as u32;

@@ -26,22 +26,39 @@ pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
 }
 
 /// Copies `value` to `at`; both are constants of the layout.
+#[inline]
 pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    bytes
-        .iter_mut()
-        .skip(at)
-        .zip(value)
-        .for_each(|(to, from)| *to = *from);
+    match bytes.get_mut(at..at + value.len()) {
+        Some(target) => target.copy_from_slice(value),
+        None => debug_assert!(false, "{} bytes at {at}", value.len()),
+    }
 }
 
-/// The `N` bytes at `at`; both are constants of the layout.
+/// Returns a copy of the `N` bytes at `at`; both are constants of the layout.
+#[inline]
 pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut value = [0; N];
-    value
-        .iter_mut()
-        .zip(bytes.iter().skip(at))
-        .for_each(|(to, from)| *to = *from);
-    value
+    *chunk(bytes, at)
+}
+
+/// Asks the processor for a cache line: a hint, whatever the address.
+#[inline]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Asks the processor for all cache lines of a range.
+#[inline]
+pub(crate) fn prefetch_lines(start: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(64) {
+        prefetch(start.wrapping_add(at));
+    }
 }
 
 /// A number of up to 32 bits in LEB128: one to five bytes.

@@ -16,7 +16,7 @@
 //! always has its whole body.
 
 use crate::bit_repair::before_one_flip;
-use crate::bytes::{Varint, chunk, take_varint};
+use crate::bytes::{Varint, chunk, take, take_varint};
 use crate::digest::Digest;
 use crate::location::{Location, UNIT_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -318,38 +318,20 @@ fn head_check(raw: &RawHeader, place: Place) -> u32 {
     xxh3_64_with_seed(checked, place.seed()) as u32
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "constant offsets inside a fixed array"
-)]
 fn u64_at(raw: &RawHeader, at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&raw[at..at + 8]);
-    u64::from_le_bytes(bytes)
+    u64::from_le_bytes(take(raw, at))
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "constant offsets inside a fixed array"
-)]
 fn u32_at(raw: &RawHeader, at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&raw[at..at + 4]);
-    u32::from_le_bytes(bytes)
+    u32::from_le_bytes(take(raw, at))
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "constant offsets inside a fixed array"
-)]
 fn u16_at(raw: &RawHeader, at: usize) -> u16 {
-    u16::from_le_bytes([raw[at], raw[at + 1]])
+    u16::from_le_bytes(take(raw, at))
 }
 
 fn digest_of(raw: &RawHeader) -> Digest {
-    let mut bytes = [0; Digest::LEN];
-    bytes.copy_from_slice(&raw[24..44]);
-    Digest::new(bytes)
+    Digest::new(take(raw, 24))
 }
 
 /// The length of the body, as the header says.

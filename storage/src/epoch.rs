@@ -16,6 +16,9 @@ pub(crate) use watched::{Guard, is_unseen, pin, without_guards};
 #[cfg(shuttle)]
 pub(crate) use model::{Guard, is_unseen, pin, without_guards};
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// A block of some namespace, as readers name it: never 0 or 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WatchedBlock(u64);
@@ -40,6 +43,16 @@ pub(crate) fn advance() {
     for _ in 0..ADVANCE_ROUNDS {
         pin().flush();
     }
+}
+
+/// Returns a flag that is set once all guards of this moment have been dropped.
+pub(crate) fn when_guards_have_left() -> Arc<AtomicBool> {
+    let left = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&left);
+    let guard = pin();
+    guard.defer(move || flag.store(true, Ordering::SeqCst));
+    guard.flush();
+    left
 }
 
 #[cfg(not(shuttle))]

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceError;
 use crate::digest::Digest;
+use crate::location::Location;
 
 /// An error of the storage engine. Nothing was changed, unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -188,6 +189,14 @@ pub enum Error {
 }
 
 impl Error {
+    #[cold]
+    pub(crate) const fn damaged_at(location: Location) -> Self {
+        Self::Damaged {
+            device: location.device(),
+            offset: location.offset_bytes(),
+        }
+    }
+
     /// Whether stored bytes are lost: the record is damaged, or may have had a newer version that is.
     #[must_use]
     pub const fn is_damage(&self) -> bool {

@@ -34,15 +34,10 @@ impl Core {
         if let Some(number) = images.insert(Image::new(content.clone())) {
             let mut partition = self.index.lock(digest);
             match partition.find(digest.tag(), |slot| slot.location == newest) {
-                Some(at) => {
-                    let slot = partition.get(at);
-                    let with_image = Slot {
-                        location: Images::location_of(number),
-                        unverified: false,
-                        ..slot
-                    };
-                    partition.replace(at, with_image);
-                }
+                Some(at) => partition.update(at, |slot| {
+                    slot.location = Images::location_of(number);
+                    slot.unverified = false;
+                }),
                 // Another thread was quicker.
                 None => images.remove(number, guard),
             }
@@ -73,14 +68,7 @@ impl Core {
             let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) else {
                 continue;
             };
-            let slot = partition.get(at);
-            partition.replace(
-                at,
-                Slot {
-                    location: newest,
-                    ..slot
-                },
-            );
+            partition.update(at, |slot| slot.location = newest);
             drop(partition);
             drop(content);
             images.remove(number, guard);

@@ -430,11 +430,9 @@ impl Namespace {
         for volume in core.log.volumes() {
             stats.device_bytes += volume.device().allocated_bytes();
             stats.unreadable_bytes += volume.unreadable().bytes();
-            for block in volume
-                .blocks()
-                .iter()
-                .filter(|block| block.phase() != Phase::Free)
-            {
+        }
+        for (_, block) in core.log.blocks() {
+            if block.phase() != Phase::Free {
                 stats.used_blocks += 1;
                 stats.live_bytes += u64::from(block.live_units()) * UNIT_BYTES;
             }

@@ -199,8 +199,6 @@ pub enum OpeningStep {
     ReadSnapshot,
     /// Writing the index snapshot, in partitions.
     WriteSnapshot,
-    /// Checking every entry of the log, in blocks: [`crate::Namespace::verify`] only.
-    Verify,
 }
 
 type Callback = dyn Fn(OpeningStep, u64, u64) + Send + Sync;

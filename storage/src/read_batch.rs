@@ -11,8 +11,7 @@
 //!
 //! Stages 1 to 3 change no answer: what they overlook costs a miss later and nothing else.
 
-use crate::core::Core;
-use crate::core::Namespace;
+use crate::core::{Core, Namespace};
 use crate::digest::Digest;
 use crate::entry::EntryView;
 use crate::epoch::{self, Guard};

@@ -126,6 +126,16 @@ struct SetState {
     is_fed: AtomicBool,
 }
 
+impl SetState {
+    fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.units.load(Ordering::Relaxed).max(0) as u64 * UNIT_BYTES
+    }
+}
+
 #[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<String, u16>,
@@ -308,8 +318,7 @@ impl Sets {
 
     /// Returns how many records all sets hold together.
     pub(crate) fn records(&self) -> u64 {
-        let records = |state: &SetState| state.records.load(Ordering::Relaxed).max(0) as u64;
-        self.states.iter().map(records).sum()
+        self.states.iter().map(SetState::records).sum()
     }
 
     pub(crate) fn usage(&self) -> Vec<SetUsage> {
@@ -319,21 +328,15 @@ impl Sets {
             .zip(&self.states)
             .map(|(name, state)| SetUsage {
                 name: name.to_owned(),
-                records: state.records.load(Ordering::Relaxed).max(0) as u64,
-                stored_bytes: state.units.load(Ordering::Relaxed).max(0) as u64 * UNIT_BYTES,
+                records: state.records(),
+                stored_bytes: state.stored_bytes(),
             })
             .collect()
     }
 
     pub(crate) fn usage_of(&self, number: u16) -> (u64, u64) {
-        self.states
-            .get(usize::from(number))
-            .map_or((0, 0), |state| {
-                (
-                    state.records.load(Ordering::Relaxed).max(0) as u64,
-                    state.units.load(Ordering::Relaxed).max(0) as u64 * UNIT_BYTES,
-                )
-            })
+        let state = self.states.get(usize::from(number));
+        state.map_or((0, 0), |state| (state.records(), state.stored_bytes()))
     }
 
     /// `changed`: a truncation that is not there yet.

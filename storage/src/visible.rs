@@ -74,9 +74,10 @@ impl Core {
         candidate: Candidate,
         guard: &'a Guard,
     ) -> Option<EntryView<'a>> {
-        match candidate.unverified {
-            true => None,
-            false => self.log.lent_entry(candidate.location, guard),
+        if candidate.unverified {
+            None
+        } else {
+            self.log.lent_entry(candidate.location, guard)
         }
     }
 
@@ -91,10 +92,11 @@ impl Core {
     ) -> Option<Found<'a>> {
         let entry = self.log.entry(candidate.location, guard);
         let view = entry.as_ref().map(Entry::view);
-        let is_of_record = match candidate.unverified {
-            true => self.may_be(digest, candidate.location, view.as_ref()),
+        let is_of_record = if candidate.unverified {
+            self.may_be(digest, candidate.location, view.as_ref())
+        } else {
             // What cannot be read at all may be this record's.
-            false => view.is_none_or(|view| view.has_digest(digest)),
+            view.is_none_or(|view| view.has_digest(digest))
         };
         is_of_record.then_some(Found::Unlent(candidate, entry))
     }
@@ -111,9 +113,10 @@ impl Core {
             Found::Lent(_, candidate) => (candidate, self.log.entry(candidate.location, guard)),
             Found::Unlent(candidate, entry) => (candidate, entry),
         };
-        let entry = match candidate.unverified {
-            true => self.checked_entry(candidate.location, true, guard)?,
-            false => entry,
+        let entry = if candidate.unverified {
+            self.checked_entry(candidate.location, true, guard)?
+        } else {
+            entry
         };
         let Some(mut entry) = entry else {
             return Err(self.damaged(candidate.location));
@@ -141,9 +144,10 @@ impl Core {
     /// Returns the entry, or an error if a newer one may have been lost with bytes of unknown owners.
     #[inline]
     pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
-        match self.is_current(&entry) {
-            true => Ok(entry),
-            false => Err(self.unknown()),
+        if self.is_current(&entry) {
+            Ok(entry)
+        } else {
+            Err(self.unknown())
         }
     }
 
@@ -187,9 +191,12 @@ impl Core {
         guard: &'a Guard,
     ) -> Result<Option<Entry<'a>>> {
         let entry = self.log.entry(location, guard);
-        let whole = |entry: Entry<'a>| match entry.view().kind_is(Kind::Delta) {
-            true => self.imaged(&entry.view().digest(), location, guard),
-            false => Ok(entry),
+        let whole = |entry: Entry<'a>| {
+            if entry.view().kind_is(Kind::Delta) {
+                self.imaged(&entry.view().digest(), location, guard)
+            } else {
+                Ok(entry)
+            }
         };
         if !unverified {
             let entry = entry.ok_or_else(|| self.damaged(location))?;
@@ -208,10 +215,7 @@ impl Core {
     #[cold]
     pub(crate) fn damaged(&self, location: Location) -> Error {
         Counters::add(&self.counters.damaged, 1);
-        Error::Damaged {
-            device: location.device(),
-            offset: location.offset_bytes(),
-        }
+        Error::damaged_at(location)
     }
 
     /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
@@ -231,14 +235,7 @@ impl Core {
     fn mark_verified(&self, digest: &Digest, location: Location) {
         let mut partition = self.index.lock(digest);
         if let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) {
-            let slot = partition.get(at);
-            partition.replace(
-                at,
-                Slot {
-                    unverified: false,
-                    ..slot
-                },
-            );
+            partition.update(at, |slot| slot.unverified = false);
         }
     }
 }

@@ -7,7 +7,7 @@ use common::{
     Chance, delete, devices, digest, get, get_or_damaged, options, payload, payload_of, put,
     simulated, simulated_unstaged, version,
 };
-use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice};
+use spikelet_storage::{Change, Durability, Error, Namespace, Options, SimulatedDevice, Truncate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -151,6 +151,67 @@ fn what_is_durable_after_a_reopening_survives_a_remount_that_zeroes_pages_of_new
     what_is_durable_after_a_reopening_survives_a_remount(5_000);
 }
 
+#[test]
+fn an_opening_after_a_power_failure_whose_sync_fails_leaves_no_page_to_be_used_again() {
+    let record = |number| payload_of(number, 0, 60_000);
+    for round in 0..24 {
+        let (nth, seed) = (1 + round % 6, round);
+        let origin = simulated(1, BLOCKS);
+        let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+        put(&namespace, &digest(0), &record(0)).unwrap();
+        namespace.sync().unwrap();
+        for number in 1..200 {
+            put(&namespace, &digest(number), &record(number)).unwrap();
+        }
+        let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+        crashed[0].fail_sync_for_good(nth, seed);
+        let failed = Namespace::open(options(devices(&crashed), BLOCKS));
+        let Err(Error::ReadOnly { .. }) = failed else {
+            continue;
+        };
+        // In the same life of the machine; all blocks but the reserve are used.
+        let reopened = [Arc::new(crashed[0].kill().unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&reopened), BLOCKS)).unwrap();
+        for number in 0..1_000 {
+            put(&namespace, &digest(number % 300), &record(number % 300)).unwrap();
+            if number % 100 == 99 {
+                namespace.maintain().unwrap();
+            }
+        }
+        namespace.sync().unwrap();
+        let remounted = [Arc::new(reopened[0].crash(seed).unwrap())];
+        let verified = Namespace::verify(&options(devices(&remounted), BLOCKS)).unwrap();
+        assert!(!verified.is_damaged(), "round {round}: {verified:?}");
+        let (namespace, _) = Namespace::open(options(devices(&remounted), BLOCKS)).unwrap();
+        for number in 0..300 {
+            let found = get_or_damaged(&namespace, &digest(number));
+            assert!(found == Some(Some(record(number))), "round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_truncation_that_was_not_durable_does_not_close_a_full_disk_after_a_power_failure() {
+    let mut survived = 0;
+    for seed in 0..32 {
+        let origin = simulated(1, BLOCKS);
+        let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+        put(&namespace, &digest(1), &payload_of(1, 0, 4000)).unwrap();
+        namespace.sync().unwrap();
+        put(&namespace, &digest(2), &payload_of(2, 0, 40_000)).unwrap();
+        namespace.truncate(Truncate::Namespace, Some(1)).unwrap();
+        put(&namespace, &digest(3), &payload_of(3, 0, 40_000)).unwrap();
+        origin[0].writeback(seed);
+        let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+        crashed[0].set_space_bytes(0);
+        let opened = Namespace::open(options(devices(&crashed), BLOCKS));
+        let (namespace, _) = opened.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        survived += u32::from(get(&namespace, &digest(3)).unwrap().is_some());
+        assert!(get(&namespace, &digest(1)).unwrap().is_some());
+    }
+    assert!(survived > 0, "no seed leaves what follows the truncation");
+}
+
 /// What was written: record and version, `None` for a deletion.
 type Written = Vec<(u64, Option<u64>)>;
 
@@ -164,6 +225,8 @@ struct Failing {
     written: Written,
     /// So many of them were synced.
     synced: usize,
+    /// The last version that was given out.
+    version: u64,
 }
 
 impl Failing {
@@ -178,6 +241,7 @@ impl Failing {
             before: BTreeMap::new(),
             written: Vec::new(),
             synced: 0,
+            version: 0,
         }
     }
 
@@ -199,7 +263,8 @@ impl Failing {
                 self.disk.fail_sync_for_good(nth, self.chance.next());
             }
             let record = self.chance.below(Self::RECORDS);
-            let number = self.before.len() as u64 * 1_000_000 + self.written.len() as u64;
+            self.version += 1;
+            let number = self.version;
             let synced = self.written.len();
             let done = match self.chance.below(20) {
                 0 => namespace.sync().map(|()| self.synced = synced),
@@ -286,11 +351,21 @@ impl Failing {
             }
         };
         assert!(self.is_prefix(&found, needed), "{}: no prefix", self.what);
+        self.begin_with(found);
+        if self.chance.one_in(2) {
+            // The system goes on, with what it has in memory of pages that were given up.
+            self.live(&namespace);
+        }
         drop(namespace);
         self.disk = Arc::new(self.disk.crash(self.chance.next()).unwrap());
         let (namespace, remounted) = self.open().unwrap();
-        assert_eq!(remounted, found, "{}", self.what);
+        let is_prefix = self.is_prefix(&remounted, self.synced);
+        assert!(is_prefix, "{}: no prefix after the remount", self.what);
         drop(namespace);
+        self.begin_with(remounted);
+    }
+
+    fn begin_with(&mut self, found: BTreeMap<u64, u64>) {
         self.before = found;
         self.written.clear();
         self.synced = 0;

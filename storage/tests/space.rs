@@ -9,8 +9,8 @@ use common::{
     version,
 };
 use spikelet_storage::{
-    BLOCK_BYTES, Change, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage,
-    Truncate,
+    BLOCK_BYTES, Change, Durability, Error, HEADER_BYTES, ManualClock, Namespace, NewVersion,
+    Options, SMALL_BLOCK_BYTES, Storage, Truncate,
 };
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -67,6 +67,57 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
         assert_eq!(get(&namespace, &digest(record)).unwrap(), expected);
     }
     assert_eq!(get(&namespace, &digest(0)).unwrap(), Some(b"new".to_vec()));
+}
+
+#[test]
+fn deletes_of_many_lanes_share_the_reserve_of_a_full_namespace() {
+    const LANES: u64 = 6;
+    let _turn = alone();
+    let options = Options {
+        write_lanes: LANES as usize,
+        max_device_bytes: HEADER_BYTES + 30 * SMALL_BLOCK_BYTES,
+        max_record_bytes: 1 << 20,
+        ..options(Storage::Memory, 30)
+    };
+    let (namespace, _) = Namespace::open(options).unwrap();
+    let of_thread = |thread: u64, record: u64| digest((thread << 32) | record);
+    // How many records each thread finds room for, and how many it can delete then.
+    let in_threads = |work: &(dyn Fn(u64, u64) -> bool + Sync)| -> u64 {
+        std::thread::scope(|scope| {
+            let threads = (0..LANES).map(|thread| {
+                scope.spawn(move || (0..).take_while(|record| work(thread, *record)).count())
+            });
+            let threads: Vec<_> = threads.collect();
+            let counts = threads.into_iter().map(|thread| thread.join().unwrap());
+            counts.sum::<usize>() as u64
+        })
+    };
+    let written = in_threads(&|thread, record| {
+        put(&namespace, &of_thread(thread, record), &[7; 200]).is_ok()
+    });
+    let stats = namespace.stats();
+    assert!(
+        stats.stop_writes && stats.reserve_blocks < LANES,
+        "{stats:?}"
+    );
+    let deleted = in_threads(
+        &|thread, record| match delete(&namespace, &of_thread(thread, record)) {
+            Ok(was_there) => was_there,
+            Err(Error::NoSpace { .. }) => false,
+            Err(error) => panic!("{error}"),
+        },
+    );
+    // A block of the reserve is theirs.
+    assert!(
+        deleted * 64 > SMALL_BLOCK_BYTES * 9 / 10,
+        "{deleted} of {written}"
+    );
+    namespace.maintain().unwrap();
+    let stats = namespace.stats();
+    assert!(
+        !stats.stop_writes && stats.records == written - deleted,
+        "{stats:?}"
+    );
 }
 
 #[test]

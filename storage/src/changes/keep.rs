@@ -5,8 +5,7 @@ use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState, Phase};
-use crate::log::block_walk::{BlockWalk, WalkedBlock};
-use crate::log::directory::{SECTOR_BYTES, directory_bytes};
+use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::volume::Volume;
 
 /// The share of the devices that may be held back, unless the options say otherwise: an eighth.
@@ -38,10 +37,9 @@ impl Core {
         }
         let lost_to = self.sets.feed(|feed| feed.lost_to);
         let needed = KeptAfter(self.followers.needed_after(lost_to));
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let mut held: Vec<(u64, u64)> = blocks
-            .filter(|block| block.phase() == Phase::Closed && needed.holds(block))
-            .map(|block| {
+        let mut held: Vec<(u64, u64)> = (self.log.blocks())
+            .filter(|(_, block)| block.phase() == Phase::Closed && needed.holds(block))
+            .map(|(_, block)| {
                 let dead = block.filled_units().saturating_sub(block.live_units());
                 (block.change_lsns().1, u64::from(dead) * UNIT_BYTES)
             })
@@ -87,7 +85,7 @@ impl Core {
     /// Notes of blocks of unknown content that all their entries were written before now.
     pub(super) fn bound_changes(&self) {
         let last_lsn = self.log.last_lsn();
-        for block in self.log.volumes().iter().flat_map(Volume::blocks) {
+        for (_, block) in self.log.blocks() {
             let (first, last) = block.change_lsns();
             if block.phase() == Phase::Closed && last == u64::MAX {
                 block.set_change_lsns(first, last_lsn);
@@ -102,10 +100,10 @@ impl Core {
         }
         let mut walk = BlockWalk::default();
         for volume in self.log.volumes() {
-            for (index, block) in (0u32..).zip(volume.blocks()) {
+            for (id, block) in volume.blocks() {
                 // The numbers of a block that the opening fills are known already.
                 if block.phase() == Phase::Closed && !block.holds_copies() {
-                    let lsns = lsns_of(volume, volume.block_id(index), block, &mut walk);
+                    let lsns = lsns_of(volume, id, block, &mut walk);
                     let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
                     block.set_change_lsns(first, last);
                 }
@@ -122,20 +120,9 @@ fn lsns_of(
     block: &BlockState,
     walk: &mut BlockWalk,
 ) -> Option<(u64, u64)> {
-    let walked = WalkedBlock {
-        volume,
-        id,
-        incarnation: block.incarnation(),
-        end: 0,
-    };
-    let ended = block.ended().map(|ended| ended.entries as usize);
-    let sectors = match ended {
-        Some(entries) => directory_bytes(entries) as usize / SECTOR_BYTES,
-        None => walk.sectors_of_closed(walked, block.entries_end())?,
-    };
-    let lines = walk.read_directory(walked, sectors)?;
-    let counted = lines.iter().take(ended.unwrap_or(lines.len()));
-    let versions = counted.filter(|line| is_version(line.kind));
+    let life = BlockLife::of(volume, id, block);
+    let lines = walk.lines_of(life, block, None)?;
+    let versions = lines.iter().filter(|line| is_version(line.kind));
     let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {
         (least.min(lsn), most.max(lsn))

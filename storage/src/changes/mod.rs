@@ -13,8 +13,7 @@ mod logged_change;
 mod reader;
 mod stream;
 
-use crate::core::Core;
-use crate::core::Namespace;
+use crate::core::{Core, Namespace};
 use crate::digest::PARTITIONS;
 use crate::entry::Lsn;
 use crate::error::{Error, Result};

@@ -131,9 +131,10 @@ impl ChangeReader {
 
     fn check_kept(&self) -> Result<()> {
         let lost_to = self.core.sets.feed(|feed| feed.lost_to);
-        match lost_to > self.position.0 {
-            true => Err(self.lost(lost_to)),
-            false => Ok(()),
+        if lost_to > self.position.0 {
+            Err(self.lost(lost_to))
+        } else {
+            Ok(())
         }
     }
 
@@ -152,9 +153,10 @@ impl ChangeReader {
         let is_durable = self.delivery == Delivery::Durable;
         // No truncation is under way meanwhile.
         let (mut to, feed) = core.sets.feed(|feed| {
-            let to = match is_durable {
-                true => core.log.syncer().durable_lsn(),
-                false => core.log.last_lsn(),
+            let to = if is_durable {
+                core.log.syncer().durable_lsn()
+            } else {
+                core.log.last_lsn()
             };
             (to, feed.clone())
         });
@@ -165,9 +167,10 @@ impl ChangeReader {
         }
         truncations.retain(|event| event.lsn <= to);
         truncations.reverse();
-        let tails = match is_durable || core.is_read_only() {
-            true => core.log.filled_blocks(),
-            false => core.log.flush_lanes()?,
+        let tails = if is_durable || core.is_read_only() {
+            core.log.filled_blocks()
+        } else {
+            core.log.flush_lanes()?
         };
         if !keeps(Guard::NumberBeforeLanes) {
             to = core.log.last_lsn();
@@ -197,18 +200,15 @@ impl ChangeReader {
             stream.or_insert_with(new).reach(tail.end, None);
         }
         // Behind the lanes: a block that was closed in between is found here.
-        for volume in core.log.volumes() {
-            for (index, block) in (0u32..).zip(volume.blocks()) {
-                let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
-                let (first, last) = block.change_lsns();
-                let (id, incarnation) = (volume.block_id(index), block.incarnation());
-                let holds_any = first <= to && first <= last && last > self.position.0;
-                let is_known = streams.contains_key(&(id, incarnation));
-                if is_closed && incarnation != 0 && (holds_any || is_known) {
-                    let new = || BlockStream::new(id, incarnation, first);
-                    let stream = streams.entry((id, incarnation)).or_insert_with(new);
-                    stream.reach(block.entries_end(), Some(last));
-                }
+        for (id, block) in core.log.blocks() {
+            let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
+            let ((first, last), incarnation) = (block.change_lsns(), block.incarnation());
+            let holds_any = first <= to && first <= last && last > self.position.0;
+            let is_known = streams.contains_key(&(id, incarnation));
+            if is_closed && incarnation != 0 && (holds_any || is_known) {
+                let new = || BlockStream::new(id, incarnation, first);
+                let stream = streams.entry((id, incarnation)).or_insert_with(new);
+                stream.reach(block.entries_end(), Some(last));
             }
         }
         self.streams = streams.into_values().collect();
@@ -306,9 +306,10 @@ impl ChangeReader {
 /// Whether readers of records see all changes of a group, or later ones of the same records.
 fn is_published(core: &Core, group: &Group) -> bool {
     let mut changes = group.changes.iter();
-    match keeps(Guard::GroupsPublished) {
-        true => changes.all(|change| is_visible(core, change)),
-        false => changes.next().is_none_or(|change| is_visible(core, change)),
+    if keeps(Guard::GroupsPublished) {
+        changes.all(|change| is_visible(core, change))
+    } else {
+        changes.next().is_none_or(|change| is_visible(core, change))
     }
 }
 

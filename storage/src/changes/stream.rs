@@ -1,13 +1,12 @@
 //! The changes in one block, in the order of their numbers.
 
 use crate::changes::logged_change::{Group, LoggedChange};
-use crate::entry::is_version;
-use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind};
+use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, is_version};
 use crate::error::{Error, Result};
-use crate::location::UNIT_BYTES;
+use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT};
-use crate::log::block_walk::{BlockWalk, WalkedBlock};
+use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::sets::feed::Feed;
 use std::collections::VecDeque;
 
@@ -86,15 +85,14 @@ impl BlockStream {
     ) -> Result<()> {
         let volume = log.volumes().get(self.id.device);
         let volume = volume.ok_or_else(|| self.damaged(self.at))?;
-        let block = WalkedBlock {
+        let life = BlockLife {
             volume,
             id: self.id,
             incarnation: self.incarnation,
-            end: self.end,
         };
         let is_followed =
             |header: &Header| is_version(header.kind) && feed.covers(header.set_id, header.lsn.0);
-        let next = walk.read_piece(block, self.at, |_, header| {
+        let next = walk.read_piece(life, (self.at, self.end), |_, header| {
             header.lsn.0 > after && is_followed(header)
         });
         let mut at = self.at;
@@ -108,13 +106,12 @@ impl BlockStream {
                 break;
             }
             if lsn > after && header.flags & FLAG_COPIED == 0 {
-                let change = match is_followed(header) {
-                    true => {
-                        let entry = walk.whole_entry(at, header);
-                        let entry = entry.ok_or_else(|| self.damaged(at))?;
-                        Some(LoggedChange::of_version(header, &entry))
-                    }
-                    false => None,
+                let change = if is_followed(header) {
+                    let entry = walk.whole_entry(at, header);
+                    let entry = entry.ok_or_else(|| self.damaged(at))?;
+                    Some(LoggedChange::of_version(header, &entry))
+                } else {
+                    None
                 };
                 self.push(header, change);
             }
@@ -147,9 +144,6 @@ impl BlockStream {
     }
 
     fn damaged(&self, at: u64) -> Error {
-        Error::Damaged {
-            device: self.id.device,
-            offset: at,
-        }
+        Error::damaged_at(Location::new(self.id.device, at))
     }
 }

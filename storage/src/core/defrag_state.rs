@@ -26,8 +26,6 @@ pub(crate) struct Emptied {
     pub(crate) unseen: Arc<AtomicBool>,
     /// The last sequence number when it was empty: versions that superseded its entries have no higher one.
     pub(crate) last_lsn: u64,
-    /// Its header says that it is free.
-    pub(crate) noted: bool,
 }
 
 impl Emptied {

@@ -11,7 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::header::{STATIC_AT, STATIC_BYTES, StaticBytes, boot_id, write_header};
+use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
 use super::memory::{
     address_space, base_of, check_maximum, check_range, no_staging, populate, total_len,
 };
@@ -112,20 +112,7 @@ impl FileDevice {
     /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`],
     /// [`DeviceError::Full`], [`DeviceError::Io`], also for a staging file that cannot be read.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let name = path.display().to_string();
-        let mut options = OpenOptions::new();
-        let file = options
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(DeviceError::io(&name, "open"))?;
-        lock(&file, Access::Write, &name)?;
-        let (copies, len_bytes) = read_start(&file, &name)?;
-        let header = Header::decode(copies, len_bytes, &name)?;
-        let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
-        let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
-        device.staging = Staging::open(path, was_closed)?;
-        Ok(device)
+        Self::open_existing(path, Access::Write)
     }
 
     /// Opens a file to read, as offline tools do: the file is not changed, other readers are let
@@ -137,15 +124,28 @@ impl FileDevice {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, DeviceError> {
+        Self::open_existing(path, Access::Read)
+    }
+
+    fn open_existing(path: &Path, access: Access) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(DeviceError::io(&name, "open"))?;
-        lock(&file, Access::Read, &name)?;
+        let writes = access == Access::Write;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(writes).open(path);
+        let file = file.map_err(DeviceError::io(&name, "open"))?;
+        lock(&file, access, &name)?;
         let (copies, len_bytes) = read_start(&file, &name)?;
         let header = Header::decode(copies, len_bytes, &name)?;
-        let max_bytes = len_bytes.min(header.max_bytes);
+        let grown_bytes = if writes { header.max_bytes } else { len_bytes };
+        let max_bytes = grown_bytes.min(header.max_bytes);
         let mut device = Self::map(name, file, max_bytes, len_bytes)?;
-        device.access = Access::Read;
-        device.staging = Staging::copy(path)?;
+        device.access = access;
+        device.staging = if writes {
+            let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
+            Staging::open(path, was_closed)?
+        } else {
+            Staging::copy(path)?
+        };
         Ok(device)
     }
 
@@ -384,9 +384,6 @@ fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
     })
 }
 
-/// The copies of the static header, zero where the file is shorter.
-type StaticCopies = [Result<StaticBytes, DeviceError>; 2];
-
 /// Reads both copies of the static header, and the length of the file.
 fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceError> {
     let metadata = file.metadata().map_err(DeviceError::io(path, "look at"))?;
@@ -397,13 +394,9 @@ fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceErro
             found,
         });
     }
-    let copies = STATIC_AT.map(|offset| {
-        let mut copy = [0; STATIC_BYTES];
-        let inside = metadata.len().saturating_sub(offset);
-        let (found, _) = copy.split_at_mut(inside.min(STATIC_BYTES as u64) as usize);
-        file.read_exact_at(found, offset)
-            .map_err(DeviceError::io(path, "read"))?;
-        Ok(copy)
+    let copies = read_copies(metadata.len(), |offset, into| {
+        file.read_exact_at(into, offset)
+            .map_err(DeviceError::io(path, "read"))
     });
     Ok((copies, metadata.len()))
 }

@@ -202,7 +202,7 @@ impl Header {
     /// # Errors
     /// The fault of the first copy.
     pub(super) fn decode(
-        copies: [Result<StaticBytes, DeviceError>; 2],
+        copies: StaticCopies,
         len_bytes: u64,
         path: &str,
     ) -> Result<Self, DeviceError> {
@@ -307,18 +307,30 @@ impl Header {
 /// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or
 /// [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if its sectors cannot be read.
 pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
-    let copies = STATIC_AT.map(|offset| static_bytes(device, offset));
-    Header::decode(copies, device.len_bytes(), &device.describe())
+    Header::decode(copies_of(device), device.len_bytes(), &device.describe())
 }
 
-/// Reads the bytes of a copy of the static header; those that a shorter device lacks are zero.
-fn static_bytes(device: &dyn Device, offset: u64) -> Result<StaticBytes, DeviceError> {
-    let inside = device.len_bytes().saturating_sub(offset);
-    let mut found = vec![0; inside.min(STATIC_BYTES as u64) as usize];
-    if !found.is_empty() {
-        device.read(offset, &mut found)?;
-    }
-    Ok(take(&found, 0))
+/// Both copies of a static header, as far as they could be read.
+pub(super) type StaticCopies = [Result<StaticBytes, DeviceError>; 2];
+
+/// Reads both copies of the static header of a device of `len_bytes`; bytes that it lacks are zero.
+pub(super) fn read_copies(
+    len_bytes: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<(), DeviceError>,
+) -> StaticCopies {
+    STATIC_AT.map(|offset| {
+        let mut copy = [0; STATIC_BYTES];
+        let inside = len_bytes.saturating_sub(offset).min(STATIC_BYTES as u64);
+        let (found, _) = copy.split_at_mut(inside as usize);
+        if !found.is_empty() {
+            read(offset, found)?;
+        }
+        Ok(copy)
+    })
+}
+
+fn copies_of(device: &dyn Device) -> StaticCopies {
+    read_copies(device.len_bytes(), |offset, into| device.read(offset, into))
 }
 
 /// Whether a device was ever in use: before that, the missing parts of its headers may be those that an
@@ -329,23 +341,16 @@ fn has_blocks(device: &dyn Device) -> bool {
 
 /// Finds the copies of the static header that are not as they were written. `header` is what
 /// [`read_header`] returned.
-fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
+pub(crate) fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
     let bytes = header.encode();
-    let is_damaged = |offset: &u64| match static_bytes(device, *offset) {
-        Ok(found) if found == [0; STATIC_BYTES] => has_blocks(device),
-        Ok(found) => found != bytes,
+    let is_damaged = |copy: &Result<StaticBytes, _>| match copy {
+        Ok(found) if *found == [0; STATIC_BYTES] => has_blocks(device),
+        Ok(found) => *found != bytes,
         Err(_) => true,
     };
-    STATIC_AT.into_iter().filter(is_damaged).collect()
-}
-
-/// Returns how many copies of the static header are not as they were written.
-///
-/// # Errors
-/// Those of [`read_header`].
-pub(crate) fn count_damaged_copies(device: &dyn Device) -> Result<u64, DeviceError> {
-    let header = read_header(device)?;
-    Ok(damaged_copies(device, &header).len() as u64)
+    let copies = STATIC_AT.into_iter().zip(copies_of(device));
+    let damaged = copies.filter(|(_, copy)| is_damaged(copy));
+    damaged.map(|(offset, _)| offset).collect()
 }
 
 /// Writes the copies of the static header again that differ from `header`, which [`read_header`]
@@ -355,8 +360,8 @@ pub(crate) fn count_damaged_copies(device: &dyn Device) -> Result<u64, DeviceErr
 /// Those of [`Device::write`] and [`Device::sync`].
 pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
     let bytes = header.encode();
-    for offset in STATIC_AT {
-        if static_bytes(device, offset).is_ok_and(|found| found == bytes) {
+    for (offset, copy) in STATIC_AT.into_iter().zip(copies_of(device)) {
+        if copy.is_ok_and(|found| found == bytes) {
             continue;
         }
         device.write(offset, &[&bytes])?;

@@ -33,7 +33,7 @@ pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
 pub use header::{Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
-pub(crate) use header::{count_damaged_copies, damaged_parts, repair_copies};
+pub(crate) use header::{damaged_copies, damaged_parts, repair_copies};
 pub use memory::MemoryDevice;
 #[cfg(feature = "simulated")]
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};

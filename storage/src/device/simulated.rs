@@ -14,12 +14,11 @@ mod faults;
 mod mapping;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fmt, io};
 
 use memmap2::MmapRaw;
 use parking_lot::Mutex;

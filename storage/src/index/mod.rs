@@ -25,7 +25,6 @@ use crate::epoch::Guard;
 use memory::Memory;
 use partition::Partition;
 use std::sync::Arc;
-use table::Shape;
 
 /// The index of a namespace.
 #[derive(Debug)]
@@ -35,12 +34,10 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Returns an empty index with room for this number of records. It grows beyond them and never shrinks.
-    pub(crate) fn new(expected_records: u64) -> Self {
+    /// Returns an empty index.
+    pub(crate) fn new() -> Self {
         let memory = Arc::new(Memory::default());
-        let partitions = (0..PARTITIONS)
-            .map(|number| Partition::new(presized(expected_records, number), &memory))
-            .collect();
+        let partitions = (0..PARTITIONS).map(|_| Partition::new(&memory)).collect();
         Self { partitions, memory }
     }
 
@@ -132,20 +129,4 @@ impl Drop for Index {
             }
         }
     }
-}
-
-/// The table a partition begins with: none of its own, if no records are expected.
-///
-/// Digests fill all partitions alike, so equal tables would all grow in the same moment, and memory a record would swing
-/// by the whole step: let them begin at sizes spread evenly over one step.
-fn presized(expected_records: u64, number: usize) -> Shape {
-    if expected_records == 0 {
-        return Shape::NOTHING;
-    }
-    let mean = expected_records as f64 / PARTITIONS as f64;
-    // Multiples of the golden ratio spread evenly, in any part of the partitions.
-    let spread = (number as f64 * 0.618_033_988_749_895).fract();
-    // A standard deviation above the mean: one partition in six grows once in spite of the presizing.
-    let records = mean + mean.sqrt();
-    Shape::for_records((records * (1.0 + spread / 8.0)) as usize)
 }

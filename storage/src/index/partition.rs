@@ -2,7 +2,8 @@
 
 use super::memory::{Block, Memory};
 use super::slot::{Candidate, EMPTY, Slot, tag_of};
-use super::table::{Shape, Table, prefetch};
+use super::table::{Shape, Table};
+use crate::bytes::prefetch;
 use crate::epoch::{self, Guard};
 use crate::location::Location;
 use crate::lock::HeldLocks;
@@ -29,16 +30,10 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// An empty partition with a table of this shape; [`Shape::NOTHING`] takes no memory.
-    pub(super) fn new(shape: Shape, memory: &Memory) -> Self {
-        let words = if shape == Shape::NOTHING {
-            memory.nothing()
-        } else {
-            memory.take(shape.words(), EMPTY).as_ptr()
-        };
+    pub(super) fn new(memory: &Memory) -> Self {
         Self {
-            words: AtomicPtr::new(words.as_ptr()),
-            shape: AtomicU64::new(shape.pack()),
+            words: AtomicPtr::new(memory.nothing().as_ptr()),
+            shape: AtomicU64::new(Shape::NOTHING.pack()),
             removals: AtomicU32::new(0),
             records: AtomicU32::new(0),
             held: Mutex::new(HeldLocks::default()),
@@ -257,6 +252,13 @@ impl PartitionGuard<'_> {
         self.table().get(position.0 as usize)
     }
 
+    /// Changes the record at a position. The tag stays.
+    pub(crate) fn update(&mut self, position: Position, change: impl FnOnce(&mut Slot)) {
+        let mut slot = self.get(position);
+        change(&mut slot);
+        self.replace(position, slot);
+    }
+
     /// Puts another slot in the place of the record at a position. The tag stays.
     pub(crate) fn replace(&mut self, position: Position, slot: Slot) {
         self.table().replace(position.0 as usize, &slot);
@@ -321,7 +323,7 @@ impl PartitionGuard<'_> {
             .fetch_sub(records as u32, Ordering::Relaxed) as usize;
         let shape = self.shape();
         let half = shape.capacity() / 2;
-        // Only on the way down through the middle: a table that was presized and is not filled yet stays.
+        // Only on the way down through the middle: a table that has just grown stays.
         if before >= half && self.len() < half {
             let fitting = Shape::for_records(self.len()).next();
             if fitting.places < shape.places {

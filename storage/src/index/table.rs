@@ -14,6 +14,7 @@
 //! again if there was one meanwhile.
 
 use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, tag_of};
+use crate::bytes::prefetch;
 use crate::location::Location;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -366,13 +367,3 @@ impl<'a> Table<'a> {
         }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-pub(super) fn prefetch(word: *const AtomicU64) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(word.cast()) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn prefetch(_word: *const AtomicU64) {}

@@ -239,12 +239,8 @@ pub(crate) fn assert_consistent(namespace: &Namespace) {
         stats.records,
         slots.iter().filter(|(_, slot)| !slot.tombstone).count() as u64
     );
-    for volume in core.log.volumes() {
-        for block in volume
-            .blocks()
-            .iter()
-            .filter(|block| block.phase() == Phase::Free)
-        {
+    for (_, block) in core.log.blocks() {
+        if block.phase() == Phase::Free {
             assert_eq!(block.live_units(), 0, "live units in a free block");
         }
     }

@@ -50,7 +50,8 @@ impl Log {
         let (number, mut state) = self.lane(purpose)?;
         match self.append_to_lane(number, &mut state, purpose, headers, entries) {
             Ok(location) => Ok(location),
-            Err(error @ Error::NoSpace { .. }) if purpose.is_cleaning() => {
+            Err(error @ Error::NoSpace { .. }) if purpose != Purpose::Write => {
+                drop(state);
                 self.append_beside_writers(purpose, error, (headers, entries))
             }
             Err(error) => {
@@ -115,7 +116,8 @@ impl Log {
         }
     }
 
-    /// Appends to the block that a writer's lane has open: where no other is left, cleaning goes on in their rest.
+    /// Appends to a block that another lane has open: where no other is left, deletes and cleaning go on in their rest. The
+    /// caller holds no lane.
     #[cold]
     fn append_beside_writers(
         &self,
@@ -125,11 +127,23 @@ impl Log {
     ) -> Result<Location> {
         let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
         for (number, lane) in self.lanes.iter().enumerate() {
-            if let Some(mut state) = lane.state.try_lock()
-                && state.open.as_ref().is_some_and(has_room)
-            {
-                return self.append_again(number, &mut state, purpose, headers, entries);
+            let mut state = lane.state.lock();
+            if !state.open.as_ref().is_some_and(has_room) {
+                continue;
             }
+            let before = state.counters;
+            let appended = self.append_again(number, &mut state, purpose, headers, entries);
+            if purpose.is_cleaning()
+                && let Some(own) = self.lanes.last()
+            {
+                // Writers have not asked for it.
+                let after = std::mem::replace(&mut state.counters, before);
+                drop(state);
+                let own = &mut own.state.lock().counters;
+                own.entries += after.entries - before.entries;
+                own.appended_units += after.appended_units - before.appended_units;
+            }
+            return appended;
         }
         Err(error)
     }

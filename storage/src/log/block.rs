@@ -137,6 +137,18 @@ pub(crate) struct BlockHeader {
 pub(crate) type RawBlockHeader = [u8; BLOCK_HEADER_BYTES as usize];
 
 impl BlockHeader {
+    /// The header of a block that holds nothing.
+    pub(crate) const fn free(index: u32, device_id: u64, sequence: u64) -> Self {
+        Self {
+            index,
+            incarnation: 0,
+            device_id,
+            sequence,
+            ended: None,
+            holds_copies: false,
+        }
+    }
+
     pub(crate) fn encode(&self) -> RawBlockHeader {
         let mut raw = [0u8; BLOCK_HEADER_BYTES as usize];
         let [shape, last_lsn] = EndedBlock::words(self.ended);
@@ -402,9 +414,10 @@ impl BlockState {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
         self.holds_copies.store(holds_copies, Ordering::Relaxed);
-        match holds_copies {
-            true => self.set_change_lsns(u64::MAX, 0),
-            false => self.set_change_lsns(0, u64::MAX),
+        if holds_copies {
+            self.set_change_lsns(u64::MAX, 0)
+        } else {
+            self.set_change_lsns(0, u64::MAX)
         }
         self.folded_units.store(0, Ordering::Relaxed);
         self.chained_units.store(0, Ordering::Relaxed);

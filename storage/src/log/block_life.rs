@@ -168,9 +168,12 @@ impl Log {
 
     /// Returns how many free blocks may stay backed: none in a small store, and one in any other.
     fn backed_max(&self) -> usize {
-        let blocks = self.volumes.iter().flat_map(Volume::blocks);
-        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
-        let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
+        let closed = self
+            .blocks()
+            .filter(|(_, block)| block.phase() == Phase::Closed);
+        let filled: u64 = closed
+            .map(|(_, block)| u64::from(block.filled_units()))
+            .sum();
         if filled * UNIT_BYTES >= BACKED_BLOCK_FROM * self.block_bytes() {
             backed_of(self.used_blocks()).max(1)
         } else {
@@ -354,14 +357,7 @@ impl Log {
     }
 
     fn free_header(&self, volume: &Volume, id: BlockId) -> BlockHeader {
-        BlockHeader {
-            index: id.index,
-            incarnation: 0,
-            device_id: volume.device_id(),
-            sequence: self.draw_block_sequence(),
-            ended: None,
-            holds_copies: false,
-        }
+        BlockHeader::free(id.index, volume.device_id(), self.draw_block_sequence())
     }
 
     /// Prepares the block that the next lane will open, if one streams: that takes longer than anything else a writer would
@@ -388,6 +384,12 @@ impl Log {
         let volume = self.volume_of(id)?;
         volume.write_block_header(&self.free_header(volume, id))?;
         Ok(())
+    }
+
+    /// Does so for several blocks, and makes it durable.
+    pub(crate) fn note_all_free(&self, blocks: &[BlockId]) -> Result<()> {
+        blocks.iter().try_for_each(|id| self.note_free(*id))?;
+        self.sync()
     }
 
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,

@@ -1,18 +1,48 @@
-//! Reads a block by calls of the system, for cleaning and for the tombstone pass: an unreadable range is damage of the
-//! entries there, and not a signal.
+//! Reads a block by calls of the system: an unreadable range is damage of the entries there, and not a signal.
+//!
+//! Recovery and `verify` scan a block entry by entry on these bytes; cleaning, the tombstone pass and readers of
+//! changes walk over entries with headers that hold, a piece at a time.
 
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::location::UNIT_BYTES;
-use crate::log::block::BlockId;
-use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES};
+use crate::log::block::{BlockId, BlockState};
+use crate::log::directory::{Line, ReadDirectory, directory_bytes};
 use crate::log::volume::Volume;
 
 /// How much is read by one call: little enough to stay in the processor's cache while it is looked at.
-const PIECE_BYTES: u64 = 256 << 10;
+pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 /// The size of a page, read again alone where a larger piece cannot be read.
 const PAGE_BYTES: usize = 4096;
 /// Memory beyond this is given back after a large entry.
 const KEPT_BYTES: usize = 1 << 20;
+/// The directory of a full block is all that is left behind its entries. If that is more than this part of the block, the
+/// last bytes are tried first.
+const WIDE_PART: u64 = 8;
+const DIRECTORY_GUESS_BYTES: u64 = 64 << 10;
+
+/// A block in one of its lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockLife<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) id: BlockId,
+    pub(crate) incarnation: u64,
+}
+
+impl<'a> BlockLife<'a> {
+    /// The present life of a block.
+    pub(crate) fn of(volume: &'a Volume, id: BlockId, block: &BlockState) -> Self {
+        Self {
+            volume,
+            id,
+            incarnation: block.incarnation(),
+        }
+    }
+
+    /// The first byte behind the block, as an offset in the device.
+    pub(crate) const fn end(&self) -> u64 {
+        self.id.offset_bytes() + self.id.bytes()
+    }
+}
 
 /// Memory for parts of blocks, used again and again.
 #[derive(Debug, Default)]
@@ -27,39 +57,94 @@ pub(crate) struct BlockWalk {
     unreadable_bytes: u64,
 }
 
-/// The range of a walk: a block of this life, up to an offset in its device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WalkedBlock<'a> {
-    pub(crate) volume: &'a Volume,
-    pub(crate) id: BlockId,
-    pub(crate) incarnation: u64,
-    pub(crate) end: u64,
-}
-
 impl BlockWalk {
-    /// Reads the next piece of a block and finds the entries with headers that hold. Returns where the piece after it begins.
-    /// A body is read as far as the piece goes, and beyond if it is wanted.
+    /// Forgets all bytes. The next ones begin at this offset of the device.
+    pub(crate) fn begin(&mut self, offset: u64) {
+        (self.offset, self.len) = (offset, 0);
+    }
+
+    /// Reads on up to an offset of the device. Bytes that cannot be read are zero, and noted.
+    pub(crate) fn reach(&mut self, volume: &Volume, to: u64) {
+        let from = self.end();
+        if to <= from {
+            return;
+        }
+        let len = (to - self.offset) as usize;
+        if self.bytes.len() < len {
+            self.bytes.resize(len, 0);
+        }
+        let inside = volume.device().len_bytes().saturating_sub(from);
+        if let Some(target) = self.bytes.get_mut(self.len..len) {
+            let (target, beyond) = target.split_at_mut(inside.min(to - from) as usize);
+            beyond.fill(0);
+            self.unreadable_bytes += volume.read_readable(from, target, PAGE_BYTES);
+        }
+        self.len = len;
+    }
+
+    /// Replaces the bytes from this offset of the device on.
+    pub(crate) fn overlay(&mut self, offset: u64, bytes: &[u8]) {
+        let at = (offset - self.offset) as usize;
+        self.len = self.len.max(at + bytes.len());
+        if self.bytes.len() < self.len {
+            self.bytes.resize(self.len, 0);
+        }
+        let target = self.bytes.get_mut(at..).unwrap_or_default().iter_mut();
+        target.zip(bytes).for_each(|(to, from)| *to = *from);
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.len as u64
+    }
+
+    /// The bytes that were read from this offset of the device on.
+    pub(crate) fn at(&self, offset: u64) -> &[u8] {
+        let read = self.bytes.get(..self.len).unwrap_or_default();
+        let from = offset.checked_sub(self.offset);
+        from.and_then(|from| read.get(from as usize..))
+            .unwrap_or_default()
+    }
+
+    /// The header of the entry at an offset of the device, if it holds.
+    pub(crate) fn header_at(&self, block: BlockLife<'_>, offset: u64) -> Option<Header> {
+        let raw = self.at(offset).first_chunk::<ENTRY_HEADER_BYTES>()?;
+        let place = block.volume.place(block.incarnation, offset);
+        let header = Header::decode_checked(raw, place)?;
+        let end = offset + u64::from(header.span_units) * UNIT_BYTES;
+        (end <= block.end()).then_some(header)
+    }
+
+    /// An entry that was read, if it holds as a whole.
+    pub(crate) fn whole_entry(&self, offset: u64, header: &Header) -> Option<EntryView<'_>> {
+        let (raw, after) = self.at(offset).split_first_chunk::<ENTRY_HEADER_BYTES>()?;
+        let body = after.get(..header.body_bytes as usize)?;
+        header
+            .body_holds(raw, body)
+            .then(|| EntryView::new(raw, body))
+    }
+
+    /// Reads the next piece of a block, up to `end` at most, and finds the entries with headers that hold. Returns where the
+    /// piece after it begins. A body is read as far as the piece goes, and beyond if it is wanted.
     pub(crate) fn read_piece(
         &mut self,
-        block: WalkedBlock<'_>,
-        from: u64,
+        block: BlockLife<'_>,
+        (from, end): (u64, u64),
         is_wanted: impl Fn(u64, &Header) -> bool,
     ) -> u64 {
         self.entries.clear();
-        let WalkedBlock { volume, end, .. } = block;
-        self.fill(volume, from, (end - from).min(PIECE_BYTES));
+        self.begin(from);
+        self.reach(block.volume, end.min(from + PIECE_BYTES));
         let mut at = from;
         while at < end {
-            let Some(raw) = self.bytes_at(at).first_chunk::<ENTRY_HEADER_BYTES>() else {
+            if self.at(at).len() < ENTRY_HEADER_BYTES {
                 // The rest is too short for an entry, or begins the next piece.
                 return if at == from || self.end() >= end {
                     end
                 } else {
                     at
                 };
-            };
-            let place = volume.place(block.incarnation, at);
-            let Some(header) = Header::decode_checked(raw, place) else {
+            }
+            let Some(header) = self.header_at(block, at) else {
                 at += UNIT_BYTES;
                 continue;
             };
@@ -69,7 +154,7 @@ impl BlockWalk {
                 if at > from {
                     return at;
                 }
-                self.fill(volume, from, body_end - from);
+                self.reach(block.volume, body_end);
             }
             self.entries.push((at, header));
             if header.kind == Kind::Filler {
@@ -86,57 +171,37 @@ impl BlockWalk {
         &self.entries
     }
 
-    /// An entry of the piece, if it holds as a whole.
-    pub(crate) fn whole_entry(&self, offset: u64, header: &Header) -> Option<EntryView<'_>> {
-        let bytes = self.bytes_at(offset);
-        let (raw, after) = bytes.split_first_chunk::<ENTRY_HEADER_BYTES>()?;
-        let body = after.get(..header.body_bytes as usize)?;
-        header
-            .body_holds(raw, body)
-            .then(|| EntryView::new(raw, body))
-    }
-
-    /// Reads the directory of a block: the lines of the first `sectors` sectors. `None`: not all of them hold.
-    pub(crate) fn read_directory(
+    /// Reads the lines of all entries that count in a block. `open_entries`: how many it has, if it is being filled. `None`:
+    /// not all of its directory holds.
+    pub(crate) fn lines_of(
         &mut self,
-        block: WalkedBlock<'_>,
-        sectors: usize,
+        life: BlockLife<'_>,
+        block: &BlockState,
+        open_entries: Option<usize>,
     ) -> Option<Vec<Line>> {
-        let bytes = (sectors * SECTOR_BYTES) as u64;
-        let offset = block.id.offset_bytes();
-        if bytes > block.id.bytes() {
-            return None;
-        }
-        self.fill(block.volume, offset + block.id.bytes() - bytes, bytes);
-        let place = block.volume.place(block.incarnation, offset);
-        let directory = ReadDirectory::read(self.bytes_at(self.offset), place);
-        directory.has_sectors(sectors).then_some(directory.lines)
-    }
-
-    /// Returns how many sectors the directory of a closed block has, which begins behind the filler that ends the entries.
-    /// `None`: the filler does not hold.
-    pub(crate) fn sectors_of_closed(
-        &mut self,
-        block: WalkedBlock<'_>,
-        entries_end: u64,
-    ) -> Option<usize> {
-        let offset = block.id.offset_bytes();
-        let at = offset + entries_end;
-        let left = block.id.bytes().checked_sub(entries_end)?;
-        self.fill(block.volume, at, left.min(ENTRY_HEADER_BYTES as u64));
-        let place = block.volume.place(block.incarnation, at);
-        let header = self
-            .bytes_at(at)
-            .first_chunk::<ENTRY_HEADER_BYTES>()
-            .and_then(|raw| Header::decode_checked(raw, place));
-        let directory_bytes = match header.filter(|header| header.kind == Kind::Filler) {
-            Some(filler) => left.checked_sub(u64::from(filler.span_units) * UNIT_BYTES)?,
-            // Too little was left for a filler.
-            None => left - left % SECTOR_BYTES as u64,
+        let ended = block.ended().map(|ended| ended.entries as usize);
+        let entries = open_entries.or(ended);
+        let begin = match entries {
+            Some(entries) => life.end() - directory_bytes(entries),
+            None => life.id.offset_bytes() + block.entries_end(),
         };
-        let between = left - directory_bytes;
-        let is_filled = header.is_some() || between < u64::from(Header::span_for(0)) * UNIT_BYTES;
-        is_filled.then_some(directory_bytes as usize / SECTOR_BYTES)
+        // Of a block that was closed early most of the rest is a hole.
+        let is_wide = entries.is_none() && life.end() - begin > life.id.bytes() / WIDE_PART;
+        let mut from = if is_wide {
+            life.end() - DIRECTORY_GUESS_BYTES
+        } else {
+            begin
+        };
+        loop {
+            self.begin(from);
+            self.reach(life.volume, life.end());
+            let place = life.volume.place(life.incarnation, life.id.offset_bytes());
+            let lines = ReadDirectory::read(self.at(from), place).whole_lines(entries);
+            if lines.is_some() || from == begin {
+                return lines;
+            }
+            from = begin;
+        }
     }
 
     /// How many bytes could not be read since this was asked last.
@@ -150,29 +215,5 @@ impl BlockWalk {
             self.bytes = Vec::new();
             self.len = 0;
         }
-    }
-
-    fn end(&self) -> u64 {
-        self.offset + self.len as u64
-    }
-
-    fn bytes_at(&self, offset: u64) -> &[u8] {
-        let read = self.bytes.get(..self.len).unwrap_or_default();
-        let from = offset.checked_sub(self.offset);
-        from.and_then(|from| read.get(from as usize..))
-            .unwrap_or_default()
-    }
-
-    /// Reads a range of the device. Unreadable bytes are zero, and noted.
-    fn fill(&mut self, volume: &Volume, offset: u64, bytes: u64) {
-        self.offset = offset;
-        self.len = bytes as usize;
-        if self.bytes.len() < self.len {
-            self.bytes.resize(self.len, 0);
-        }
-        let Some(target) = self.bytes.get_mut(..self.len) else {
-            return;
-        };
-        self.unreadable_bytes += volume.read_readable(offset, target, PAGE_BYTES);
     }
 }

@@ -14,6 +14,7 @@
 //! ```
 //! The identity of a record is its partition and its tag.
 
+use crate::bytes::{put, take};
 use crate::digest::Digest;
 use crate::entry::{Header, Kind, LSN_BITS, Lsn, Place};
 use crate::location::UNIT_BYTES;
@@ -151,11 +152,8 @@ impl Directory {
         let position = self.entries % LINES;
         if position == 0 {
             let mut sector = [0; SECTOR_BYTES];
-            put(
-                &mut sector,
-                10,
-                &((self.entries / LINES) as u16).to_le_bytes(),
-            );
+            let number = (self.entries / LINES) as u16;
+            put(&mut sector, 10, &number.to_le_bytes());
             put(&mut sector, 12, &at_units.to_le_bytes());
             self.kept.push(sector);
         }
@@ -226,17 +224,18 @@ impl ReadDirectory {
         let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
         for (number, sector) in sectors.iter().rev().enumerate() {
             // Most of a block is no directory: that shows without its checksum.
-            let may_hold = u16_at(sector, 10) == Some(number as u16);
-            let holds = may_hold && u64_at(sector, 0) == Some(sector_check(sector, block, number));
-            let Some(count) = u16_at(sector, 8).filter(|_| holds) else {
+            let may_hold = u16::from_le_bytes(take(sector, 10)) == number as u16;
+            let check = || sector_check(sector, block, number).to_le_bytes();
+            if !may_hold || take(sector, 0) != check() {
                 continue;
-            };
+            }
+            let count = u16::from_le_bytes(take(sector, 8));
             let (_, lines) = sector.split_at(LINES_AT);
             let (lines, _) = lines.as_chunks::<LINE_BYTES>();
             let lines = lines.iter().take(usize::from(count));
             let before = read.lines.len();
             read.lines.extend(lines.filter_map(Line::decode));
-            let first = u32_at(sector, 12).unwrap_or_default();
+            let first = u32::from_le_bytes(take(sector, 12));
             read.sectors
                 .push((number, first, read.lines.len() - before));
         }
@@ -277,14 +276,15 @@ impl ReadDirectory {
         false
     }
 
-    /// Returns whether the first `sectors` sectors are all there.
-    pub(crate) fn has_sectors(&self, sectors: usize) -> bool {
-        let first = self.sectors.get(..sectors);
-        first.is_some_and(|first| {
-            (0..)
-                .zip(first)
-                .all(|(number, (found, ..))| *found == number)
-        })
+    /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every one of them is there.
+    pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<Line>> {
+        let numbers = self.sectors.iter().map(|(number, ..)| *number);
+        let has_all = numbers
+            .enumerate()
+            .all(|(expected, found)| expected == found);
+        let is_whole = has_all && self.is_complete(entries.map(|entries| entries as u32));
+        self.lines.truncate(entries.unwrap_or(usize::MAX));
+        is_whole.then_some(self.lines)
     }
 
     /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
@@ -318,27 +318,6 @@ fn sector_check(sector: &Sector, block: Place, number: usize) -> u64 {
     let (_, content) = sector.split_at(8);
     let seed = SECTOR_SEED ^ block.seed() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     xxh3_64_with_seed(content, seed)
-}
-
-fn put(sector: &mut Sector, at: usize, value: &[u8]) {
-    if let Some(target) = sector.get_mut(at..at + value.len()) {
-        target.copy_from_slice(value);
-    }
-}
-
-fn u16_at(sector: &Sector, at: usize) -> Option<u16> {
-    let bytes = sector.get(at..)?.first_chunk::<2>()?;
-    Some(u16::from_le_bytes(*bytes))
-}
-
-fn u32_at(sector: &Sector, at: usize) -> Option<u32> {
-    let bytes = sector.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*bytes))
-}
-
-fn u64_at(sector: &Sector, at: usize) -> Option<u64> {
-    let bytes = sector.get(at..)?.first_chunk::<8>()?;
-    Some(u64::from_le_bytes(*bytes))
 }
 
 /// The unit of a block that has a byte offset of it.
@@ -439,7 +418,9 @@ mod tests {
         block[sector(1) + 30] ^= 1;
         assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
         assert_eq!(read(&block).damaged_sectors(Some(1)), []);
-        assert!(read(&block).has_sectors(1) && !read(&block).has_sectors(2));
+        assert_eq!(read(&block).whole_lines(Some(120)), None);
+        let first = read(&block[sector(0)..]).whole_lines(Some(30));
+        assert_eq!(first.map(|lines| lines.len()), Some(30));
     }
 
     #[test]

@@ -142,10 +142,10 @@ impl Log {
     }
 
     /// Begins after recovery: blocks in use are marked in their volumes, the others are free.
-    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64, next_block: u64, mut state: State) {
+    pub(crate) fn start(&self, last_lsn: u64, next_block: u64, mut state: State) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
         self.block_sequence.fetch_max(next_block, Ordering::SeqCst);
-        self.syncer.start_from(durable_lsn);
+        self.syncer.start_from(state.durable_lsn);
         let tenancies = self.staging().map(Staging::tenancies).unwrap_or_default();
         for (lane, tenancy) in tenancies {
             if let Some(lane) = self.lanes.get(lane) {
@@ -153,12 +153,9 @@ impl Log {
             }
         }
         for (volume, used) in self.volumes.iter().zip(&self.used_blocks) {
-            let known = (0u32..).zip(volume.blocks());
-            let last = known.filter(|(_, block)| block.phase() != Phase::Free);
-            used.fetch_max(
-                last.last().map_or(0, |(index, _)| index + 1),
-                Ordering::SeqCst,
-            );
+            let mut known = volume.blocks();
+            let last = known.rfind(|(_, block)| block.phase() != Phase::Free);
+            used.fetch_max(last.map_or(0, |(id, _)| id.index + 1), Ordering::SeqCst);
         }
         state
             .devices
@@ -343,6 +340,11 @@ impl Log {
         })
     }
 
+    /// Every block the devices can ever have.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (BlockId, &BlockState)> {
+        self.volumes.iter().flat_map(Volume::blocks)
+    }
+
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
@@ -411,8 +413,8 @@ impl Log {
 
     /// How many blocks hold entries.
     pub(crate) fn used_blocks(&self) -> usize {
-        let blocks = self.volumes.iter().flat_map(Volume::blocks);
-        blocks.filter(|block| block.phase() != Phase::Free).count()
+        let used = |(_, block): &(BlockId, &BlockState)| block.phase() != Phase::Free;
+        self.blocks().filter(used).count()
     }
 
     pub(crate) fn counters(&self) -> (LaneCounters, LaneCounters) {

@@ -10,9 +10,10 @@ use std::time::Instant;
 
 /// A device file is extended by this many blocks at a time: an entry in the file system's journal, no disk space.
 const EXTEND_BLOCKS: u32 = 8;
-/// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
-const EXTRA_RESERVE_BLOCKS: usize = 2;
-/// Limit on the default number of lanes, and the blocks that the devices must have for each. A lane keeps two: 8 % of 24.
+/// Reserved: a block for deletes, one that only defragmentation may take, and one it is filling. A lane that gets no block for
+/// its deletes goes to one that another lane has open.
+const RESERVE_BLOCKS: usize = 3;
+/// Limit on the default number of lanes, and the blocks that the devices must have for each.
 const LANES_DEFAULT_MAX: usize = 8;
 const BLOCKS_A_DEFAULT_LANE: usize = 24;
 /// With this many blocks beside the reserve space is short.
@@ -108,13 +109,14 @@ fn take_one(
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
     }
-    Ok(match spares_backed {
-        true => blocks.free.pop().or_else(|| blocks.backed.pop_front()),
-        false => blocks.backed.pop_front().or_else(|| blocks.free.pop()),
+    Ok(if spares_backed {
+        blocks.free.pop().or_else(|| blocks.backed.pop_front())
+    } else {
+        blocks.backed.pop_front().or_else(|| blocks.free.pop())
     })
 }
 
-/// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and has one reserved for its deletes;
+/// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and should have another to go on;
 /// defragmentation keeps one open, too, and there must be one left to write to. `wanted` 0: one for each core, unless
 /// what they keep would weigh on the devices.
 pub(crate) fn lanes_for(blocks: usize, wanted: usize) -> usize {
@@ -126,15 +128,14 @@ pub(crate) fn lanes_for(blocks: usize, wanted: usize) -> usize {
         wanted => wanted,
     };
     wanted
-        .min(blocks.saturating_sub(EXTRA_RESERVE_BLOCKS + 2) / 2)
+        .min(blocks.saturating_sub(RESERVE_BLOCKS + 1) / 2)
         .max(1)
 }
 
 impl Space {
     /// Nothing is free yet: [`Space::start`] finds it.
     pub(crate) fn new(blocks: usize, lanes: usize) -> Self {
-        let reserve_blocks =
-            (lanes + EXTRA_RESERVE_BLOCKS).min(blocks.saturating_sub(lanes + 2)) as u64;
+        let reserve_blocks = RESERVE_BLOCKS.min(blocks.saturating_sub(lanes + 2)) as u64;
         Self {
             blocks: Mutex::default(),
             changed: Condvar::default(),
@@ -152,11 +153,9 @@ impl Space {
             .map(|volume| volume.blocks().len() as u32 - volume.reachable_blocks())
             .collect();
         for volume in volumes {
-            let reachable = (0..volume.reachable_blocks()).zip(volume.blocks());
+            let reachable = volume.blocks().take(volume.reachable_blocks() as usize);
             let free = reachable.filter(|(_, block)| block.phase() == Phase::Free);
-            blocks
-                .free
-                .extend(free.map(|(index, _)| volume.block_id(index)));
+            blocks.free.extend(free.map(|(id, _)| id));
         }
         // The lowest of every device is taken first, one device after the other.
         blocks
@@ -251,9 +250,10 @@ impl Space {
     /// Takes a free block with disk space behind it, if there are more than `most`.
     pub(crate) fn take_backed_beyond(&self, most: usize) -> Option<BlockId> {
         let mut blocks = self.blocks.lock();
-        match blocks.backed.len() > most {
-            true => blocks.backed.pop_back(),
-            false => None,
+        if blocks.backed.len() > most {
+            blocks.backed.pop_back()
+        } else {
+            None
         }
     }
 

@@ -7,8 +7,8 @@ use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::lane::PAGE_BYTES;
-use crate::log::states::{Reach, States};
-use crate::log::syncer::{Horizon, SyncError};
+use crate::log::states::States;
+use crate::log::syncer::SyncError;
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -16,7 +16,7 @@ impl Log {
     /// the next sync makes durable).
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
-            .sync(|| self.horizon(), |at| self.sync_devices(at))
+            .sync(|| self.sync_devices())
             .map_err(|error| self.not_synced(error))
     }
 
@@ -50,6 +50,8 @@ impl Log {
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
         if !std::mem::replace(&mut states.noted.sync_failed, true) {
+            // The next opening takes writes for lost all the same, and must see whose memory it reads.
+            states.keeps_boots = false;
             self.number_state(&mut states);
             // Every device that can be written: one of them has failed.
             for volume in &self.volumes {
@@ -87,14 +89,11 @@ impl Log {
     pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
         for volume in &self.volumes {
             volume.sync()?;
-            let blocks = (0..=volume.reachable_blocks()).zip(volume.blocks());
-            let free = blocks.filter(|(_, block)| block.phase() == Phase::Free);
-            let mut free = free.map(|(index, _)| volume.block_id(index));
             let len_bytes = volume.device().len_bytes();
-            free.try_for_each(|id| match id.offset_bytes() + PAGE_BYTES <= len_bytes {
-                true => self.renew_first_page(id),
-                false => Ok(()),
-            })?;
+            let mut free = volume.blocks().filter(|(id, block)| {
+                block.phase() == Phase::Free && id.offset_bytes() + PAGE_BYTES <= len_bytes
+            });
+            free.try_for_each(|(id, _)| self.renew_first_page(id))?;
         }
         Ok(())
     }
@@ -106,7 +105,7 @@ impl Log {
             return Ok(());
         }
         self.syncer
-            .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
+            .sync_to(lsn, || self.sync_devices())
             .map_err(|error| {
                 let reason = error.to_string();
                 self.not_synced(error);
@@ -114,14 +113,14 @@ impl Log {
             })
     }
 
-    /// Flushes every lane and notes how far each has come. A writer that drew a number before has left its lane.
-    fn horizon(&self) -> std::result::Result<Horizon, SyncError> {
+    /// Flushes every lane, syncs all devices side by side, and then notes the durable numbers and extents. Returns the number
+    /// up to which all is durable.
+    fn sync_devices(&self) -> std::result::Result<u64, SyncError> {
+        // A writer that drew a number before this has left its lane when that is flushed.
         let complete = self.last_lsn();
         let next_block = self.next_block();
-        let used_blocks = self.used_blocks.iter();
-        let used_blocks = used_blocks
-            .map(|used| used.load(Ordering::SeqCst))
-            .collect();
+        let used = self.used_blocks.iter();
+        let used: Vec<u32> = used.map(|used| used.load(Ordering::SeqCst)).collect();
         // A block that is not among the extents counts as durable to its end.
         let open = self.flush_lanes()?.into_iter().map(|filled| DurableExtent {
             device: filled.id.device as u8,
@@ -135,16 +134,6 @@ impl Log {
         if let Some(reason) = self.syncer.failure() {
             return Err(SyncError::Failed(reason));
         }
-        self.states.lock().syncing = Reach {
-            next_block,
-            used_blocks,
-            open,
-        };
-        Ok(Horizon { complete })
-    }
-
-    /// Syncs all devices side by side, then notes the durable numbers and extents.
-    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), SyncError> {
         match self.volumes.as_slice() {
             [only] => only.sync()?,
             several => std::thread::scope(|scope| {
@@ -161,13 +150,11 @@ impl Log {
             })?,
         }
         let mut states = self.states.lock();
-        let reach = std::mem::take(&mut states.syncing);
         let state = &mut states.noted;
-        state.durable_lsn = state.durable_lsn.max(at.complete);
-        state.next_block = reach.next_block;
-        state.open = reach.open;
+        state.durable_lsn = state.durable_lsn.max(complete);
+        (state.next_block, state.open) = (next_block, open);
         let devices = state.devices.iter_mut().zip(&self.volumes);
-        for ((device, volume), used) in devices.zip(reach.used_blocks) {
+        for ((device, volume), used) in devices.zip(used) {
             if !state.sync_failed {
                 device.used_blocks = used;
             }
@@ -177,7 +164,7 @@ impl Log {
         if self.syncer.is_refused() {
             self.space.set_disk_full(false);
         }
-        Ok(())
+        Ok(complete)
     }
 
     /// Writes the state to all devices, each of which may be the only one that can be read later.

@@ -95,29 +95,16 @@ impl From<DeviceError> for SyncError {
     }
 }
 
-/// What a sync covers, read when it starts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Horizon {
-    /// Every entry up to here has been handed to the devices.
-    pub(crate) complete: u64,
-}
-
 impl Syncer {
-    /// Returns when a sync that started after this call has succeeded. `horizon` is asked when the sync starts, then
-    /// `sync` is run without any lock.
+    /// Returns when a sync that started after this call has succeeded. `sync` is run without any lock, and returns the
+    /// number up to which everything was complete before it.
     pub(crate) fn sync(
         &self,
-        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+        sync: impl Fn() -> std::result::Result<u64, SyncError>,
     ) -> std::result::Result<(), SyncError> {
         let progress = self.progress.lock();
         let needed = progress.started + 1;
-        self.sync_until(
-            |progress| progress.completed >= needed,
-            progress,
-            horizon,
-            sync,
-        )
+        self.sync_until(|progress| progress.completed >= needed, progress, sync)
     }
 
     /// Returns when everything up to a number that was given is durable: by a sync that others have begun, if that covers
@@ -125,11 +112,10 @@ impl Syncer {
     pub(crate) fn sync_to(
         &self,
         lsn: Lsn,
-        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+        sync: impl Fn() -> std::result::Result<u64, SyncError>,
     ) -> std::result::Result<(), SyncError> {
         let is_durable = |_: &Progress| lsn.0 <= self.durable_lsn();
-        self.sync_until(is_durable, self.progress.lock(), horizon, sync)
+        self.sync_until(is_durable, self.progress.lock(), sync)
     }
 
     /// Takes part in syncs until enough is done, or one fails.
@@ -137,8 +123,7 @@ impl Syncer {
         &'a self,
         is_enough: impl Fn(&Progress) -> bool,
         mut progress: MutexGuard<'a, Progress>,
-        horizon: impl Fn() -> std::result::Result<Horizon, SyncError>,
-        sync: impl Fn(Horizon) -> std::result::Result<(), SyncError>,
+        sync: impl Fn() -> std::result::Result<u64, SyncError>,
     ) -> std::result::Result<(), SyncError> {
         loop {
             if is_enough(&progress) {
@@ -155,17 +140,17 @@ impl Syncer {
             progress.started += 1;
             let number = progress.started;
             drop(progress);
-            let result = horizon().and_then(|at| sync(at).map(|()| at));
+            let result = sync();
             progress = self.progress.lock();
             progress.running = false;
             let mut refused = Ok(());
             self.refused.store(false, Ordering::SeqCst);
             let awake = match result {
-                Ok(at) => {
+                Ok(complete) => {
                     progress.completed = number;
-                    self.durable_lsn.fetch_max(at.complete, Ordering::SeqCst);
+                    self.durable_lsn.fetch_max(complete, Ordering::SeqCst);
                     let beyond = Ticket {
-                        lsn: at.complete + 1,
+                        lsn: complete + 1,
                         serial: 0,
                     };
                     let others = progress.waiting.split_off(&beyond);
@@ -378,12 +363,8 @@ mod shuttle_tests {
 
     impl Model {
         fn sync_to(&self, lsn: Lsn) -> std::result::Result<(), SyncError> {
-            let horizon = || {
-                Ok(Horizon {
-                    complete: self.last.load(Ordering::SeqCst),
-                })
-            };
-            self.syncer.sync_to(lsn, horizon, |at| {
+            self.syncer.sync_to(lsn, || {
+                let complete = self.last.load(Ordering::SeqCst);
                 thread::yield_now();
                 let left = self.refused.load(Ordering::SeqCst);
                 if left > 0 {
@@ -393,8 +374,8 @@ mod shuttle_tests {
                 if self.syncer.completed() + 1 == self.failing {
                     return Err(SyncError::Failed("failed".to_owned()));
                 }
-                self.covered.fetch_max(at.complete, Ordering::SeqCst);
-                Ok(())
+                self.covered.fetch_max(complete, Ordering::SeqCst);
+                Ok(complete)
             })
         }
 

@@ -6,8 +6,8 @@
 mod entry;
 mod headers;
 
-use crate::device::ReadMode;
-use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
+use crate::bytes::prefetch_lines;
+use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader, ReadMode};
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
@@ -115,8 +115,11 @@ impl Volume {
     }
 
     /// Every block the device can ever have.
-    pub(crate) fn blocks(&self) -> &[BlockState] {
-        &self.blocks
+    pub(crate) fn blocks(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (BlockId, &BlockState)> + ExactSizeIterator {
+        let numbered = self.blocks.iter().enumerate();
+        numbered.map(|(index, block)| (self.block_id(index as u32), block))
     }
 
     pub(crate) fn block(&self, index: u32) -> Option<&BlockState> {
@@ -216,7 +219,9 @@ impl Volume {
             return None;
         }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
-        prefetch_behind(start);
+        // Key and payload are in the two lines behind the one in which an entry begins, and a reader of the
+        // header goes on to them.
+        prefetch_lines(start.wrapping_add(64), 128);
         // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
         // that could have seen its location is gone, so these bytes do not change while the guard lives.
         let raw = unsafe { &*start.cast::<RawHeader>() };
@@ -395,30 +400,3 @@ impl Volume {
 pub(crate) fn prefetch_body(body: &[u8]) {
     prefetch_lines(body.as_ptr(), body.len().min(PREFETCH_BYTES as usize));
 }
-
-/// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload are there, and
-/// a reader of the header goes on to them.
-#[cfg(target_arch = "x86_64")]
-fn prefetch_behind(start: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(64).cast());
-        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(128).cast());
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch_behind(_start: *const u8) {}
-
-#[cfg(target_arch = "x86_64")]
-fn prefetch_lines(start: *const u8, bytes: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    for at in (0..bytes).step_by(64) {
-        // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast()) };
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch_lines(_start: *const u8, _bytes: usize) {}

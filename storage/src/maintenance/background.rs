@@ -41,9 +41,10 @@ impl Core {
             }
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
-        let effort = match rhythm.is_idle(self.log.last_lsn(), now) {
-            true => Effort::Thorough,
-            false => Effort::BesideWriters,
+        let effort = if rhythm.is_idle(self.log.last_lsn(), now) {
+            Effort::Thorough
+        } else {
+            Effort::BesideWriters
         };
         let moved = match effort {
             Effort::Thorough if rhythm.is_tidy => None,

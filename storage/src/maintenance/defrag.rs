@@ -3,19 +3,17 @@
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
-use crate::entry::Appended;
-use crate::entry::{EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
+use crate::entry::{Appended, EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
-use crate::log::block_walk::{BlockWalk, WalkedBlock};
+use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
 use crate::maintenance::victims::Effort;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
@@ -28,15 +26,14 @@ const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 impl Core {
     /// Has the blocks tried again that could not be emptied.
     pub(crate) fn forget_stuck(&self) {
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        blocks.for_each(BlockState::retry);
+        self.log.blocks().for_each(|(_, block)| block.retry());
     }
 
     /// Has the blocks tried again of which a record was locked.
     pub(crate) fn retry_locked(&self) {
-        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let locked = blocks.filter(|block| !block.is_stuck_for_long());
-        locked.for_each(BlockState::retry);
+        let blocks = self.log.blocks();
+        let locked = blocks.filter(|(_, block)| !block.is_stuck_for_long());
+        locked.for_each(|(_, block)| block.retry());
     }
 
     /// Empties the block that is worth it most. Returns how many bytes were moved; `None` if no block is worth it.
@@ -100,18 +97,10 @@ impl Core {
             block.note_left(is_damaged);
             return Ok(moved);
         }
-        let unseen = Arc::new(AtomicBool::new(false));
-        let guard = epoch::pin();
-        let flag = Arc::clone(&unseen);
-        guard.defer(move || flag.store(true, Ordering::SeqCst));
-        guard.flush();
-        drop(guard);
-        let last_lsn = self.log.last_lsn();
         state.emptied.push(Emptied {
             id,
-            unseen,
-            last_lsn,
-            noted: false,
+            unseen: epoch::when_guards_have_left(),
+            last_lsn: self.log.last_lsn(),
         });
         Counters::add(&self.counters.defragmented_blocks, 1);
         Ok(moved)
@@ -122,9 +111,10 @@ impl Core {
         let (first, last) = block.change_lsns();
         // Of a block that an earlier opening has left the last number is not known, and all is durable.
         let has_changes = first <= last && last < u64::MAX;
-        match has_changes && last > self.log.syncer().durable_lsn() {
-            true => self.log.sync(),
-            false => Ok(()),
+        if has_changes && last > self.log.syncer().durable_lsn() {
+            self.log.sync()
+        } else {
+            Ok(())
         }
     }
 
@@ -148,26 +138,17 @@ impl Core {
         self.log.sync()?;
         self.log.sync()?;
         let durable_lsn = self.log.syncer().durable_lsn();
-        let free =
-            |emptied: &Emptied| emptied.is_unseen(&self.log) && emptied.last_lsn <= durable_lsn;
-        for emptied in state.emptied.iter_mut().filter(|emptied| free(emptied)) {
-            if !emptied.noted {
-                self.log.note_free(emptied.id)?;
-                emptied.noted = true;
-            }
-        }
-        self.log.sync()?;
-        let mut freed = 0;
-        while let Some(at) = state.emptied.iter().position(|emptied| emptied.noted) {
-            let emptied = state.emptied.swap_remove(at);
-            if let Err(error) = self.log.give_back(emptied.id) {
-                state.emptied.push(emptied);
-                return Err(error);
-            }
-            freed += 1;
+        let is_free =
+            |emptied: &&Emptied| emptied.is_unseen(&self.log) && emptied.last_lsn <= durable_lsn;
+        let free = state.emptied.iter().filter(is_free);
+        let free: Vec<BlockId> = free.map(|emptied| emptied.id).collect();
+        self.log.note_all_free(&free)?;
+        for id in &free {
+            self.log.give_back(*id)?;
+            state.emptied.retain(|emptied| emptied.id != *id);
         }
         self.log.release_surplus(usize::MAX)?;
-        Ok(freed)
+        Ok(free.len())
     }
 
     pub(crate) fn has_emptied(&self) -> bool {
@@ -186,12 +167,7 @@ impl Core {
             return Ok(0);
         }
         let begun_at = Lsn(self.log.last_lsn());
-        let walked = WalkedBlock {
-            volume,
-            id,
-            incarnation: block.incarnation(),
-            end: id.offset_bytes() + id.bytes(),
-        };
+        let life = BlockLife::of(volume, id, block);
         let at_device = |offset| Location::new(id.device, offset);
         // Large entries that are dead are not read.
         let is_wanted = |offset: u64, header: &Header| match header.kind {
@@ -203,8 +179,8 @@ impl Core {
         };
         let mut at = id.offset_bytes() + ENTRIES_AT;
         volume.prefetch_block(id.index);
-        while at < walked.end {
-            at = walk.read_piece(walked, at, is_wanted);
+        while at < life.end() {
+            at = walk.read_piece(life, (at, life.end()), is_wanted);
             for (number, (offset, header)) in walk.entries().iter().enumerate() {
                 // Most entries are dead, and finding that out is a cache miss in the index.
                 if let Some((_, ahead)) = walk.entries().get(number + ENTRIES_AHEAD) {
@@ -267,14 +243,10 @@ impl Core {
             let may_move = !held.is_held(&header.digest) || held.is_resting(&header.digest);
             let at = partition.find(tag, current).filter(|_| may_move);
             if let Some(at) = at {
-                let slot = partition.get(at);
-                let moved = Slot {
-                    location: new.location,
-                    size_units: new.units,
-                    unverified: false,
-                    ..slot
-                };
-                partition.replace(at, moved);
+                partition.update(at, |slot| {
+                    (slot.location, slot.size_units) = (new.location, new.units);
+                    slot.unverified = false;
+                });
             }
             at.is_some()
         };
@@ -370,8 +342,12 @@ mod tests {
         for record in (0..records).filter(|record| record % 8 > 0) {
             assert!(lock(record).delete(2).unwrap().is_some());
         }
+        let before = namespace.stats().traffic;
         namespace.maintain().unwrap();
         let stats = namespace.stats();
+        assert!(stats.traffic.moved_bytes > before.moved_bytes);
+        // Copies in a writer's block are none of its own.
+        assert_eq!(stats.traffic.appended_bytes, before.appended_bytes);
         // All but the one that is being filled, and another one.
         assert!(stats.available_blocks >= 4, "{stats:?}");
         for record in 0..records {

@@ -5,8 +5,7 @@ pub(crate) mod defrag;
 mod tombstones;
 pub(crate) mod victims;
 
-use crate::core::Namespace;
-use crate::core::{Core, Counters};
+use crate::core::{Core, Counters, Namespace};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;

@@ -3,21 +3,19 @@
 use crate::core::defrag_state::Defrag;
 use crate::core::{Core, Counters};
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::is_version;
-use crate::entry::{Kind, Lsn};
+use crate::entry::{Kind, Lsn, is_version};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
-use crate::location::{Location, UNIT_BYTES};
+use crate::location::Location;
 use crate::log::FilledBlock;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
-use crate::log::block_walk::{BlockWalk, WalkedBlock};
-use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
+use crate::log::block_walk::{BlockLife, BlockWalk};
+use crate::log::directory::identity_of;
 use crate::log::volume::Volume;
-use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Tombstones looked at in one pass: about 64 bytes of memory each.
 const TOMBSTONES_A_PASS: usize = 1 << 20;
@@ -108,8 +106,7 @@ impl Core {
         walk: &mut BlockWalk,
     ) -> bool {
         for volume in self.log.volumes() {
-            for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
-                let id = volume.block_id(index);
+            for (id, block) in volume.blocks() {
                 let filled = open.iter().find(|filled| filled.id == id);
                 let is_younger = block.phase() == Phase::Open && filled.is_none();
                 let is_all_live =
@@ -166,21 +163,8 @@ fn rule_out(
             candidate.remove();
         }
     };
-    let offset = id.offset_bytes();
-    let walked = WalkedBlock {
-        volume,
-        id,
-        incarnation: block.incarnation(),
-        end: offset + filled.map_or(id.bytes(), |filled| filled.end),
-    };
-    let sectors = match filled {
-        Some(filled) => Some(directory_bytes(filled.entries) as usize / SECTOR_BYTES),
-        None => {
-            let units = u64::from(block.filled_units());
-            walk.sectors_of_closed(walked, ENTRIES_AT + units * UNIT_BYTES)
-        }
-    };
-    let lines = sectors.and_then(|sectors| walk.read_directory(walked, sectors));
+    let life = BlockLife::of(volume, id, block);
+    let lines = walk.lines_of(life, block, filled.map(|filled| filled.entries));
     // An unreadable entry is found again below, if it matters.
     walk.take_unreadable_bytes();
     if let Some(lines) = lines {
@@ -188,9 +172,10 @@ fn rule_out(
         lines.for_each(|line| meet(line.kind, line.identity, line.lsn));
         return true;
     }
-    let mut at = offset + ENTRIES_AT;
-    while at < walked.end {
-        at = walk.read_piece(walked, at, |_, _| false);
+    let end = filled.map_or(life.end(), |filled| id.offset_bytes() + filled.end);
+    let mut at = id.offset_bytes() + ENTRIES_AT;
+    while at < end {
+        at = walk.read_piece(life, (at, end), |_, _| false);
         for (_, header) in walk.entries() {
             meet(header.kind, identity_of(&header.digest), header.lsn);
         }
@@ -200,12 +185,7 @@ fn rule_out(
 
 /// Whether everything has ended that others were doing when this was called. False, too, if it takes long.
 fn others_have_left() -> bool {
-    let left = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&left);
-    let guard = epoch::pin();
-    guard.defer(move || flag.store(true, Ordering::SeqCst));
-    guard.flush();
-    drop(guard);
+    let left = epoch::when_guards_have_left();
     for _ in 0..LOOKS {
         if left.load(Ordering::SeqCst) {
             return true;

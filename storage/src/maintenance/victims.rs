@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::space::{Purpose, SpaceUse};
-use crate::log::volume::Volume;
 
 /// Entries that move do not fill a block to the last byte: this part of it may stay empty.
 const SPARE_PART: u64 = 8;
@@ -177,13 +176,7 @@ impl Core {
             .filter_map(|fill| Some((merit(fill)?, fill.id)))
             .collect();
         worth.sort_unstable_by(|(one, _), (other, _)| other.total_cmp(one));
-        let blocks: usize = self
-            .log
-            .volumes()
-            .iter()
-            .map(|volume| volume.blocks().len())
-            .sum();
-        worth.truncate(1 + blocks / BLOCKS_A_CHOICE);
+        worth.truncate(1 + self.log.blocks().count() / BLOCKS_A_CHOICE);
         worth.into_iter().map(|(_, id)| id).collect()
     }
 
@@ -226,19 +219,18 @@ impl Core {
             filled += fill.filled;
         }
         // Deltas go when their records are written whole.
-        match live.saturating_sub(chained) * 100 < filled * threshold {
+        if live.saturating_sub(chained) * 100 < filled * threshold {
             // A block that is nearly full is never worth it.
-            true => TIGHT_PERCENT,
-            false => 0,
+            TIGHT_PERCENT
+        } else {
+            0
         }
     }
 
     fn closed_blocks(&self, kept_after: KeptAfter) -> impl Iterator<Item = (BlockId, &BlockState)> {
-        let blocks = self.log.volumes().iter().flat_map(|volume| {
-            let blocks = (0u32..).zip(volume.blocks());
-            blocks.map(|(index, block)| (volume.block_id(index), block))
-        });
-        blocks.filter(move |(_, block)| block.phase() == Phase::Closed && !kept_after.holds(block))
+        self.log
+            .blocks()
+            .filter(move |(_, block)| block.phase() == Phase::Closed && !kept_after.holds(block))
     }
 
     /// Whether cleaning can make room for new versions, or just has: a block is worth emptying and can be, or one is being
@@ -248,7 +240,7 @@ impl Core {
             return true;
         }
         let (mut draining, mut free) = (false, 0);
-        for block in self.log.volumes().iter().flat_map(Volume::blocks) {
+        for (_, block) in self.log.blocks() {
             draining |= block.phase() == Phase::Draining;
             free += u64::from(block.phase() == Phase::Free);
         }

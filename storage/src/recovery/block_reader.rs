@@ -3,21 +3,21 @@
 
 use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::Appended;
-use crate::entry::is_version;
-use crate::entry::{EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::entry::{
+    Appended, EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn, is_version,
+};
 use crate::epoch;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::ENTRIES_AT;
+use crate::log::block::{BlockId, ENTRIES_AT};
+use crate::log::block_walk::BlockWalk;
 use crate::log::directory::Line;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
-use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
-use crate::recovery::scan::scan_block;
-use crate::recovery::sighting::{BlockEnd, Known, Sighting, UsedBlock};
+use crate::recovery::scan::{damaged_directory, scan_block};
+use crate::recovery::sighting::{BlockEnd, Flaw, Known, Sighting, UsedBlock};
 use crate::recovery::young::Young;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -47,6 +47,9 @@ pub(crate) struct Aside {
     pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
     /// Entries that cannot be made out any more.
     pub(crate) lost: Vec<(Location, Line)>,
+    pub(crate) flaws: Vec<(BlockId, Flaw)>,
+    /// How many entries are whole, those included that do not count.
+    pub(crate) whole: u64,
     /// Deltas that were durable, and their records.
     pub(crate) deltas: Vec<(Location, Digest)>,
     pub(crate) ends: Vec<EndOfBlock>,
@@ -84,6 +87,8 @@ impl Aside {
         self.damaged_young.append(&mut other.damaged_young);
         self.metadata.append(&mut other.metadata);
         self.lost.append(&mut other.lost);
+        self.flaws.append(&mut other.flaws);
+        self.whole += other.whole;
         self.deltas.append(&mut other.deltas);
         self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
@@ -121,6 +126,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) blocks: &'a [UsedBlock],
     pub(crate) known: &'a Known,
     pub(crate) progress: &'a OpeningProgress,
+    /// Whether directories are looked at, which an opening needs after damage alone.
+    pub(crate) checks_directories: bool,
 }
 
 impl Sweep<'_> {
@@ -171,7 +178,7 @@ impl Sweep<'_> {
             aside: Aside::default(),
             young_at: u64::MAX,
         };
-        let mut bytes = BlockBytes::new(self.log.block_bytes());
+        let mut bytes = BlockWalk::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = self.blocks.get(number) else {
@@ -238,7 +245,7 @@ enum Standing {
 }
 
 impl Judge<'_> {
-    fn read(&mut self, block: &UsedBlock, bytes: &mut BlockBytes) {
+    fn read(&mut self, block: &UsedBlock, bytes: &mut BlockWalk) {
         let Some(volume) = self.sweep.log.volumes().get(block.id.device) else {
             return;
         };
@@ -247,6 +254,11 @@ impl Judge<'_> {
         let end = scan_block(volume, block, staging, bytes, |sighting| {
             self.see(block, sighting);
         });
+        if self.sweep.checks_directories {
+            let sectors = damaged_directory(volume, block, bytes, &end).into_iter();
+            let flaws = sectors.map(|offset| (block.id, Flaw::Directory { offset }));
+            self.aside.flaws.extend(flaws);
+        }
         if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
             && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
         {
@@ -279,7 +291,7 @@ impl Judge<'_> {
             block: *block,
             end,
             entries: before_end.count() as u32,
-            last_lsn: Lsn(self.sweep.known.durable_lsn),
+            last_lsn: Lsn(self.sweep.known.state.durable_lsn),
             staged_from: scanned.staged_from,
             is_new: is_open || (is_cut && block.ended.is_none()),
             lines: Vec::new(),
@@ -289,7 +301,7 @@ impl Judge<'_> {
     fn standing(&self, block: &UsedBlock, offset: u64, lsn: Lsn, flags: u8) -> Standing {
         let known = self.sweep.known;
         let is_copy = flags & FLAG_COPIED != 0;
-        let was_durable = lsn.0 <= known.durable_lsn;
+        let was_durable = lsn.0 <= known.state.durable_lsn;
         if offset < block.id.offset_bytes() + block.durable_to {
             return match (was_durable, is_copy) {
                 (true, _) => Standing::Durable,
@@ -316,6 +328,7 @@ impl Judge<'_> {
                 header,
                 entry,
             } => {
+                self.aside.whole += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 match self.standing(block, offset, header.lsn, header.flags) {
@@ -335,17 +348,27 @@ impl Judge<'_> {
                     Standing::Void => self.young_at = self.young_at.min(offset),
                 }
             }
-            Sighting::Damaged { offset, header } => {
+            Sighting::Damage(flaw) => {
+                self.aside.flaws.push((block.id, flaw));
+                self.see_flaw(block, flaw);
+            }
+        }
+    }
+
+    fn see_flaw(&mut self, block: &UsedBlock, flaw: Flaw) {
+        let device = block.id.device;
+        match flaw {
+            Flaw::Entry { offset, header } => {
                 self.aside.report.damaged_entries += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 let standing = self.standing(block, offset, header.lsn, header.flags);
                 if standing == Standing::Young {
                     self.young_at = self.young_at.min(offset);
-                    self.aside.young.push(Young::new(location, header, false));
+                    self.aside.young.push(Young::new(location, &header, false));
                 }
                 if is_version(header.kind) {
-                    let found = Found::new(location, header, header.digest.as_bytes(), true);
+                    let found = Found::new(location, &header, header.digest.as_bytes(), true);
                     match standing {
                         Standing::Durable => {
                             self.aside.last_set = self.aside.last_set.max(header.set_id);
@@ -357,11 +380,11 @@ impl Judge<'_> {
                     }
                 }
             }
-            Sighting::Lost { offset, line } => {
+            Flaw::Lost { offset, line } => {
                 self.aside.report.damaged_entries += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(line.lsn.0);
                 let location = Location::new(device, offset);
-                if line.lsn.0 > self.sweep.known.durable_lsn {
+                if line.lsn.0 > self.sweep.known.state.durable_lsn {
                     self.young_at = self.young_at.min(offset);
                     self.aside
                         .young
@@ -369,7 +392,7 @@ impl Judge<'_> {
                 }
                 self.aside.lost.push((location, line));
             }
-            Sighting::Damage { bytes, unknown, .. } => {
+            Flaw::Bytes { bytes, unknown, .. } => {
                 self.aside.report.damaged_bytes += bytes;
                 if unknown {
                     self.aside.report.unknown_bytes += bytes;
@@ -380,6 +403,7 @@ impl Judge<'_> {
                     }
                 }
             }
+            Flaw::Directory { .. } => {}
         }
     }
 

@@ -1,11 +1,10 @@
 //! Recovery of the devices' content without a snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 //!
-//! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block),
 //! `block_reader.rs` (all blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into the index),
-//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs` with `snapshot_reader.rs`, `verify.rs`.
+//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
-mod block_bytes;
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
@@ -14,24 +13,19 @@ pub(crate) mod rescue;
 pub(crate) mod scan;
 pub(crate) mod sighting;
 pub(crate) mod snapshot;
-mod snapshot_reader;
 pub(crate) mod verify;
 pub(crate) mod young;
 
 use crate::device::{DurableExtent, State};
 use crate::digest::Digest;
-use crate::entry::Appended;
-use crate::entry::is_version;
-use crate::entry::{Header, Kind};
+use crate::entry::{Appended, Header, Kind, is_version};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{
-    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, HeaderCopy, Phase,
-};
+use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
 use crate::log::chain::parts_of;
 use crate::log::directory::Line;
 use crate::log::staging::Tenancy;
@@ -39,8 +33,7 @@ use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress};
 use crate::recovery::block_reader::{Aside, EndOfBlock, Sweep, for_all_partitions, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
-use crate::recovery::repair::Repair;
-use crate::recovery::sighting::UsedBlock;
+use crate::recovery::sighting::{Flaw, UsedBlock};
 
 pub(crate) use crate::recovery::sighting::Known;
 use crate::recovery::young::Young;
@@ -73,7 +66,11 @@ pub(crate) struct Recovered {
     pub(crate) deltas: Vec<(Location, Digest)>,
     /// Entries that cannot be made out any more.
     lost: Vec<(Location, Line)>,
-    pub(crate) repair: Repair,
+    /// The damage of each block, and the number of whole entries, for [`Namespace::verify`](crate::Namespace::verify).
+    pub(crate) flaws: Vec<(BlockId, Flaw)>,
+    pub(crate) whole: u64,
+    /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
+    pub(crate) headers: Vec<BlockHeader>,
 }
 
 impl Recovered {
@@ -120,13 +117,14 @@ pub(crate) struct Chain {
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
-/// written; [`Recovered::repair`] has what should be.
+/// written; [`Recovered::headers`] should be. `checks_directories`: for `verify`.
 pub(crate) fn recover(
     log: &Log,
     index: &Index,
     sets: &Sets,
     known: &Known,
     progress: &OpeningProgress,
+    checks_directories: bool,
 ) -> Result<Recovered> {
     let used = used_blocks(log, known);
     let damaged = Damaged::default();
@@ -137,11 +135,12 @@ pub(crate) fn recover(
         blocks: &used.blocks,
         known,
         progress,
+        checks_directories,
     };
     let mut aside = sweep.run();
     let judged = young::judge(
         std::mem::take(&mut aside.young),
-        known.durable_lsn,
+        known.state.durable_lsn,
         known.may_have_lost,
     );
     if !judged.damaged.is_empty() {
@@ -176,12 +175,12 @@ pub(crate) fn recover(
     report.entries += judged.counted.len() as u64;
     report.unknown_bytes += used.unreadable * log.block_bytes();
     report.damaged_bytes += used.unreadable * log.block_bytes();
-    let last_lsn = aside.last_lsn.max(known.durable_lsn);
+    let last_lsn = aside.last_lsn.max(known.state.durable_lsn);
     let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
         (0, _) => 0,
         // The lost bytes were durable.
-        (_, 0) => aside.unknown_lsn.min(known.durable_lsn).max(1),
-        _ => known.durable_lsn.max(1),
+        (_, 0) => aside.unknown_lsn.min(known.state.durable_lsn).max(1),
+        _ => known.state.durable_lsn.max(1),
     };
     Ok(Recovered {
         unknown_lsn,
@@ -197,11 +196,11 @@ pub(crate) fn recover(
         damaged,
         deltas: aside.deltas,
         lost: aside.lost,
+        flaws: aside.flaws,
+        whole: aside.whole,
         sync_failed: known.sync_failed,
         ends: aside.ends,
-        repair: Repair {
-            headers: used.headers,
-        },
+        headers: used.headers,
     })
 }
 
@@ -237,11 +236,9 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
         let Some(at) = partition.find(digest.tag(), |slot| slot.location == newest.location) else {
             continue;
         };
-        let slot = partition.get(at);
         let older_units: u32 = older.iter().map(|part| part.units).sum();
-        let size_units = slot.size_units + older_units;
-        partition.replace(at, Slot { size_units, ..slot });
-        sets.count(slot.set_id, 0, i64::from(older_units));
+        partition.update(at, |slot| slot.size_units += older_units);
+        sets.count(partition.get(at).set_id, 0, i64::from(older_units));
         for part in older {
             log.count_live(part.location, part.units);
         }
@@ -270,7 +267,8 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         let reach = state.devices.get(volume.number());
         let known_used = reach.map_or(0, |reach| reach.used_blocks);
         let mut free = Vec::new();
-        for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
+        for (id, block) in volume.blocks().take(volume.reachable_blocks() as usize) {
+            let index = id.index;
             let is_known_used = index < known_used;
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
@@ -305,7 +303,6 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header
                 }
             };
-            let id = volume.block_id(index);
             block.begin(&header, Phase::Closed);
             let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
@@ -319,20 +316,15 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             });
         }
         // One that was never used counts as free without a header, but only behind all that are in use.
-        let is_used = |block: &BlockState| block.phase() != Phase::Free;
-        let last = volume.blocks().iter().rposition(is_used).unwrap_or(0);
+        let last = (volume.blocks())
+            .rposition(|(_, block)| block.phase() != Phase::Free)
+            .unwrap_or(0);
         free.retain(|(_, index, blank)| !blank || (*index as usize) < last);
         all_free.extend(free.into_iter().map(|(volume, index, _)| (volume, index)));
     }
     for (volume, index) in all_free {
-        used.headers.push(BlockHeader {
-            index,
-            incarnation: 0,
-            device_id: volume.device_id(),
-            sequence: used.next_block,
-            ended: None,
-            holds_copies: false,
-        });
+        let free = BlockHeader::free(index, volume.device_id(), used.next_block);
+        used.headers.push(free);
         used.next_block += 1;
     }
     used
@@ -466,7 +458,7 @@ impl Drop for Tally<'_> {
     fn drop(&mut self) {
         self.add_set();
         for (volume, blocks) in self.log.volumes().iter().zip(&self.blocks) {
-            for (block, units) in volume.blocks().iter().zip(blocks) {
+            for ((_, block), units) in volume.blocks().zip(blocks) {
                 if *units > 0 {
                     block.add_live(*units);
                 }

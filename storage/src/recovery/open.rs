@@ -1,16 +1,13 @@
 //! Opening and closing a namespace.
 
-use crate::core::METADATA_COPIES;
-use crate::core::Namespace;
 use crate::core::background::Background;
 use crate::core::followers::Followers;
 use crate::core::removals::Removals;
-use crate::core::{Core, Counters};
-use crate::device::ReadMode;
+use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
 use crate::device::{
-    Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice, State,
-    block_bytes_for, count_damaged_copies, new_device_id, newest_state, read_header, read_state,
-    repair_copies,
+    Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice,
+    ReadMode, State, block_bytes_for, damaged_copies, new_device_id, newest_state, read_header,
+    read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
@@ -22,9 +19,9 @@ use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
-use crate::recovery::repair::Repair;
-use crate::recovery::snapshot;
-use crate::recovery::{Known, Recovered, chains, count_chains, count_live, recover};
+use crate::recovery::{
+    Known, Recovered, chains, count_chains, count_live, recover, repair, snapshot,
+};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -44,8 +41,7 @@ impl Namespace {
     /// As for [`Namespace::open`].
     pub fn open_read_only(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
-        let devices = open_read_only(&options)?;
-        let damaged_headers = damaged_headers(&devices)?;
+        let (devices, damaged_headers) = open_read_only(&options)?;
         let (core, mut opening) = Core::load(
             Options {
                 background: false,
@@ -141,7 +137,7 @@ impl Core {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let mut index = Index::new(0);
+        let mut index = Index::new();
         let mut sets = Sets::new();
         let snapshot = match snapshot_dir(&options.storage) {
             Some(dir) if known.state.clean_close != 0 => {
@@ -157,7 +153,7 @@ impl Core {
                 if let Some(observer) = &options.observer {
                     observer.restore(&restored.notes);
                 }
-                known.durable_lsn = known.durable_lsn.max(restored.durable_lsn);
+                known.state.durable_lsn = known.state.durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
                 let report = Opening {
                     from_snapshot: true,
@@ -170,14 +166,14 @@ impl Core {
                     next_block: restored.next_block,
                     metadata: restored.metadata,
                     report,
-                    repair: Repair::of_headers(&log, restored.headers),
+                    headers: repair::damaged_headers(&log, restored.headers),
                     ..Recovered::default()
                 }
             }
             None => {
                 // An unreadable snapshot may have left something behind.
-                (index, sets) = (Index::new(0), Sets::new());
-                recover(&log, &index, &sets, &known, &options.progress)?
+                (index, sets) = (Index::new(), Sets::new());
+                recover(&log, &index, &sets, &known, &options.progress, false)?
             }
         };
         let state = State {
@@ -185,13 +181,12 @@ impl Core {
             sync_failed: known.sync_failed,
             ..known.state
         };
-        let (last_lsn, next_block) = (recovered.last_lsn, recovered.next_block);
-        log.start(last_lsn, known.durable_lsn, next_block, state);
+        log.start(recovered.last_lsn, recovered.next_block, state);
         if undurable == Undurable::Read {
             recovered.enter_young(&log, &index);
         } else {
             log.keep_boots(known.may_have_lost);
-            recovered.repair.run(&log)?;
+            repair::write_headers(&log, &recovered.headers)?;
             if undurable == Undurable::Append {
                 recovered.rescue(&log, &index)?;
             } else {
@@ -331,7 +326,6 @@ pub(crate) fn volumes_of(
     let known = Known {
         sync_failed: state.sync_failed && volumes.iter().any(is_same_life),
         may_have_lost: state.sync_failed || !volumes.iter().all(is_same_life),
-        durable_lsn: state.durable_lsn,
         state,
     };
     Ok((volumes, staging, known))
@@ -358,12 +352,14 @@ fn member(options: &Options, number: usize, count: usize) -> Member {
     }
 }
 
-/// Whether these are all devices of the namespace, in their order; their headers.
-fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<Vec<Header>> {
+/// Checks that these are all devices of the namespace, in their order. Returns their headers, and the number of damaged copies.
+fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<(Vec<Header>, u64)> {
+    let mut damaged = 0;
     let mut headers = Vec::with_capacity(devices.len());
     for (number, device) in devices.iter().enumerate() {
         let header = read_header(device.as_ref())?;
         header.check_member(&member(options, number, devices.len()), &device.describe())?;
+        damaged += damaged_copies(device.as_ref(), &header).len() as u64;
         headers.push(header);
     }
     let sizes = headers.iter().map(|header: &Header| header.block_bytes);
@@ -376,11 +372,11 @@ fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<Vec<H
             rule: "the devices of a namespace have blocks of one size",
         });
     }
-    Ok(headers)
+    Ok((headers, damaged))
 }
 
-/// Opens the devices of a namespace to read.
-pub(crate) fn open_read_only(options: &Options) -> Result<Vec<Arc<dyn Device>>> {
+/// Opens the devices of a namespace to read. Returns how many copies of their headers are damaged, too.
+pub(crate) fn open_read_only(options: &Options) -> Result<(Vec<Arc<dyn Device>>, u64)> {
     let devices = match &options.storage {
         Storage::Memory => Vec::new(),
         Storage::Devices(devices) => devices.clone(),
@@ -394,8 +390,8 @@ pub(crate) fn open_read_only(options: &Options) -> Result<Vec<Arc<dyn Device>>> 
             opened
         }
     };
-    check_devices(options, &devices)?;
-    Ok(devices)
+    let (_, damaged) = check_devices(options, &devices)?;
+    Ok((devices, damaged))
 }
 
 /// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros.
@@ -419,15 +415,6 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
         _ => {}
     }
     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-/// Counts the copies of static headers that are not as they were written.
-fn damaged_headers(devices: &[Arc<dyn Device>]) -> Result<u64> {
-    let mut damaged = 0;
-    for device in devices {
-        damaged += count_damaged_copies(device.as_ref())?;
-    }
-    Ok(damaged)
 }
 
 /// The devices of a namespace that is opened to write.
@@ -489,7 +476,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
             (all, !in_use)
         }
     };
-    let headers = check_devices(options, &devices)?;
+    let (headers, damaged_headers) = check_devices(options, &devices)?;
     let room = headers
         .first()
         .map(|header| entry_units_max(header.block_bytes));
@@ -500,7 +487,6 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
             rule: "the blocks of this namespace hold records of up to 1 MiB: set no more, or restore a backup of it into a new namespace",
         });
     }
-    let damaged_headers = damaged_headers(&devices)?;
     for (device, header) in devices.iter().zip(headers) {
         repair_copies(device.as_ref(), &header)?;
     }

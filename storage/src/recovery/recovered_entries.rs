@@ -1,8 +1,7 @@
 //! Entries of records that a scan has found, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::Appended;
-use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::entry::{Appended, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
 use crate::epoch::{self, Guard};
 use crate::index::{Index, Slot};
 use crate::location::Location;
@@ -319,11 +318,12 @@ pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Append
     let (number, tag) = split_identity(identity);
     let guard = epoch::pin();
     let mut partition = index.lock_partition(number);
-    let lsn_of = |slot: &Slot| match slot.unverified {
-        true => damaged.at(slot.location).map(|(lsn, _)| lsn),
-        false => log
-            .entry(slot.location, &guard)
-            .map(|entry| entry.view().lsn()),
+    let lsn_of = |slot: &Slot| {
+        if slot.unverified {
+            return damaged.at(slot.location).map(|(lsn, _)| lsn);
+        }
+        let entry = log.entry(slot.location, &guard);
+        entry.map(|entry| entry.view().lsn())
     };
     if partition
         .find(tag, |slot| lsn_of(slot).is_some_and(|lsn| lsn >= at.lsn))

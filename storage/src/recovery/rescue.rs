@@ -5,8 +5,7 @@
 //! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
-use crate::entry::is_version;
-use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn, is_version};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -15,11 +14,11 @@ use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
+use crate::log::block_walk::BlockWalk;
 use crate::log::chain::parts_of;
 use crate::log::directory::{Directory, directory_bytes, identity_of, unit_of};
 use crate::log::lane::{Assembled, LaneState, PAGE_BYTES};
 use crate::log::volume::Volume;
-use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::block_reader::EndOfBlock;
 use crate::recovery::recovered_entries::{Enterer, Found};
 use crate::recovery::scan::scan_block;
@@ -157,7 +156,9 @@ impl Recovered {
             let before = end.end;
             end.extend_over(log, &stay);
             let start = end.block.id.offset_bytes();
-            let places = end.lines.iter().map(|(_, at)| u64::from(*at) * UNIT_BYTES);
+            // A void entry holds nothing.
+            let changes = (end.lines.iter()).filter(|(line, _)| line.kind != Kind::Void);
+            let places = changes.map(|(_, at)| u64::from(*at) * UNIT_BYTES);
             let mut places = places.filter(|at| *at >= before);
             let device = end.block.id.device;
             // The base of a copy that no sync has made durable may be lost.
@@ -214,8 +215,7 @@ fn free(log: &Log, blocks: &[BlockId]) -> Result<()> {
         return Ok(());
     }
     log.sync()?;
-    blocks.iter().try_for_each(|id| log.note_free(*id))?;
-    log.sync()?;
+    log.note_all_free(blocks)?;
     blocks.iter().try_for_each(|id| log.give_back(*id))
 }
 
@@ -277,10 +277,7 @@ impl Rescue<'_> {
         let header = view.and_then(|view| Some((view, Header::decode(view.raw())?)));
         let Some((view, mut header)) = header.filter(|(view, _)| log.holds(young.location, view))
         else {
-            return Err(Error::Damaged {
-                device: young.location.device(),
-                offset: young.location.offset_bytes(),
-            });
+            return Err(Error::damaged_at(young.location));
         };
         let identity = identity_of(&header.digest);
         let span = u64::from(header.span_units) * UNIT_BYTES;
@@ -429,7 +426,7 @@ impl EndOfBlock {
         let Some(volume) = log.volumes().get(id.device).filter(|_| end > self.end) else {
             return;
         };
-        let mut bytes = BlockBytes::new(id.bytes());
+        let mut bytes = BlockWalk::default();
         self.lines = scan_block(volume, &self.block, log.staging(), &mut bytes, |_| {}).lines;
         self.lines
             .retain(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);

@@ -4,14 +4,15 @@
 //! and the block's directory names the records of the lost entries. Above, the first bytes that do not parse are the end: a write
 //! that was torn, or none.
 
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Place, corrected};
+use crate::bytes::prefetch_lines;
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place, corrected};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
+use crate::log::block_walk::{BlockLife, BlockWalk, PIECE_BYTES};
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
-use crate::recovery::block_bytes::BlockBytes;
-use crate::recovery::sighting::{BlockEnd, Sighting, UsedBlock, body_of, fits, zero_units};
+use crate::recovery::sighting::{BlockEnd, Flaw, Sighting, UsedBlock};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -20,10 +21,10 @@ const AHEAD_BYTES: usize = 2 << 10;
 
 /// One reading of a block.
 struct BlockScan<'a, F> {
-    volume: &'a Volume,
+    life: BlockLife<'a>,
     block: &'a UsedBlock,
     staging: Option<&'a Staging>,
-    bytes: &'a mut BlockBytes,
+    bytes: &'a mut BlockWalk,
     seen: F,
     /// Lines of the entries that hold, with the unit in which each begins.
     lines: Vec<(Line, u32)>,
@@ -40,12 +41,12 @@ pub(crate) fn scan_block(
     volume: &Volume,
     block: &UsedBlock,
     staging: Option<&Staging>,
-    bytes: &mut BlockBytes,
+    bytes: &mut BlockWalk,
     seen: impl FnMut(Sighting<'_>),
 ) -> BlockEnd {
-    bytes.clear();
+    bytes.begin(block.id.offset_bytes());
     BlockScan {
-        volume,
+        life: block.life(volume),
         block,
         staging,
         bytes,
@@ -65,37 +66,29 @@ pub(crate) fn scan_block(
 pub(crate) fn damaged_directory(
     volume: &Volume,
     block: &UsedBlock,
-    bytes: &mut BlockBytes,
+    bytes: &mut BlockWalk,
     end: &BlockEnd,
 ) -> Vec<u64> {
-    let start = block.id.offset_bytes();
-    let durable_tail;
-    let sectors;
-    let tail = match block.durable_entries {
-        None => {
-            bytes.read(volume, block.id, block.id.bytes());
-            let is_known = end.sealed && end.directory_at < block.id.bytes();
-            let from = if is_known {
-                end.directory_at
-            } else {
-                ENTRIES_AT
-            };
-            sectors = is_known.then_some((block.id.bytes() - from) as usize / SECTOR_BYTES);
-            bytes.from(from)
+    let (start, block_end) = (block.id.offset_bytes(), block.life(volume).end());
+    let (from, sectors) = match block.durable_entries {
+        None if end.sealed && end.directory_at < block.id.bytes() => {
+            let sectors = (block.id.bytes() - end.directory_at) as usize / SECTOR_BYTES;
+            (start + end.directory_at, Some(sectors))
         }
-        // The continuation in staging memory was put over the rest.
+        None => (start + ENTRIES_AT, None),
+        // Staging memory may have replaced the bytes of the device.
         Some(entries) => {
-            let mut read = vec![0; directory_bytes(entries as usize) as usize];
-            let at = start + block.id.bytes() - read.len() as u64;
-            volume.read_readable(at, &mut read, SECTOR_BYTES);
-            sectors = Some(read.len() / SECTOR_BYTES);
-            durable_tail = read;
-            durable_tail.as_slice()
+            let from = block_end - directory_bytes(entries as usize);
+            bytes.begin(from);
+            let sectors = directory_bytes(entries as usize) as usize / SECTOR_BYTES;
+            (from, Some(sectors))
         }
     };
-    let directory = ReadDirectory::read(tail, volume.place(block.incarnation, start));
+    bytes.reach(volume, block_end);
+    let place = volume.place(block.incarnation, start);
+    let directory = ReadDirectory::read(bytes.at(from), place);
     let damaged = directory.damaged_sectors(sectors).into_iter();
-    let offset = |number| start + block.id.bytes() - (number as u64 + 1) * SECTOR_BYTES as u64;
+    let offset = |number| block_end - (number as u64 + 1) * SECTOR_BYTES as u64;
     damaged.map(offset).collect()
 }
 
@@ -139,17 +132,23 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 
     fn place(&self, at: u64) -> Place {
-        self.volume.place(self.block.incarnation, self.offset(at))
+        let volume = self.life.volume;
+        volume.place(self.block.incarnation, self.offset(at))
+    }
+
+    /// Reads the block on until at least `to` bytes of it are here.
+    fn reach(&mut self, to: u64) {
+        let to = to.next_multiple_of(PIECE_BYTES).min(self.block.id.bytes());
+        self.bytes.reach(self.life.volume, self.offset(to));
+    }
+
+    fn header(&self, at: u64) -> Option<Header> {
+        self.bytes.header_at(self.life, self.offset(at))
     }
 
     fn next(&mut self, at: u64) -> Next {
-        self.bytes
-            .read(self.volume, self.block.id, at + ENTRY_HEADER_BYTES as u64);
-        let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
-        let header = raw
-            .and_then(|raw| Header::decode_checked(raw, self.place(at)))
-            .filter(|header| fits(at, header, self.block.id.bytes()));
-        match header {
+        self.reach(at + ENTRY_HEADER_BYTES as u64);
+        match self.header(at) {
             Some(header) if header.kind == Kind::Filler => {
                 self.last_lsn = header.lsn.0;
                 // Below it there may be sectors of a directory that an interrupted recovery wrote.
@@ -164,19 +163,13 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     /// An entry with a header that holds.
     fn entry(&mut self, at: u64, header: &Header) -> Next {
         let span = u64::from(header.span_units) * UNIT_BYTES;
-        self.bytes.read(self.volume, self.block.id, at + span);
+        self.reach(at + span);
         let offset = self.offset(at);
-        let Some((raw, after)) = self
-            .bytes
-            .from(at)
-            .split_first_chunk::<ENTRY_HEADER_BYTES>()
-        else {
-            return Next::End;
-        };
-        prefetch(after, header.span_units);
-        let body = body_of(after, header);
-        if header.body_holds(raw, body) {
-            let entry = EntryView::new(raw, body);
+        // Large entries need no help: the processor guesses how their lines follow each other.
+        let body = self.bytes.at(offset + ENTRY_HEADER_BYTES as u64).as_ptr();
+        let ahead = (span as usize).min(AHEAD_BYTES);
+        prefetch_lines(body.wrapping_add(AHEAD_BYTES), ahead);
+        if let Some(entry) = self.bytes.whole_entry(offset, header) {
             self.lines.push((Line::of(header), unit_of(at)));
             (self.seen)(Sighting::Entry {
                 offset,
@@ -186,11 +179,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return Next::Step(span);
         }
         if at >= self.block.durable_to {
-            return if self.take_staged(at) {
-                Next::Step(0)
-            } else {
-                Next::End
-            };
+            return self.behind_durable(at);
         }
         self.damaged(at, header);
         Next::Step(span)
@@ -198,56 +187,50 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn damaged(&mut self, at: u64, header: &Header) {
         self.lines.push((Line::of(header), unit_of(at)));
-        let offset = self.offset(at);
-        (self.seen)(Sighting::Damaged { offset, header });
+        let (offset, header) = (self.offset(at), *header);
+        (self.seen)(Sighting::Damage(Flaw::Entry { offset, header }));
     }
 
-    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind the durable part:
-    /// of that the block has all, and staging memory may have less after a power failure.
-    fn take_staged(&mut self, at: u64) -> bool {
+    /// Behind the durable part, where no entry holds: goes on in staging memory, if it has not done so and that continues the
+    /// block here. Of the durable part the block has all, and staging memory may have less after a power failure.
+    fn behind_durable(&mut self, at: u64) -> Next {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
         else {
-            return false;
+            return Next::End;
         };
         if !(start..start + BUFFER_BYTES_MAX).contains(&at) {
-            return false;
+            return Next::End;
         }
         // It must be an entry there: here it may be torn.
-        let copy = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
-        let continues = copy
-            .first_chunk::<ENTRY_HEADER_BYTES>()
-            .and_then(|raw| Header::decode_checked(raw, self.place(at)))
-            .is_some();
-        if continues {
-            self.staged_from = Some(at);
-            self.bytes.overlay(staging, lane, start, at);
+        let staged = staging.bytes(lane, at - start, self.block.id.bytes() - start);
+        let raw = staged.first_chunk::<ENTRY_HEADER_BYTES>();
+        if raw.is_none_or(|raw| Header::decode_checked(raw, self.place(at)).is_none()) {
+            return Next::End;
         }
-        continues
+        self.staged_from = Some(at);
+        self.bytes.overlay(self.offset(at), staged);
+        Next::Step(0)
     }
 
     /// Where an entry should begin and no header holds: the end, or damage.
     fn no_header(&mut self, at: u64) -> Next {
         if at >= self.block.durable_to {
-            return if self.take_staged(at) {
-                Next::Step(0)
-            } else {
-                Next::End
-            };
+            return self.behind_durable(at);
         }
         if self.block.is_durable() && self.is_at_directory(at) {
             return Next::Sealed;
         }
         // Only where an entry must begin: content that resembles a header is not worth the trials.
-        let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
-        let repaired = raw
-            .and_then(|raw| corrected(raw, self.place(at)))
-            .filter(|(_, header)| {
-                fits(at, header, self.block.id.bytes()) && header.kind != Kind::Filler
-            });
-        if let Some((_, header)) = repaired {
-            let span = u64::from(header.span_units) * UNIT_BYTES;
-            self.bytes.read(self.volume, self.block.id, at + span);
+        let raw = self.bytes.at(self.offset(at));
+        let raw = raw.first_chunk::<ENTRY_HEADER_BYTES>();
+        let repaired = raw.and_then(|raw| corrected(raw, self.place(at)));
+        if let Some((_, header)) = repaired
+            && let span = u64::from(header.span_units) * UNIT_BYTES
+            && at + span <= self.block.id.bytes()
+            && header.kind != Kind::Filler
+        {
+            self.reach(at + span);
             self.damaged(at, &header);
             return Next::Step(span);
         }
@@ -267,22 +250,18 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 
     fn directory(&mut self) -> ReadDirectory {
-        self.bytes
-            .read(self.volume, self.block.id, self.block.id.bytes());
+        self.reach(self.block.id.bytes());
         let from = if self.directory_at == self.block.id.bytes() {
             ENTRIES_AT
         } else {
             self.directory_at
         };
-        let tail = self.bytes.bytes.get(from as usize..);
-        let block = self.place(0);
-        ReadDirectory::read(tail.unwrap_or_default(), block)
+        ReadDirectory::read(self.bytes.at(self.offset(from)), self.place(0))
     }
 
     /// Where the next header begins that holds; at the latest where the durable part of the block ends.
     fn next_header_after(&mut self, at: u64) -> u64 {
-        self.bytes
-            .read(self.volume, self.block.id, self.block.id.bytes());
+        self.reach(self.block.id.bytes());
         let end = if self.block.is_durable() {
             self.directory_begins_at()
         } else {
@@ -291,17 +270,18 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let end = end.max(at + UNIT_BYTES);
         let mut to = at + UNIT_BYTES;
         while to < end {
-            let zeros = zero_units(self.bytes.from(to));
-            if zeros > 0 {
-                to += zeros * UNIT_BYTES;
-                continue;
+            // No header begins with zeros, as it is where nothing was ever written.
+            let (units, _) = self
+                .bytes
+                .at(self.offset(to))
+                .as_chunks::<{ UNIT_BYTES as usize }>();
+            let zeros = units
+                .iter()
+                .take_while(|unit| **unit == [0; UNIT_BYTES as usize]);
+            match zeros.count() as u64 {
+                0 if self.header(to).is_some() => return to,
+                zeros => to += zeros.max(1) * UNIT_BYTES,
             }
-            let raw = self.bytes.from(to).first_chunk::<ENTRY_HEADER_BYTES>();
-            let header = raw.and_then(|raw| Header::decode_checked(raw, self.place(to)));
-            if header.is_some_and(|header| fits(to, &header, self.block.id.bytes())) {
-                return to;
-            }
-            to += UNIT_BYTES;
         }
         end
     }
@@ -320,11 +300,11 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
             let offset = self.offset(range.start);
             self.unknown |= !covered;
-            (self.seen)(Sighting::Damage {
+            (self.seen)(Sighting::Damage(Flaw::Bytes {
                 offset,
                 bytes: range.end - range.start,
                 unknown: !covered,
-            });
+            }));
             self.damage.push(range);
         }
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
@@ -362,28 +342,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 continue;
             };
             self.lines.push((*line, unit_of(at)));
-            (self.seen)(Sighting::Lost {
-                offset: self.block.id.offset_bytes() + at,
-                line: *line,
-            });
+            let (offset, line) = (self.block.id.offset_bytes() + at, *line);
+            (self.seen)(Sighting::Damage(Flaw::Lost { offset, line }));
         }
         self.lines.sort_by_key(|(_, at_units)| *at_units);
     }
-}
-
-/// Asks the processor for as many lines as an entry takes, some entries ahead. Large ones need no help: it guesses how
-/// their lines follow each other.
-fn prefetch(after: &[u8], span_units: u32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let ahead = after.as_ptr().wrapping_add(AHEAD_BYTES);
-        let bytes = (span_units as usize * UNIT_BYTES as usize).min(AHEAD_BYTES);
-        for line in (0..bytes).step_by(64) {
-            // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(line).cast()) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (after, span_units);
 }

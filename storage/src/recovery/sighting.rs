@@ -2,9 +2,10 @@
 
 use crate::device::State;
 use crate::entry::{EntryView, Header};
-use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, EndedBlock};
+use crate::log::block_walk::BlockLife;
 use crate::log::directory::Line;
+use crate::log::volume::Volume;
 
 /// An item of a block. Offsets are of the device.
 #[derive(Debug)]
@@ -15,17 +16,36 @@ pub(crate) enum Sighting<'a> {
         header: &'a Header,
         entry: EntryView<'a>,
     },
+    Damage(Flaw),
+}
+
+/// Damage of a block. Offsets are of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flaw {
     /// An entry that was whole once and has changed since. The header is as it was.
-    Damaged { offset: u64, header: &'a Header },
+    Entry { offset: u64, header: Header },
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset is in the
     /// damaged bytes and is this entry's alone.
     Lost { offset: u64, line: Line },
     /// Bytes that held entries once. `unknown`: the directory does not name their records.
-    Damage {
+    Bytes {
         offset: u64,
         bytes: u64,
         unknown: bool,
     },
+    /// A sector of the directory.
+    Directory { offset: u64 },
+}
+
+impl Flaw {
+    pub(crate) const fn offset(&self) -> u64 {
+        match self {
+            Self::Entry { offset, .. }
+            | Self::Lost { offset, .. }
+            | Self::Bytes { offset, .. }
+            | Self::Directory { offset } => *offset,
+        }
+    }
 }
 
 /// The state of the devices before their blocks are read.
@@ -33,8 +53,6 @@ pub(crate) enum Sighting<'a> {
 pub(crate) struct Known {
     /// The state as it is before this opening.
     pub(crate) state: State,
-    /// Everything up to here was durable.
-    pub(crate) durable_lsn: u64,
     /// The devices may have lost writes that were not durable: the machine has been started again
     /// since, a sync has failed, or the files are copies.
     pub(crate) may_have_lost: bool,
@@ -60,6 +78,14 @@ pub(crate) struct UsedBlock {
 }
 
 impl UsedBlock {
+    pub(crate) const fn life<'a>(&self, volume: &'a Volume) -> BlockLife<'a> {
+        BlockLife {
+            volume,
+            id: self.id,
+            incarnation: self.incarnation,
+        }
+    }
+
     /// Whether all of it was durable.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable_to >= self.id.bytes()
@@ -83,21 +109,4 @@ pub(crate) struct BlockEnd {
     pub(crate) directory_at: u64,
     /// For each entry its line, and the unit in which it begins.
     pub(crate) lines: Vec<(Line, u32)>,
-}
-
-pub(super) fn fits(at: u64, header: &Header, block_bytes: u64) -> bool {
-    at + u64::from(header.span_units) * UNIT_BYTES <= block_bytes
-}
-
-/// How many units at the beginning are zero, as where nothing was ever written: no header begins so.
-pub(super) fn zero_units(bytes: &[u8]) -> u64 {
-    let (units, _) = bytes.as_chunks::<{ UNIT_BYTES as usize }>();
-    units
-        .iter()
-        .take_while(|unit| u128::from_ne_bytes(**unit) == 0)
-        .count() as u64
-}
-
-pub(super) fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
-    after.get(..header.body_bytes as usize).unwrap_or_default()
 }

@@ -12,25 +12,24 @@
 //! place: u64 location, u32 units, u64 log sequence number
 //! ```
 
+use crate::bytes::slice;
 use crate::core::Core;
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::Appended;
-use crate::entry::Lsn;
+use crate::entry::{Appended, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, EndedBlock, Phase};
+use crate::log::block::{BlockHeader, BlockId, EndedBlock, Phase};
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Chain;
-use crate::recovery::snapshot_reader::SnapshotReader;
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::atomic::Ordering;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Read, Take, Write};
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -43,6 +42,10 @@ const SLOTS_AT_ONCE: usize = 64 << 10;
 /// More than the metadata of all sets that there can be.
 const METADATA_BYTES_MAX: usize = 4 << 20;
 const NOTES_BYTES_MAX: usize = 64 << 10;
+
+/// How much is written or read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+const SUM_BYTES: u64 = 8;
 
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
@@ -62,36 +65,116 @@ pub(crate) struct Restored {
     pub(crate) headers: Vec<(usize, BlockHeader)>,
 }
 
-struct Summing<W> {
-    inner: W,
+/// A file with a sum over the bytes that pass, in pieces.
+struct Summed<F> {
+    file: F,
     sum: Xxh3,
 }
 
-impl<W: Write> Summing<W> {
-    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.sum.update(bytes);
-        self.inner.write_all(bytes)
+impl<F: Write> Write for Summed<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.sum.update(slice(bytes, ..written));
+        Ok(written)
     }
 
-    fn count(&mut self, count: usize) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl<F: Read> Read for Summed<F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(into)?;
+        self.sum.update(slice(into, ..read));
+        Ok(read)
+    }
+}
+
+/// A snapshot that is being written.
+struct SnapshotWriter(BufWriter<Summed<File>>);
+
+impl SnapshotWriter {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn count(&mut self, count: usize) -> io::Result<()> {
         self.put(&(count as u32).to_le_bytes())
     }
 
-    fn place(&mut self, at: &Appended) -> std::io::Result<()> {
-        self.put(&at.location.packed().to_le_bytes())?;
-        self.put(&at.units.to_le_bytes())?;
-        self.put(&at.lsn.0.to_le_bytes())
+    fn part(&mut self, location: Location, units: u32) -> io::Result<()> {
+        self.put(&location.packed().to_le_bytes())?;
+        self.put(&units.to_le_bytes())
+    }
+}
+
+/// A snapshot that is being read. Its values count only if the sum at its end holds.
+struct SnapshotReader(BufReader<Summed<Take<File>>>);
+
+impl SnapshotReader {
+    /// Opens a snapshot. `None`: it is missing, or too short to be one.
+    fn open(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let bytes = file.metadata().ok()?.len().checked_sub(SUM_BYTES)?;
+        let summed = Summed {
+            file: file.take(bytes),
+            sum: Xxh3::new(),
+        };
+        Some(Self(BufReader::with_capacity(PIECE_BYTES, summed)))
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Takes bytes with their length before them, `most` at most.
+    fn bytes(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        let length = self.u32()? as usize;
+        if length > most {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> io::Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> io::Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn part(&mut self) -> io::Result<Part> {
+        Ok(Part {
+            location: Location::from_packed(self.u64()?),
+            units: self.u32()?,
+        })
+    }
+
+    /// Reads the rest. Returns whether the sum holds.
+    fn holds(mut self) -> bool {
+        let mut sum = [0; SUM_BYTES as usize];
+        let is_read = io::copy(&mut self.0, &mut io::sink()).is_ok();
+        let Summed { file, sum: of_file } = self.0.into_inner();
+        let is_read = is_read && file.into_inner().read_exact(&mut sum).is_ok();
+        is_read && of_file.digest() == u64::from_le_bytes(sum)
     }
 }
 
 /// Writes the snapshot and has it on stable storage when it returns.
-pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
+pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> io::Result<()> {
     let path = dir.join(FILE_NAME);
     let new = dir.join("index.snapshot.new");
-    let mut out = Summing {
-        inner: BufWriter::with_capacity(1 << 20, File::create(&new)?),
+    let summed = Summed {
+        file: File::create(&new)?,
         sum: Xxh3::new(),
     };
+    let mut out = SnapshotWriter(BufWriter::with_capacity(PIECE_BYTES, summed));
     out.put(MAGIC)?;
     out.put(&VERSION.to_le_bytes())?;
     let (last, durable) = (core.log.last_lsn(), core.log.syncer().durable_lsn());
@@ -112,28 +195,24 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     {
         let places = core.metadata.lock();
         out.count(places.len())?;
-        places.iter().try_for_each(|place| out.place(place))?;
+        for place in places.iter() {
+            out.part(place.location, place.units)?;
+            out.put(&place.lsn.0.to_le_bytes())?;
+        }
     }
     let notes = core.options.observer.as_ref();
     let mut notes = notes.map_or_else(Vec::new, |observer| observer.notes());
     notes.truncate(NOTES_BYTES_MAX);
     out.count(notes.len())?;
     out.put(&notes)?;
-    let used: Vec<_> = core
-        .log
-        .volumes()
-        .iter()
-        .flat_map(|volume| {
-            let states = (0u32..)
-                .zip(volume.blocks())
-                .filter(|(_, state)| state.phase() != Phase::Free);
-            states.map(|(index, state)| (volume.number() as u8, index, state))
-        })
+    let blocks = core.log.blocks();
+    let used: Vec<_> = blocks
+        .filter(|(_, state)| state.phase() != Phase::Free)
         .collect();
     out.count(used.len())?;
-    for (device, index, state) in used {
-        out.put(&[device])?;
-        out.put(&index.to_le_bytes())?;
+    for (id, state) in used {
+        out.put(&[id.device as u8])?;
+        out.put(&id.index.to_le_bytes())?;
         out.put(&state.incarnation().to_le_bytes())?;
         out.put(&state.sequence().to_le_bytes())?;
         out.put(&state.filled_units().to_le_bytes())?;
@@ -150,8 +229,7 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         out.put(digest.as_bytes())?;
         out.put(&(parts.len() as u16).to_le_bytes())?;
         for part in parts {
-            out.put(&part.location.packed().to_le_bytes())?;
-            out.put(&part.units.to_le_bytes())?;
+            out.part(part.location, part.units)?;
         }
     }
     out.count(partitions.len())?;
@@ -163,7 +241,7 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
             Ok((tag, stored.0))
         };
         let slots = core.slots_of(number).into_iter().map(stored);
-        let slots = slots.collect::<std::io::Result<Vec<_>>>()?;
+        let slots = slots.collect::<io::Result<Vec<_>>>()?;
         out.count(number)?;
         out.count(slots.len())?;
         for (tag, slot) in slots {
@@ -173,22 +251,17 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         let progress = &core.options.progress;
         progress.report(OpeningStep::WriteSnapshot, done, total);
     }
-    let sum = out.sum.digest();
-    out.inner.write_all(&sum.to_le_bytes())?;
-    out.inner
-        .into_inner()
-        .map_err(std::io::IntoInnerError::into_error)?
-        .sync_all()?;
+    let summed = out.0.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let Summed { mut file, sum } = summed;
+    file.write_all(&sum.digest().to_le_bytes())?;
+    file.sync_all()?;
     std::fs::rename(&new, &path)?;
     File::open(dir)?.sync_all()
 }
 
 /// A slot that the snapshot cannot name: without a snapshot the next opening reads the log, and finds the damage.
-fn no_entry() -> std::io::Error {
-    std::io::Error::new(
-        std::io::ErrorKind::InvalidData,
-        "a record with an image has a damaged chain of entries",
-    )
+fn no_entry() -> io::Error {
+    io::Error::other("a record with an image has a damaged chain of entries")
 }
 
 /// The chains of deltas, of records that are there.
@@ -211,14 +284,6 @@ fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
     chains
 }
 
-/// A block in use, as the snapshot knows it.
-struct KnownBlock {
-    device: usize,
-    /// Incarnation 0: its header was lost already.
-    header: BlockHeader,
-    filled_units: u32,
-}
-
 /// Reads the snapshot with this id, in pieces. `None` if it is missing, damaged, or another one: the caller then reads the
 /// log, with another index and other sets.
 pub(crate) fn read(
@@ -237,36 +302,29 @@ pub(crate) fn read(
         return Ok(None);
     }
     // The sum holds: an undecodable value was written so, by a fault of the format, not of the disk.
-    let decoded = decoded.map_err(|reason| Error::DamagedMetadata {
+    let decoded = decoded.map_err(|error| Error::DamagedMetadata {
         namespace: log.namespace().to_owned(),
-        reason: format!("{FILE_NAME}: {reason}"),
+        reason: format!("{FILE_NAME}: {error}"),
     })?;
     Ok(decoded.map(|(mut restored, blocks)| {
-        for known in blocks {
-            let KnownBlock { device, header, .. } = known;
-            let volume = log.volumes().get(device);
-            let Some(block) = volume.and_then(|volume| volume.block(header.index)) else {
-                continue;
-            };
-            if header.incarnation == 0 {
-                block.set_unreadable();
-                continue;
+        for (id, header, filled_units) in blocks {
+            match log.block(id) {
+                // Its header was lost already.
+                Some(block) if header.incarnation == 0 => block.set_unreadable(),
+                Some(block) => {
+                    block.begin(&header, Phase::Closed);
+                    block.note_closed(filled_units, header.sequence);
+                    restored.headers.push((id.device, header));
+                }
+                None => {}
             }
-            block.begin(&header, Phase::Closed);
-            block.note_closed(known.filled_units, header.sequence);
-            restored.headers.push((device, header));
         }
         restored
     }))
 }
 
-fn place(reader: &mut SnapshotReader) -> Option<Appended> {
-    Some(Appended {
-        location: Location::from_packed(reader.u64()?),
-        units: reader.u32()?,
-        lsn: Lsn(reader.u64()?),
-    })
-}
+/// A block in use: its header, and how many units its entries take.
+type KnownBlock = (BlockId, BlockHeader, u32);
 
 /// Decodes bytes that may be damaged: nothing is believed before the sum was checked.
 fn decode(
@@ -276,84 +334,72 @@ fn decode(
     index: &Index,
     sets: &Sets,
     progress: &OpeningProgress,
-) -> std::result::Result<Option<(Restored, Vec<KnownBlock>)>, String> {
-    let short = || "it ends early".to_owned();
-    let is_it = reader.array() == Some(*MAGIC) && reader.u32() == Some(VERSION);
-    if !is_it || reader.u64() != Some(id) {
+) -> io::Result<Option<(Restored, Vec<KnownBlock>)>> {
+    let is_it = reader.array()? == *MAGIC && reader.u32()? == VERSION;
+    if !is_it || reader.u64()? != id {
         return Ok(None);
     }
     let mut restored = Restored {
-        last_lsn: reader.u64().ok_or_else(short)?,
-        durable_lsn: reader.u64().ok_or_else(short)?,
-        next_block: reader.u64().ok_or_else(short)?,
+        last_lsn: reader.u64()?,
+        durable_lsn: reader.u64()?,
+        next_block: reader.u64()?,
         traffic: Traffic {
-            requested_bytes: reader.u64().ok_or_else(short)?,
-            appended_bytes: reader.u64().ok_or_else(short)?,
-            moved_bytes: reader.u64().ok_or_else(short)?,
+            requested_bytes: reader.u64()?,
+            appended_bytes: reader.u64()?,
+            moved_bytes: reader.u64()?,
         },
         ..Restored::default()
     };
-    let length = reader.u32().ok_or_else(short)?;
-    let metadata = reader.bytes(length as usize, METADATA_BYTES_MAX);
-    sets.restore(&metadata.ok_or_else(short)?)?;
-    for _ in 0..reader.u32().ok_or_else(short)? {
-        restored.metadata.push(place(reader).ok_or_else(short)?);
+    let metadata = reader.bytes(METADATA_BYTES_MAX)?;
+    sets.restore(&metadata).map_err(io::Error::other)?;
+    for _ in 0..reader.u32()? {
+        let Part { location, units } = reader.part()?;
+        restored.metadata.push(Appended {
+            location,
+            units,
+            lsn: Lsn(reader.u64()?),
+        });
     }
-    let length = reader.u32().ok_or_else(short)?;
-    let notes = reader.bytes(length as usize, NOTES_BYTES_MAX);
-    restored.notes = notes.ok_or_else(short)?;
+    restored.notes = reader.bytes(NOTES_BYTES_MAX)?;
     let mut blocks = Vec::new();
-    for _ in 0..reader.u32().ok_or_else(short)? {
-        let device = usize::from(reader.u8().ok_or_else(short)?);
-        let number = reader.u32().ok_or_else(short)?;
-        let incarnation = reader.u64().ok_or_else(short)?;
-        let sequence = reader.u64().ok_or_else(short)?;
-        let filled_units = reader.u32().ok_or_else(short)?;
-        let ended = reader.u64().zip(reader.u64()).ok_or_else(short)?;
-        let holds_copies = reader.u8().ok_or_else(short)? == 1;
-        let volume = log.volumes().get(device);
-        let volume = volume.filter(|volume| number < volume.reachable_blocks());
+    for _ in 0..reader.u32()? {
+        let ([device], index) = (reader.array()?, reader.u32()?);
+        let volume = log.volumes().get(usize::from(device));
+        let volume = volume.filter(|volume| index < volume.reachable_blocks());
         let volume = volume.ok_or_else(|| {
-            format!("it names block {number} of device {device}, which is not there")
+            let block = format!("block {index} of device {device}");
+            io::Error::other(format!("it names {block}, which is not there"))
         })?;
+        let (incarnation, sequence) = (reader.u64()?, reader.u64()?);
+        let filled_units = reader.u32()?;
         let header = BlockHeader {
-            index: number,
+            index,
             incarnation,
             device_id: volume.device_id(),
             sequence,
-            ended: EndedBlock::from_words(ended.into()),
-            holds_copies,
+            ended: EndedBlock::from_words([reader.u64()?, reader.u64()?]),
+            holds_copies: reader.array()? == [1],
         };
-        blocks.push(KnownBlock {
-            device,
-            header,
-            filled_units,
-        });
+        blocks.push((volume.block_id(index), header, filled_units));
     }
-    for _ in 0..reader.u32().ok_or_else(short)? {
-        let digest = Digest::new(reader.array().ok_or_else(short)?);
-        let mut parts = Vec::new();
-        for _ in 0..reader.u16().ok_or_else(short)? {
-            parts.push(Part {
-                location: Location::from_packed(reader.u64().ok_or_else(short)?),
-                units: reader.u32().ok_or_else(short)?,
-            });
-        }
+    for _ in 0..reader.u32()? {
+        let digest = Digest::new(reader.array()?);
+        let parts = (0..u16::from_le_bytes(reader.array()?)).map(|_| reader.part());
+        let parts = parts.collect::<io::Result<_>>()?;
         restored.chains.push(Chain { digest, parts });
     }
-    let partitions = reader.u32().ok_or_else(short)?;
+    let partitions = reader.u32()?;
     for done in 1..=partitions {
-        let number = reader.u32().ok_or_else(short)? as usize;
-        let count = reader.u32().ok_or_else(short)? as usize;
+        let (number, count) = (reader.u32()? as usize, reader.u32()? as usize);
         if number >= PARTITIONS {
-            return Err(format!("it names partition {number}"));
+            return Err(io::Error::other(format!("it names partition {number}")));
         }
         let mut slots = Vec::with_capacity(count.min(SLOTS_AT_ONCE));
         for left in (0..count).rev() {
-            let (head, tail) = reader.u64().zip(reader.u64()).ok_or_else(short)?;
-            let (tag, slot) = Slot::unpack(head, tail);
+            let (tag, slot) = Slot::unpack(reader.u64()?, reader.u64()?);
             if log.volume(slot.location).is_none() {
-                return Err("it names an entry of a device that is not there".to_owned());
+                let reason = "it names an entry of a device that is not there";
+                return Err(io::Error::other(reason));
             }
             let unverified = true;
             slots.push((tag, Slot { unverified, ..slot }));
@@ -362,11 +408,8 @@ fn decode(
                 slots.clear();
             }
         }
-        progress.report(
-            OpeningStep::ReadSnapshot,
-            u64::from(done),
-            u64::from(partitions),
-        );
+        let (done, total) = (u64::from(done), u64::from(partitions));
+        progress.report(OpeningStep::ReadSnapshot, done, total);
     }
     Ok(Some((restored, blocks)))
 }

@@ -1,10 +1,9 @@
 //! The offline check: every block, every entry, and whether the index snapshot agrees with the log.
 
 use crate::core::Namespace;
-use crate::device::{ReadPattern, damaged_parts};
+use crate::device::damaged_parts;
 use crate::digest::PARTITIONS;
-use crate::entry::is_version;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind};
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, is_version};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::{Index, Slot};
@@ -12,13 +11,10 @@ use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
-use crate::options::{OpeningProgress, OpeningStep, Options, Storage};
-use crate::recovery::block_bytes::BlockBytes;
+use crate::options::{OpeningProgress, Options, Storage};
 use crate::recovery::open::{open_read_only, volumes_of};
-use crate::recovery::recover;
-use crate::recovery::scan::{damaged_directory, scan_block};
-use crate::recovery::sighting::Sighting;
-use crate::recovery::snapshot;
+use crate::recovery::sighting::Flaw;
+use crate::recovery::{recover, snapshot};
 use crate::sets::Sets;
 
 /// The most places of damage that are listed; all are counted.
@@ -96,7 +92,7 @@ impl Namespace {
     /// Devices that cannot be opened: locked, foreign, truncated, damaged in their headers.
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
-        let devices = open_read_only(options)?;
+        let (devices, _) = open_read_only(options)?;
         let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
         let state = &known.state;
         let clean_close = Some(state.clean_close).filter(|id| *id != 0);
@@ -107,16 +103,16 @@ impl Namespace {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let (index, sets) = (Index::new(0), Sets::new());
-        let mut recovered = recover(&log, &index, &sets, &known, &options.progress)?;
+        let (index, sets) = (Index::new(), Sets::new());
+        let mut recovered = recover(&log, &index, &sets, &known, &options.progress, true)?;
         recovered.enter_young(&log, &index);
         recovered.enter_lost(&log, &index);
         let mut found = Verification {
             clean: clean_close.is_some(),
             blocks: recovered.report.blocks,
+            entries: recovered.whole,
             ..Verification::default()
         };
-        let (mut checked, blocks) = (0, recovered.ends.len() as u64);
         for volume in log.volumes() {
             let reach = state.devices.get(volume.number());
             let used_blocks = reach.map_or(0, |reach| reach.used_blocks);
@@ -150,25 +146,11 @@ impl Namespace {
                 let id = volume.block_id(number);
                 found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
             }
-            volume.device().expect_reads(ReadPattern::InOrder);
-            let mut bytes = BlockBytes::new(log.block_bytes());
-            let own = recovered.ends.iter().map(|end| &end.block);
-            for block in own.filter(|block| block.id.device == volume.number()) {
-                options
-                    .progress
-                    .report(OpeningStep::Verify, checked, blocks);
-                checked += 1;
-                let end = scan_block(volume, block, log.staging(), &mut bytes, |sighting| {
-                    found.judge(&log, &index, block.id, &sighting);
-                });
-                for offset in damaged_directory(volume, block, &mut bytes, &end) {
-                    found.damaged_headers += 1;
-                    let number = block.id.index;
-                    let what = format!("directory of block {number}, changed since it was written");
-                    found.note(block.id.device, offset, SECTOR_BYTES as u64, what);
-                }
-            }
-            volume.device().expect_reads(ReadPattern::Scattered);
+        }
+        let flaws = &mut recovered.flaws;
+        flaws.sort_by_key(|(id, flaw)| (*id, flaw.offset()));
+        for (id, flaw) in flaws {
+            found.judge(&log, &index, *id, flaw);
         }
         for partition in 0..PARTITIONS {
             let guard = epoch::pin();
@@ -190,7 +172,7 @@ impl Namespace {
             }
         }
         if let Some((id, Storage::Files { dir, .. })) = clean_close.zip(Some(&options.storage)) {
-            let (claimed, sets) = (Index::new(0), Sets::new());
+            let (claimed, sets) = (Index::new(), Sets::new());
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
@@ -214,44 +196,38 @@ impl Namespace {
 }
 
 impl Verification {
-    fn judge(&mut self, log: &Log, index: &Index, id: BlockId, sighting: &Sighting<'_>) {
-        match sighting {
-            Sighting::Entry { header, .. } if header.kind == Kind::Filler => {}
-            Sighting::Entry { .. } => self.entries += 1,
-            Sighting::Damaged { header, .. } if is_superseded(log, index, header) => {
+    fn judge(&mut self, log: &Log, index: &Index, id: BlockId, flaw: &Flaw) {
+        let offset = flaw.offset();
+        match flaw {
+            Flaw::Entry { header, .. } if is_superseded(log, index, header) => {
                 self.leftover_entries += 1;
             }
-            Sighting::Damaged { offset, header, .. } => {
+            Flaw::Entry { header, .. } => {
                 self.damaged_entries += 1;
-                let what = format!(
-                    "{:?} of {}, changed since it was written",
-                    header.kind, header.digest
-                );
-                self.note(
-                    id.device,
-                    *offset,
-                    ENTRY_HEADER_BYTES as u64 + u64::from(header.body_bytes),
-                    what,
-                );
+                let (kind, digest) = (header.kind, header.digest);
+                let what = format!("{kind:?} of {digest}, changed since it was written");
+                let bytes = ENTRY_HEADER_BYTES as u64 + u64::from(header.body_bytes);
+                self.note(id.device, offset, bytes, what);
             }
-            Sighting::Lost { offset, line } => {
+            Flaw::Lost { line, .. } => {
                 self.damaged_entries += 1;
                 let what = format!("{:?} number {}, unreadable", line.kind, line.lsn.0);
-                self.note(id.device, *offset, 0, what);
+                self.note(id.device, offset, 0, what);
             }
-            Sighting::Damage {
-                offset,
-                bytes,
-                unknown,
-            } => {
+            Flaw::Bytes { bytes, unknown, .. } => {
                 self.damaged_bytes += bytes;
-                let what = match unknown {
-                    false => {
-                        "no entry can be read here; the block's directory tells whose they were"
-                    }
-                    true => "no entry can be read here, and nobody can say whose they were",
+                let what = if *unknown {
+                    "no entry can be read here, and nobody can say whose they were"
+                } else {
+                    "no entry can be read here; the block's directory tells whose they were"
                 };
-                self.note(id.device, *offset, *bytes, what.to_owned());
+                self.note(id.device, offset, *bytes, what.to_owned());
+            }
+            Flaw::Directory { .. } => {
+                self.damaged_headers += 1;
+                let number = id.index;
+                let what = format!("directory of block {number}, changed since it was written");
+                self.note(id.device, offset, SECTOR_BYTES as u64, what);
             }
         }
     }

@@ -237,26 +237,15 @@ impl RecordSet for CountedScan<'_> {
     }
 }
 
-/// The bar of what is being done: the log is read twice, to build the index and to check each entry.
+/// The bar of the blocks that were read.
 #[derive(Default)]
-struct VerifyProgress(Mutex<Option<(OpeningStep, ProgressBar)>>);
+struct VerifyProgress(Mutex<Option<ProgressBar>>);
 
 impl VerifyProgress {
     fn show(&self, step: OpeningStep, done: u64, total: u64) {
-        let what = match step {
-            OpeningStep::Scan => "reading",
-            OpeningStep::Verify => "checking",
-            _ => return,
-        };
-        let mut shown = self.0.lock();
-        let is_same = shown.as_ref().is_some_and(|(known, _)| *known == step);
-        if !is_same {
-            if let Some((_, bar)) = shown.take() {
-                bar.finish_and_clear();
-            }
-            *shown = Some((step, progress(what, 0, Unit::Count("blocks"))));
-        }
-        if let Some((_, bar)) = shown.as_ref() {
+        if step == OpeningStep::Scan {
+            let mut shown = self.0.lock();
+            let bar = shown.get_or_insert_with(|| progress("checking", 0, Unit::Count("blocks")));
             bar.set_length(total);
             bar.set_position(done);
         }
@@ -265,7 +254,7 @@ impl VerifyProgress {
 
 impl Drop for VerifyProgress {
     fn drop(&mut self) {
-        if let Some((_, bar)) = self.0.lock().take() {
+        if let Some(bar) = self.0.lock().take() {
             bar.finish_and_clear();
         }
     }

@@ -45,9 +45,10 @@ pub(super) fn refused(
 }
 
 pub(super) fn ok_if_unsupported(done: rustix::io::Result<()>) -> io::Result<()> {
-    match is_unsupported(&done) {
-        true => Ok(()),
-        false => Ok(done?),
+    if is_unsupported(&done) {
+        Ok(())
+    } else {
+        Ok(done?)
     }
 }
 

@@ -14,8 +14,7 @@ use memmap2::MmapRaw;
 use super::super::memory::{base_of, map_anonymous};
 use super::super::{DeviceError, STAGING_BYTES};
 #[cfg(target_os = "linux")]
-use super::allocation::keeps_allocations;
-use super::allocation::{allocate, allocated_bytes, refused};
+use super::allocation::{allocate, allocated_bytes, keeps_allocations, refused};
 
 /// The size of a read.
 const READ_BYTES: usize = 64 << 10;

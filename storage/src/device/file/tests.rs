@@ -1,9 +1,9 @@
 //! Files as they are created, opened again, copied, cut off and locked.
 
 use super::*;
-use crate::device::FullCause;
+use crate::device::header::STATIC_AT;
 use crate::device::testing::{self, get};
-use crate::device::{BLOCK_BYTES, State, read_header, read_state, write_state};
+use crate::device::{BLOCK_BYTES, FullCause, State, read_header, read_state, write_state};
 
 fn header() -> Header {
     testing::header(HEADER_BYTES + 4 * BLOCK_BYTES)
