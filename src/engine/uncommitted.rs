@@ -1,6 +1,6 @@
-//! What writes of this process leave in the place of records until they are committed: those of a group, and those of a
-//! transaction. Keys and bins of all of them are in one buffer. Wire clients' transactions outlive their requests, and keep
-//! each version by itself (`provisional`).
+//! Versions that writes of this process keep until they are committed: writes of a group, and of a transaction. Keys and bins of
+//! all of them are in one buffer. Transactions of wire clients outlive their requests, and keep each version by itself
+//! (`provisional`).
 
 use std::ops::Range;
 

@@ -48,7 +48,7 @@ struct State {
     /// Where each record is among the notes. Apart from them, so that a node of the tree is small.
     records: BTreeMap<Digest, usize>,
     notes: Vec<Noted>,
-    /// Keys and bins of what is written.
+    /// Keys and bins of the new versions.
     buffer: Vec<u8>,
     /// Names of sets and keys, one after the other.
     names: Vec<u8>,
