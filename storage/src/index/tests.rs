@@ -335,7 +335,7 @@ fn readers_never_miss_a_record_beside_writers() {
 
 #[test]
 fn a_record_is_found_near_a_position_that_is_not_its_own_any_more() {
-    let index = Index::new(0);
+    let index = Index::new();
     let of = |tag| digest(7, tag, 0);
     let near = |seen, tag: u32| {
         let partition = index.lock(&of(tag));
