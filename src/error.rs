@@ -37,7 +37,8 @@ pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
 pub use cluster::ClusterFailure;
 pub(crate) use message::with_article;
 use message::{
-    first_of, found_generation, largest, limit_of_waiters, too_many_bytes, waiting_writers,
+    edges_of, first_of, found_generation, largest, limit_of_waiters, too_many_bytes,
+    waiting_writers,
 };
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
@@ -64,6 +65,8 @@ macro_rules! about_record {
             | Self::FilteredOut { $record }
             | Self::Damaged { $record, .. }
             | Self::Conflict { $record, .. }
+            | Self::OwnedBin { $record, .. }
+            | Self::HasEdges { $record, .. }
     };
 }
 
@@ -343,6 +346,32 @@ pub enum Error {
         set: Box<str>,
         /// The key, or the digest if the key is unknown.
         key: Box<str>,
+    },
+    /// The bin belongs to a declared relation, and the write would set or remove it as a whole (code 22): the other ends of its
+    /// edges would not agree with it any more. Nothing was changed.
+    #[error(
+        "bin \"{bin}\" of {} belongs to relation \"{relation}\": leave it out, and change edges by the relation's handle; or allow it by WritePolicy::override_shards",
+        Subject(record)
+    )]
+    OwnedBin {
+        /// The bin.
+        bin: Box<str>,
+        /// The relation that keeps its edges there.
+        relation: Box<str>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// The record has edges, and is not deleted with them (code 22). Nothing was changed.
+    #[error(
+        "{} has {}: remove them first, delete it by a handle with OnDelete::Detach or OnDelete::Cascade, or declare such a rule",
+        Subject(record),
+        edges_of(relations)
+    )]
+    HasEdges {
+        /// The relations in the way, each with its number of edges; 0 where the number was not counted.
+        relations: Vec<(Box<str>, u64)>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// A collection cannot be sharded beside this index, which would no longer find the record by
     /// elements in its shards (code 22). Nothing was changed.

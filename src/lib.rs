@@ -194,6 +194,9 @@ pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
 pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
 
+/// What the engine calls of the rooms above it: the library is put together here.
+pub(crate) static DELETES_EDGES: &dyn engine::DeletesEdges = &relation::EdgeRemover;
+
 /// The options of a [`WritePolicy`].
 pub mod policy {
     pub use crate::engine::{Acknowledge, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction};

@@ -8,8 +8,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::LazyLock;
 
 use crate::engine::{
-    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
-    TransitionReport, UnshardedRead, WritePolicy,
+    HotRecord, Namespace, OperateResult, RecordCall, RelationGuard, Set, Store, Transaction,
+    TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
 };
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
@@ -51,6 +51,15 @@ pub trait RecordStore {
     /// not at all. Default: false.
     fn is_transaction(&self) -> bool {
         false
+    }
+
+    /// Returns the relations that the store knows and guards: a plain write keeps their bins, and a delete obeys their rules.
+    /// `None`, the default: it guards none.
+    ///
+    /// # Errors
+    /// As for [`RecordStore::records`].
+    fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
+        Ok(None)
     }
 
     /// Makes these calls as one group, all or none, like [`Namespace::write_together`]. `None`, the
@@ -381,6 +390,10 @@ impl RecordStore for Store {
         self.set(set)
     }
 
+    fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
+        Ok(Some(self.default_namespace()?.relation_guard()))
+    }
+
     fn operate_together(
         &self,
         calls: &[(&Set, RecordCall<'_>)],
@@ -398,6 +411,10 @@ impl RecordStore for Namespace {
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
+    }
+
+    fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
+        Ok(Some(Self::relation_guard(self)))
     }
 
     fn operate_together(
@@ -422,6 +439,10 @@ impl<'t> RecordStore for Transaction<'t> {
     fn is_transaction(&self) -> bool {
         true
     }
+
+    fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
+        Ok(Some(Self::relation_guard(self)))
+    }
 }
 
 impl<T: RecordStore> RecordStore for &T {
@@ -440,6 +461,10 @@ impl<T: RecordStore> RecordStore for &T {
         calls: &[(&Self::Records, RecordCall<'_>)],
     ) -> Option<Result<Vec<OperateResult>>> {
         (**self).operate_together(calls)
+    }
+
+    fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
+        (**self).relation_guard()
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {

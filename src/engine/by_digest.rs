@@ -42,7 +42,7 @@ impl<'a> Address<'a> {
             store_key: true,
             filter,
             // As in Aerospike, which knows nothing of shards.
-            shards: ShardAccess::Override,
+            shards: ShardAccess::Remote,
             yields: true,
         }
     }
@@ -239,7 +239,7 @@ impl Namespace {
         };
         body.clear();
         let target = address.target(set_id, filter);
-        self.core.write(
+        let written = self.core.write(
             body,
             &target,
             policy,
@@ -249,7 +249,14 @@ impl Namespace {
                 let bin_count = operations.execute_into(old, body, results)?;
                 Ok((EditOutcome::Body(bin_count), ()))
             },
-        )
+        );
+        match written {
+            Err(refused) if refused.has_edges() && operations.only_deletes() => {
+                self.delete_edges_of(&address.digest, filter, policy)?;
+                Ok(WriteOutcome::default())
+            }
+            written => written,
+        }
     }
 
     /// Deletes a record. Of the policy, generation and timeout count.
@@ -263,7 +270,13 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         let target = address.target(self.set_number(address.set), filter);
-        self.core.delete(&target, policy).map(drop)
+        match self.core.delete(&target, policy) {
+            Err(refused) if refused.has_edges() => {
+                self.delete_edges_of(&address.digest, filter, policy)?;
+                Ok(())
+            }
+            deleted => deleted.map(drop),
+        }
     }
 
     /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.

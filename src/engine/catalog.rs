@@ -20,6 +20,9 @@ pub(super) struct Catalog {
     /// The names of sets that have, or had, records which hold shards of collections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) companions: Vec<Box<str>>,
+    /// The names of relations that are, or were, declared: the keys of the records with their declarations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) relations: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subscriptions: Vec<DeclaredSubscription>,
 }

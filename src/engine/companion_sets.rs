@@ -12,9 +12,9 @@ const WORDS: usize = 64;
 
 /// A bit for each set.
 #[derive(Debug)]
-pub(super) struct CompanionSets([AtomicU64; WORDS]);
+pub(super) struct SetBits([AtomicU64; WORDS]);
 
-impl CompanionSets {
+impl SetBits {
     pub(super) fn new(set_ids: impl Iterator<Item = u16>) -> Self {
         let sets = Self([const { AtomicU64::new(0) }; WORDS]);
         set_ids.for_each(|id| sets.add(id));
@@ -27,10 +27,22 @@ impl CompanionSets {
         word.is_some_and(|word| word.load(Ordering::Acquire) >> (set_id % 64) & 1 == 1)
     }
 
+    pub(super) fn clear(&self) {
+        self.0
+            .iter()
+            .for_each(|word| word.store(0, Ordering::Release));
+    }
+
     pub(super) fn add(&self, set_id: u16) {
         if let Some(word) = self.0.get(usize::from(set_id) / 64) {
             word.fetch_or(1 << (set_id % 64), Ordering::AcqRel);
         }
+    }
+}
+
+impl Default for SetBits {
+    fn default() -> Self {
+        Self::new(std::iter::empty())
     }
 }
 

@@ -17,11 +17,11 @@ use spikelet_storage::{
 
 use crate::error::WriteStop;
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
+use crate::record::{Key, KeyHash, Metadata, OwnedBins, Record, RecordView};
 use crate::{Error, Result};
 
 use super::catalog::Catalog;
-use super::companion_sets::{CompanionSets, is_companion};
+use super::companion_sets::{SetBits, is_companion};
 use super::config::NamespaceConfig;
 pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
 use super::hot_keys::HotKeys;
@@ -29,6 +29,7 @@ use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 #[cfg(feature = "server")]
 use super::provisional::locks::ProvisionalLocks;
+use super::relation_rules::RelationRules;
 use super::transaction::Counters;
 use super::transition_log::TransitionLog;
 
@@ -47,7 +48,8 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes other than the collection's.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
-    pub(super) companion_sets: CompanionSets,
+    pub(super) companion_sets: SetBits,
+    pub(super) relations: RelationRules,
     pub(super) hot_keys: Arc<HotKeys>,
     /// The declarations, as in the log.
     pub(super) catalog: Mutex<Catalog>,
@@ -187,7 +189,7 @@ impl Core {
             name => storage.set_id(name),
         };
         let companions = catalog.companions.iter();
-        let companion_sets = CompanionSets::new(companions.filter_map(|name| set_id(name)));
+        let companion_sets = SetBits::new(companions.filter_map(|name| set_id(name)));
         let core = Self {
             storage,
             key_hash: config.key_hash,
@@ -200,6 +202,7 @@ impl Core {
             lost_roots: AtomicU64::new(0),
             indexes,
             companion_sets,
+            relations: RelationRules::default(),
             hot_keys,
             catalog: Mutex::new(catalog),
             consumed: Mutex::default(),
@@ -212,6 +215,7 @@ impl Core {
         };
         core.note_needed();
         core.restore_indexes()?;
+        core.read_declarations();
         Ok(core)
     }
 
@@ -262,6 +266,7 @@ impl Core {
         }
         let removed = self.storage.truncate(what, before_ms)?;
         self.clean_indexes(what);
+        self.read_declarations();
         Ok(removed)
     }
 
@@ -434,6 +439,7 @@ impl Core {
             now_ms,
             stored_bytes: entry.stored_bytes(),
             in_memory: self.in_memory,
+            owned: OwnedBins::NONE,
         }
     }
 }

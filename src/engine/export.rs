@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
-use crate::record::{Key, RecordView, ShardRole, keeps_description};
+use crate::record::{Key, OwnedBins, RecordView, ShardRole, keeps_description};
 
 use crate::error::ShardLoss;
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::namespace::Namespace;
-use super::policy::Acknowledge;
+use super::policy::{Acknowledge, ShardAccess};
 use super::write::{check_key, with_scratch, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
@@ -159,6 +159,13 @@ impl Core {
         match merged_with {
             Some(old) => merge(old, saved.bins, body)?,
             None => body.extend_from_slice(saved.bins.as_bytes()),
+        }
+        if let Some(live) = &live
+            && !policy.override_shards
+            && let Some(rules) = self.rules_for(set_id, ShardAccess::Protected)
+            && let Some(kept) = OwnedBins::new(&rules.owned).keep(live.payload(), body, false)?
+        {
+            *body = kept;
         }
         let was_root = |live: &EntryView<'_>| ShardRole::of(live.payload()) == ShardRole::Root;
         let root = live.as_ref().filter(|live| was_root(live));

@@ -12,9 +12,11 @@ mod changes;
 mod companion_sets;
 mod config;
 mod core;
+pub(crate) mod declaration;
 mod entry;
 #[cfg(feature = "backup")]
 mod export;
+mod guard;
 pub(crate) mod hot_keys;
 mod indexes;
 mod namespace;
@@ -24,6 +26,8 @@ mod policy;
 mod provisional;
 mod publish;
 mod query;
+mod relation_guard;
+mod relation_rules;
 mod set;
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -61,6 +65,8 @@ pub use query::{
 };
 #[cfg(feature = "server")]
 pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
+pub(crate) use relation_guard::DeletesEdges;
+pub use relation_guard::RelationGuard;
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set, UnshardedRead};

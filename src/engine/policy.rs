@@ -188,10 +188,32 @@ pub(super) enum ShardAccess {
     Protected,
     /// Everything; where a root loses the description of its shards, that is counted.
     Override,
+    /// The same, but relations keep what is theirs: a wire client, who knows nothing of shards.
+    #[cfg_attr(
+        not(feature = "server"),
+        expect(dead_code, reason = "used by wire clients only")
+    )]
+    Remote,
     /// Everything: it is the collection's own handle that writes.
     Own,
     /// Everything to a record that belongs to no sharded collection, and nothing to another.
     Unsharded,
+    /// As `Protected`, and bins of relations are set: a relation's handle writes or deletes a whole record.
+    Related,
+    /// As `Protected`, and the record has no edges that other records know.
+    Detached,
+}
+
+impl ShardAccess {
+    /// Whether such a write leaves companions, and what a root says of them, alone.
+    pub(super) const fn protects_shards(self) -> bool {
+        matches!(self, Self::Protected | Self::Related | Self::Detached)
+    }
+
+    /// Whether the rules of relations hold for such a write.
+    pub(super) const fn obeys_relations(self) -> bool {
+        matches!(self, Self::Protected | Self::Remote | Self::Related)
+    }
 }
 
 /// Whether a write is one of a collection that can be sharded.
@@ -203,6 +225,10 @@ pub(crate) enum CollectionWrite {
     Any,
     /// It is, as long as nothing of the record is sharded.
     Unsharded,
+    /// It is a relation's, of a whole record.
+    Related,
+    /// It deletes a record whose edges are gone.
+    Detached,
 }
 
 /// The policy of the calls that take none: lent, so that none is made and dropped for each.
@@ -286,6 +312,9 @@ impl WritePolicy {
     /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
     /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
     ///
+    /// It also lets the write set or remove bins of declared relations, and delete a record that has edges, without a look at their
+    /// other ends: [`Error::OwnedBin`], [`Error::HasEdges`].
+    ///
     /// Companions without a root are orphans: `spikelet verify` and
     /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
     #[must_use]
@@ -308,11 +337,27 @@ impl WritePolicy {
         self
     }
 
+    /// For a relation's writes of whole records: they set its own bins.
+    #[must_use]
+    pub(crate) const fn of_relation(mut self) -> Self {
+        self.collection = CollectionWrite::Related;
+        self
+    }
+
+    /// For deletes of records whose edges are gone.
+    #[must_use]
+    pub(crate) const fn of_detached(mut self) -> Self {
+        self.collection = CollectionWrite::Detached;
+        self
+    }
+
     pub(super) const fn shard_access(&self) -> ShardAccess {
         match (self.collection, self.override_shards) {
             (CollectionWrite::Any, _) => ShardAccess::Own,
             (CollectionWrite::Unsharded, _) => ShardAccess::Unsharded,
-            (CollectionWrite::No, true) => ShardAccess::Override,
+            (CollectionWrite::Detached, false) => ShardAccess::Detached,
+            (CollectionWrite::Related, false) => ShardAccess::Related,
+            (_, true) => ShardAccess::Override,
             (CollectionWrite::No, false) => ShardAccess::Protected,
         }
     }

@@ -25,10 +25,14 @@ impl Core {
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         self.note_companion(change)?;
+        let declares = self.declares(&lock, change)?;
         let published = match self.indexes.any() {
             true => self.publish_indexed(lock, change)?,
             false => lock.apply(change),
         };
+        if declares {
+            self.read_declarations();
+        }
         self.acknowledge(published, acknowledge)
     }
 
@@ -55,19 +59,32 @@ impl Core {
         members: Vec<GroupMember<'_, '_>>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
-        for change in members.iter().filter_map(|(_, change)| change.as_ref()) {
-            self.note_companion(change)?;
+        let mut declares = false;
+        for (lock, change) in &members {
+            if let Some(change) = change {
+                self.note_companion(change)?;
+                declares |= self.declares(lock, change)?;
+            }
         }
+        let published = self.publish_members(members)?;
+        if declares {
+            self.read_declarations();
+        }
+        self.acknowledge(published, acknowledge)
+    }
+
+    fn publish_members(
+        &self,
+        members: Vec<GroupMember<'_, '_>>,
+    ) -> Result<spikelet_storage::Result<Option<Lsn>>> {
         if !self.indexes.any() {
-            let published = self.storage.apply_members(members, None::<fn(bool)>);
-            return self.acknowledge(published, acknowledge);
+            return Ok(self.storage.apply_members(members, None::<fn(bool)>));
         }
         let changed = members.iter();
         let changed = changed.filter_map(|(lock, change)| Some((lock, change.as_ref()?)));
         let indexes = self.change_indexes(changed)?;
         let done = |is_published| indexes.finish(is_published);
-        let published = self.storage.apply_members(members, Some(done));
-        self.acknowledge(published, acknowledge)
+        Ok(self.storage.apply_members(members, Some(done)))
     }
 
     /// Notes that a set has companions, before one is published. One look at the names of the new version's bins.

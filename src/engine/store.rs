@@ -287,7 +287,7 @@ impl Store {
     }
 
     /// The namespace that is meant where none is named.
-    pub(super) fn default_namespace(&self) -> Result<Namespace> {
+    pub(crate) fn default_namespace(&self) -> Result<Namespace> {
         let Some(default) = &self.core.default else {
             return Err(Error::parameter(
                 "the store has several namespaces and none is named test: name the default to the builder, or use namespace(..)",

@@ -20,6 +20,7 @@ use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
+use super::relation_rules::protected_bins;
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -81,7 +82,7 @@ impl<'a> Target<'a> {
         match (role, self.shards) {
             (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
             (_, ShardAccess::Unsharded) => Err(Error::FilteredOut { record: None }),
-            (ShardRole::Companion, ShardAccess::Protected) => {
+            (ShardRole::Companion, access) if access.protects_shards() => {
                 let (set, key) = self.names();
                 Err(Error::ShardCompanion { set, key })
             }
@@ -136,7 +137,7 @@ impl<'a> Target<'a> {
 
     /// Refuses to take the description of its shards from a root.
     fn check_root(&self, loses: ShardLoss) -> Result<()> {
-        if self.shards != ShardAccess::Protected {
+        if !self.shards.protects_shards() {
             return Ok(());
         }
         let (set, key) = self.names();
@@ -385,6 +386,7 @@ impl Core {
             last_update_ms: now_ms.max(found.map_or(0, |found| found.last_update_ms)),
         };
         let key = target.key_to_store(stored_key);
+        let rules = self.rules_for(set_id, target.shards);
         let facts = RecordFacts {
             digest: target.digest,
             set_name: target.set_name,
@@ -393,10 +395,15 @@ impl Core {
             now_ms,
             stored_bytes: live.map_or(0, EntryView::stored_bytes),
             in_memory: self.in_memory,
+            owned: protected_bins(rules.as_deref(), target.shards),
         };
         // Other members of a group have their bodies before this one.
         let from = body.len();
         let (edited, results) = edit(old.transpose()?, &facts, body)?;
+        let edited = match &rules {
+            Some(rules) => rules.judge(target, policy, live.copied(), (body, from), edited)?,
+            None => edited,
+        };
         let body = body.get(from..).unwrap_or_default();
         let loses_shards = match live {
             Some(live) if role == ShardRole::Root => {
@@ -512,6 +519,7 @@ impl Core {
             self.check_filter(target.filter, &live, target.set_name, now_ms)?;
             check_key(target.key, live.key())?;
             let role = target.concerning(ShardRole::of(live.payload()))?;
+            self.check_edges(target.shards, &live)?;
             if role == ShardRole::Root {
                 target.check_root(ShardLoss::Now)?;
             }

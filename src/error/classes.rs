@@ -50,6 +50,8 @@ impl Error {
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardIndexed { .. }
+            | Self::OwnedBin { .. }
+            | Self::HasEdges { .. }
             | Self::ShardCompanion { .. } => 22,
             Self::ElementNotFound { .. } => 23,
             Self::ElementExists { .. } => 24,

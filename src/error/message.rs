@@ -27,6 +27,23 @@ pub(super) fn too_many_bytes(size: u64, limit: u64) -> String {
     }
 }
 
+/// The part of the message of [`super::Error::HasEdges`] that counts edges by relation.
+pub(super) fn edges_of(relations: &[(Box<str>, u64)]) -> String {
+    let part = |(relation, count): &(Box<str>, u64)| match count {
+        0 => format!("edges of relation \"{relation}\""),
+        1 => format!("1 edge of relation \"{relation}\""),
+        count => format!("{count} edges of relation \"{relation}\""),
+    };
+    match relations
+        .iter()
+        .map(part)
+        .reduce(|all, next| format!("{all} and {next}"))
+    {
+        Some(parts) => parts,
+        None => "edges, or other records refer to it".to_owned(),
+    }
+}
+
 /// Counts the waiting writers, for the message of [`super::Error::KeyBusy`].
 pub(super) fn waiting_writers(waiting: u32) -> String {
     match waiting {

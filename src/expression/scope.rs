@@ -6,7 +6,7 @@ use spikelet_storage::Digest;
 
 use super::node::Fact;
 use super::value::ExpValue;
-use crate::record::{Key, Metadata, RecordView};
+use crate::record::{Key, Metadata, OwnedBins, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
@@ -32,6 +32,8 @@ pub(crate) struct RecordFacts<'a> {
     pub(crate) stored_bytes: u64,
     /// Stored in memory, not on a device.
     pub(crate) in_memory: bool,
+    /// The bins that a write may not set as a whole.
+    pub(crate) owned: OwnedBins<'a>,
 }
 
 /// Bins by name, from a stored record or as the operations so far have changed them.

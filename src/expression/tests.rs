@@ -10,7 +10,7 @@ use super::scope::{RecordFacts, Scope};
 use super::value::ExpValue;
 use super::{ExpType, Expression, select};
 use crate::call::{CallError, Payload, Reply, Trust};
-use crate::record::{Bins, Key, Metadata, RecordView};
+use crate::record::{Bins, Key, Metadata, OwnedBins, RecordView};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{ParticleType, Value};
 
@@ -32,6 +32,7 @@ fn facts(key: Option<&[u8]>) -> RecordFacts<'_> {
         now_ms: 901_750,
         stored_bytes: 100,
         in_memory: false,
+        owned: OwnedBins::NONE,
     }
 }
 

@@ -122,6 +122,13 @@ impl<'o> Checked<'o> {
         self.evaluates
     }
 
+    /// True if the operations delete the record, and do nothing else.
+    pub(crate) fn only_deletes(&self) -> bool {
+        self.operations
+            .iter()
+            .all(|operation| operation.action == Action::DeleteAll)
+    }
+
     /// True if the record must exist, whatever the policy says: a touch never creates it.
     pub(crate) const fn must_exist(&self) -> bool {
         self.must_exist

@@ -165,6 +165,13 @@ fn write_bin<'a>(
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
 ) -> Result<(Change<'a>, Answer<'a>)> {
+    let is_whole = !matches!(
+        &operation.action,
+        Action::Collection { .. } | Action::Call(_)
+    );
+    if let (true, Some(facts)) = (is_whole, scope.facts) {
+        facts.owned.check_set(bin)?;
+    }
     let change = match &operation.action {
         Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
         Action::Write(value) => {

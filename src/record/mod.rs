@@ -29,6 +29,7 @@ mod key;
 mod metadata;
 mod name;
 mod owned;
+mod owned_bins;
 mod ripemd160;
 mod serde;
 mod serde_struct;
@@ -43,6 +44,7 @@ pub use key::{Key, KeyHash};
 pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
+pub(crate) use owned_bins::{OwnedBin, OwnedBins};
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{

@@ -23,6 +23,11 @@ pub(crate) const SHARD_OF: &str = "shard_of";
 /// The bins by which a root describes its shards.
 const DESCRIPTION: [&str; 4] = [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
 
+/// Whether a bin of this name describes the shards of a root.
+pub(super) fn describes_shards(name: &[u8]) -> bool {
+    DESCRIPTION.iter().any(|bin| bin.as_bytes() == name)
+}
+
 /// A change of shards that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -93,9 +98,8 @@ pub(crate) fn parse_with_role(body: &[u8]) -> (Result<RecordView<'_>>, ShardRole
 
 /// Whether a record with the body `new` describes its shards as the one with the body `old` does. O(bins).
 pub(crate) fn keeps_description(old: &[u8], new: &[u8]) -> bool {
-    let describes = |name: &[u8]| DESCRIPTION.iter().any(|bin| bin.as_bytes() == name);
     bins(old)
-        .filter(|bin| describes(bin.name))
+        .filter(|bin| describes_shards(bin.name))
         .all(|old| bins(new).any(|new| new.bytes == old.bytes))
 }
 

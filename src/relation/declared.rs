@@ -1,115 +1,67 @@
 //! Declarations: which relations a store has, kept as records of a set of it.
 
 use std::ops::ControlFlow;
-
-use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::writes::delete;
+use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
+use crate::engine::declaration::{RelationDeclaration, RelationKind};
 use crate::operations;
 use crate::record::{Record, SHARD_OF};
-use crate::{Error, Expiration, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{
+    Error, Expiration, Key, Namespace, RecordSet, RecordStore, Result, Value, WritePolicy,
+};
 
-/// The set that holds the declarations of a store, a record each, with the relation's name as its key.
-pub const DECLARATION_SET: &str = "<relations";
-
-/// The bin with the declaration, as JSON.
-const DECLARATION: &str = "declaration";
 /// The bin that says whether everything that is derived from other records has been built once.
 const BUILT: &str = "built";
 
-/// The handle that a relation was declared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RelationKind {
-    /// [`Members`](super::Members).
-    Members,
-    /// [`OneToMany`](super::OneToMany).
-    OneToMany,
-    /// [`ManyToMany`](super::ManyToMany).
-    ManyToMany,
-    /// [`Links`](super::Links).
-    Links,
-    /// [`Graph`](super::Graph).
-    Graph,
-    /// [`Joined`](super::Joined).
-    Joined,
-    /// [`Propagate`](super::Propagate).
-    Propagate,
-}
+/// Whether a handle has declared itself: the number of the store's declarations when it last looked.
+#[derive(Debug, Default)]
+pub(super) struct Declared(AtomicU64);
 
-impl RelationKind {
-    /// Returns the name of the handle, such as `ManyToMany`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Members => "Members",
-            Self::OneToMany => "OneToMany",
-            Self::ManyToMany => "ManyToMany",
-            Self::Links => "Links",
-            Self::Graph => "Graph",
-            Self::Joined => "Joined",
-            Self::Propagate => "Propagate",
-        }
+impl Clone for Declared {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
-/// How one side of a relation is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SideForm {
-    /// An ordered list in the bin of a record; sharded where it has grown.
-    List,
-    /// A map in the bin of a record; sharded where it has grown.
-    Map,
-    /// A key, or several, in each record of the set that refers to another.
-    Reference,
-    /// Records that are derived from others.
-    View,
-}
-
-/// One side of a declared relation: where its references are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct DeclaredSide {
-    /// What the references lead to, such as `targets` or `children`.
-    pub role: Box<str>,
-    /// The set of the records that hold the references.
-    pub set: Box<str>,
-    /// The bin that holds them, or the path of a reference; `None` for a view.
-    pub bin: Option<Box<str>>,
-    /// How the references are kept.
-    pub form: SideForm,
-    /// The set of the records that the references lead to; `None` if they lead to records of any set, or to none.
-    pub to: Option<Box<str>>,
-}
-
-impl DeclaredSide {
-    pub(super) fn new(role: &str, (set, bin): (&str, &str), form: SideForm, to: &str) -> Self {
-        Self {
-            role: role.into(),
-            set: set.into(),
-            bin: Some(bin.into()),
-            form,
-            to: Some(to.into()),
-        }
+impl Declared {
+    /// Has the next call of [`Declared::ensure`] look again.
+    pub(super) fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
-}
 
-/// A relation that was declared, as [`declared_relations`] returns it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RelationDeclaration {
-    /// The name of the relation.
-    pub name: Box<str>,
-    /// The handle that it was declared by.
-    pub kind: RelationKind,
-    /// Where references are kept.
-    pub sides: Vec<DeclaredSide>,
-    /// The other declarations, in words: the layout, types of edges, fields that are joined.
-    #[serde(default)]
-    pub details: Vec<Box<str>>,
+    /// Has the relation of this name declared by `declare`, unless nothing was declared since the last look. In a store that
+    /// guards no relations: nothing. Outside of a transaction, so that its writes find the rules.
+    ///
+    /// # Errors
+    /// Those of `declare`.
+    pub(super) fn ensure<S: RecordStore>(
+        &self,
+        store: &S,
+        name: &str,
+        declare: impl FnOnce(&Namespace) -> Result<()>,
+    ) -> Result<()> {
+        let Some(guard) = store.relation_guard()? else {
+            return Ok(());
+        };
+        let epoch = guard.epoch();
+        if self.0.load(Ordering::Relaxed) == epoch {
+            return Ok(());
+        }
+        declare(guard.namespace())?;
+        // Another handle has stored it, and has not come to the rules yet.
+        if !guard
+            .declarations()
+            .iter()
+            .any(|known| *known.name == *name)
+        {
+            guard.read_declarations();
+        }
+        // After a change, the next call looks once more.
+        self.0.store(epoch, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 impl RelationDeclaration {
@@ -125,6 +77,74 @@ impl RelationDeclaration {
             }
             _ => self.store(store, false),
         }
+    }
+
+    /// Stores it, if there is none of this name; `rule`: the rule that the handle was given. What the handle has beyond the stored
+    /// declaration is added to it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the stored declaration says otherwise.
+    pub(super) fn declare_itself<S: RecordStore>(
+        mut self,
+        store: &S,
+        rule: Option<OnDelete>,
+    ) -> Result<()> {
+        self.on_delete = rule.unwrap_or_default();
+        let Some((known, _)) = self.stored(store)? else {
+            return self.store(store, false);
+        };
+        let is_of_any_sets = self.kind == RelationKind::Links;
+        if known.kind != self.kind || !is_of_any_sets && known.sets() != self.sets() {
+            return Err(self.refuse(&known));
+        }
+        if let Some(rule) = rule.filter(|rule| *rule != known.on_delete) {
+            return Err(Error::parameter(format!(
+                "relation {:?} is declared with OnDelete::{:?}, and this handle says OnDelete::{rule:?}: leave that out, or call declare to change the rule",
+                self.name, known.on_delete,
+            )));
+        }
+        let mut wanted = known.clone();
+        for side in &self.sides {
+            match wanted
+                .sides
+                .iter()
+                .find(|found| (&found.role, &found.set) == (&side.role, &side.set))
+            {
+                Some(found) if found == side => {}
+                None if is_of_any_sets => wanted.sides.push(side.clone()),
+                found => {
+                    return Err(Error::parameter(format!(
+                        "relation {:?} is declared with {found:?}, and this handle has {side:?}: it would not find the edges that are there; make it as declared, or call forget_relation and declare",
+                        self.name
+                    )));
+                }
+            }
+        }
+        add_missing(&mut wanted.reciprocal, &self.reciprocal);
+        add_missing(&mut wanted.beside, &self.beside);
+        add_missing(&mut wanted.edge_types, &self.edge_types);
+        add_missing(&mut wanted.details, &self.details);
+        match wanted == known {
+            true => Ok(()),
+            false => wanted.store(store, false),
+        }
+    }
+
+    /// Stores it with the rule of the handle, or else the one that is stored.
+    ///
+    /// # Errors
+    /// As for [`RelationDeclaration::declare`].
+    pub(super) fn declare_with<S: RecordStore>(
+        mut self,
+        store: &S,
+        rule: Option<OnDelete>,
+    ) -> Result<()> {
+        let known = match rule {
+            Some(_) => None,
+            None => self.stored(store)?.map(|(known, _)| known.on_delete),
+        };
+        self.on_delete = rule.or(known).unwrap_or_default();
+        self.declare(store)
     }
 
     /// Returns whether a relation of this name and kind is declared.
@@ -162,7 +182,7 @@ impl RelationDeclaration {
     pub(super) fn store<S: RecordStore>(&self, store: &S, built: bool) -> Result<()> {
         let json = serde_json::to_string(self).map_err(refused)?;
         let puts = [
-            operations::put(DECLARATION, json),
+            operations::put(DECLARATION_BIN, json),
             operations::put(BUILT, built),
         ];
         let records = store.records(DECLARATION_SET)?;
@@ -199,11 +219,20 @@ impl RelationDeclaration {
     }
 }
 
+/// Adds to a list what it has not.
+fn add_missing<T: Clone + PartialEq>(to: &mut Vec<T>, wanted: &[T]) {
+    for item in wanted {
+        if !to.contains(item) {
+            to.push(item.clone());
+        }
+    }
+}
+
 fn decode(record: &Record) -> Result<RelationDeclaration> {
-    match record.get(DECLARATION) {
-        Some(Value::String(json)) => serde_json::from_str(&json).map_err(refused),
+    match record.get(DECLARATION_BIN) {
+        Some(Value::String(json)) => RelationDeclaration::from_json(&json),
         other => Err(Error::parameter(format!(
-            "bin \"{DECLARATION}\" of {} in set \"{DECLARATION_SET}\" holds {}, which is no declaration: another program has written it",
+            "bin \"{DECLARATION_BIN}\" of {} in set \"{DECLARATION_SET}\" holds {}, which is no declaration: another program has written it",
             record
                 .key()
                 .map_or_else(|| "a record without a key".into(), |key| key.to_string()),
@@ -255,7 +284,8 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
     Ok(found)
 }
 
-/// Removes the declaration of a relation; its records stay. Returns whether there was one. One write.
+/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write. A handle
+/// of it that writes afterwards declares it again.
 ///
 /// # Errors
 /// The errors of a write.

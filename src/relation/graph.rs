@@ -10,11 +10,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
+use super::declared::Declared;
+use super::edge_remover::{Deletion, has_edges};
 use super::keys::{BATCH, element_of};
-use super::many_to_many::OnDelete;
-use super::side::{DeleteEmpty, Side};
+use super::side::{DeleteEmpty, Side, check_exists};
 use super::together::{KnownEdit, OnExisting, make_together};
 use super::writes::{delete, delete_without, puts, replacing};
+use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -23,8 +25,9 @@ use crate::{
     RecordStore, Result, Value, WritePolicy,
 };
 pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage, NodeEdge};
-use schema::{EDGE_SET, SOURCE, Schema, TARGET, sort_bin};
+use schema::{EDGE_SET, Schema, sort_bin};
 pub use schema::{EdgeType, NodeId};
+pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text};
 
 /// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
 /// its *edge set*, so that the nodes next to a page of nodes are read in one batch.
@@ -70,6 +73,8 @@ pub use schema::{EdgeType, NodeId};
 pub struct Graph<S> {
     store: S,
     schema: Schema,
+    rule: Option<OnDelete>,
+    declared: Declared,
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
@@ -96,7 +101,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             let definition = IndexDefinition::new(&schema.target_index(at), [TARGET, &*sort]);
             edges.ensure_index(definition)?;
         }
-        Ok(Self { store, schema })
+        Ok(Self {
+            store,
+            schema,
+            rule: None,
+            declared: Declared::default(),
+        })
     }
 
     /// Returns the same graph in another store, such as a transaction. Its indexes must be there.
@@ -104,6 +114,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         Graph {
             store,
             schema: self.schema.clone(),
+            rule: self.rule,
+            declared: self.declared.clone(),
         }
     }
 
@@ -114,13 +126,49 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         self
     }
 
-    /// Declares the graph in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read, and
-    /// one write if it is new.
+    /// Sets what becomes of the edges from and to a node that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no
+    /// handle has declared another rule, or [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
+    /// under any rule.
+    #[must_use]
+    pub const fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Refuses edges from and to nodes that do not exist, with [`Error::NotFound`]. Without this call, `link` creates the record of
+    /// an edge set.
+    #[must_use]
+    pub const fn ends_must_exist(mut self) -> Self {
+        self.schema.ends_must_exist = true;
+        self
+    }
+
+    /// Declares the graph in the store: the store keeps its bins, and deletes nodes as [`Graph::on_delete`] says. The first write of
+    /// a handle does so by itself; this call also changes what was declared before. One read, and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.schema.declaration().declare(&self.store)
+        self.check_rule(self.rule)?;
+        let declaration = self.schema.declaration();
+        declaration.declare_with(&self.store, self.rule)
+    }
+
+    fn check_rule(&self, rule: Option<OnDelete>) -> Result<()> {
+        match rule {
+            Some(OnDelete::Cascade) => Err(Error::parameter(
+                "no node of a graph belongs to another, so a delete does not cascade: use OnDelete::Detach",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn ensure_declared(&self) -> Result<()> {
+        self.declared
+            .ensure(&self.store, self.schema.name(), |store| {
+                self.check_rule(self.rule)?;
+                self.schema.declaration().declare_itself(store, self.rule)
+            })
     }
 
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
@@ -129,6 +177,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// [`Error::Parameter`] for a type of nodes that is not declared, and for a field of the name `edge_set`; [`Error::Serde`];
     /// the refusals of a write.
     pub fn put_node<T: Serialize + ?Sized>(&self, id: &NodeId, node: &T) -> Result<()> {
+        self.ensure_declared()?;
         let key = self.schema.node_key(id)?;
         let bins = to_bins(node)?;
         if bins.get(EDGE_SET).is_some() {
@@ -169,6 +218,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         target: &NodeId,
         attributes: &T,
     ) -> Result<()> {
+        self.ensure_declared()?;
         let edge = self.edge_change(source, edge_type, target)?;
         let attributes = to_bins(attributes)?;
         self.schema
@@ -177,7 +227,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
 
     fn put_edge(&self, put: &PutEdge<'_>) -> Result<()> {
         let edge = &put.edge;
-        if !edge.edge_type.is_in_edge_set() {
+        if !edge.edge_type.is_in_edge_set() || self.schema.ends_must_exist {
             return self.store.atomically(put).map(drop);
         }
         let (edges, nodes) = self.records()?;
@@ -200,6 +250,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// # Errors
     /// As for [`Graph::link`].
     pub fn unlink(&self, source: &NodeId, edge_type: &str, target: &NodeId) -> Result<bool> {
+        self.ensure_declared()?;
         let edge = self.edge_change(source, edge_type, target)?;
         self.schema.named(self.remove_edge(&RemoveEdge { edge }))
     }
@@ -318,7 +369,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// it between two edges. The same call goes on with the rest. Two writes an edge, a query for 512 of them.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`],
+    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`],
     /// since no node belongs to another; else as for [`Graph::unlink`].
     pub fn delete_node(
         &self,
@@ -326,11 +377,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        if on_delete == OnDelete::Cascade {
-            let why = "no node of a graph belongs to another, so a delete does not cascade: use OnDelete::Detach";
-            return Err(Error::parameter(why));
-        }
+        self.check_rule(Some(on_delete))?;
         let key = self.schema.node_key(id)?;
+        if let Some(guard) = self.store.relation_guard()? {
+            self.ensure_declared()?;
+            let deletion = Deletion::new(&guard).by_rule(self.schema.name(), on_delete);
+            return deletion.run((&self.schema.nodes, &key), &mut observe);
+        }
         let mut progress = RelationProgress::default();
         loop {
             let edges = self.some_edges_of(id)?;
@@ -338,11 +391,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
                 break;
             }
             if on_delete == OnDelete::Restrict {
-                return Err(Error::Forbidden(
-                    format!(
-                        "node {id} has edges: remove them first, or delete it with OnDelete::Detach"
-                    )
-                    .into(),
+                let count = edges.len() as u64;
+                return Err(has_edges(
+                    self.schema.name(),
+                    &self.schema.nodes,
+                    &key,
+                    count,
                 ));
             }
             for edge in edges {
@@ -444,6 +498,14 @@ impl AtomicWrites for PutEdge<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let edge = &self.edge;
+        if edge.schema.ends_must_exist {
+            check_exists(store, &edge.schema.nodes, &edge.source)?;
+            check_exists(
+                store,
+                &edge.schema.nodes,
+                &edge.schema.node_of(&edge.target)?,
+            )?;
+        }
         let records = store.records(&edge.schema.edges)?;
         records.operate_on(&replacing(), &edge.key, &puts(&self.bins()?))?;
         if edge.edge_type.is_in_edge_set() {

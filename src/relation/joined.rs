@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm, forget_relation};
+use super::declared::forget_relation;
 use super::reference_path::ReferencePath;
 use super::updater::{Derived, UpdateProgress, UpdateState, Updater};
 use super::writes::replacing;
 use crate::changes::{Change, ChangeKind};
+use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::expressions::{bin_exists, not};
 use crate::query::{IndexComponent, IndexDefinition, IndexType, Query};
 use crate::record::{BinName, Record, SHARD_OF};
@@ -416,12 +417,9 @@ impl Derived for Joined {
             )
         });
         let kept = self.keep.iter().map(|bin| format!("{bin} of {}", self.set));
-        RelationDeclaration {
-            name: self.view.clone(),
-            kind: RelationKind::Joined,
-            sides,
-            details: kept.chain(joins).map(Into::into).collect(),
-        }
+        let mut declaration = RelationDeclaration::new(&self.view, RelationKind::Joined, sides);
+        declaration.details = kept.chain(joins).map(Into::into).collect();
+        declaration
     }
 
     fn sources(&self) -> Vec<Box<str>> {

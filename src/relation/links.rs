@@ -3,10 +3,17 @@
 mod audit;
 mod walk;
 
-use super::address::{Address, TaggedLink};
-use super::declared::{RelationDeclaration, RelationKind};
-use super::keys::{element_of, key_of};
-use super::side::{RecentAttempts, Side};
+use super::address::{Address, TaggedLink, element, link_of};
+use super::audit::RelationProgress;
+use super::declared::Declared;
+use super::edge_remover::Deletion;
+use super::side::{RecentAttempts, Side, check_exists};
+use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use super::together::{OnExisting, make_together};
 use crate::operations::lists;
 use crate::record::Record;
@@ -58,6 +65,10 @@ pub struct Links<S> {
     /// Tags, and the tags of the links back.
     reciprocal: Vec<(Box<str>, Box<str>)>,
     records_max: usize,
+    rule: Option<OnDelete>,
+    declared: Declared,
+    /// The sets in which this handle has written links.
+    sets: Arc<Mutex<Vec<Box<str>>>>,
 }
 
 /// The bin of links.
@@ -66,6 +77,7 @@ struct LinkBin {
     name: Box<str>,
     shard_policy: ShardPolicy,
     attempts: RecentAttempts,
+    ends_must_exist: bool,
 }
 
 /// How many records a walk may come to, unless [`Links::records_max`] says otherwise.
@@ -79,6 +91,9 @@ impl<S: RecordStore> Links<S> {
             bin: self.bin.clone(),
             reciprocal: self.reciprocal.clone(),
             records_max: self.records_max,
+            rule: self.rule,
+            declared: self.declared.clone(),
+            sets: Arc::clone(&self.sets),
         }
     }
 
@@ -90,9 +105,13 @@ impl<S: RecordStore> Links<S> {
                 name: bin.into(),
                 shard_policy: ShardPolicy::default(),
                 attempts: RecentAttempts::default(),
+                ends_must_exist: false,
             },
             reciprocal: Vec::new(),
             records_max: RECORDS_MAX,
+            rule: None,
+            declared: Declared::default(),
+            sets: Arc::default(),
         }
     }
 
@@ -120,12 +139,29 @@ impl<S: RecordStore> Links<S> {
         self
     }
 
+    /// Sets what becomes of the links of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
+    /// has declared another rule, or [`OnDelete::Detach`]. Links that lead to the record and have no reciprocal are not found by
+    /// a delete: [`Links::verify`] removes them.
+    #[must_use]
+    pub fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
+    #[must_use]
+    pub const fn ends_must_exist(mut self) -> Self {
+        self.bin.ends_must_exist = true;
+        self
+    }
+
     /// Adds a link, and the link back where that is declared. Returns whether the link is new.
     ///
     /// # Errors
     /// [`Error::Relation`], which names set and bin, around the refusals of a write.
     pub fn link(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
         let change = self.change(from, tag, to);
+        self.ensure_declared(&change)?;
         let Some(back) = change.back else {
             return self.store.atomically(&AddLink(change));
         };
@@ -146,6 +182,7 @@ impl<S: RecordStore> Links<S> {
     /// As for [`Links::link`].
     pub fn unlink(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
         let change = self.change(from, tag, to);
+        self.ensure_declared(&change)?;
         let Some(back) = change.back else {
             return self.store.atomically(&RemoveLink(change));
         };
@@ -158,27 +195,118 @@ impl<S: RecordStore> Links<S> {
         make_together(&self.store, edits, 1, &RemoveLink(change))
     }
 
-    /// Declares the links of these sets in the store, under this name, for [`declared_relations`](super::declared_relations) and
-    /// `spikelet relations`. One read, and one write if they are new.
+    /// Declares the links of these sets in the store, under this name: the store keeps their bin, and deletes records as
+    /// [`Links::on_delete`] says. The first link of a handle from a set does so by itself, as `links in` the bin; this call also
+    /// changes what was declared before under the name. One read, and one write if they are new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no record belongs to another; the
+    /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        let declaration = self.declaration(name, sets)?;
+        declaration.declare_with(&self.store, self.rule)
+    }
+
+    fn declaration<'n>(
+        &self,
+        name: &str,
+        sets: impl IntoIterator<Item = &'n str>,
+    ) -> Result<RelationDeclaration> {
+        if self.rule == Some(OnDelete::Cascade) {
+            return Err(Error::parameter(
+                "no record of links belongs to another, so a delete does not cascade: use OnDelete::Detach",
+            ));
+        }
         let side = |set| {
             let mut side = Side::new(set, &self.bin.name).declared("links", "");
             side.to = None;
             side
         };
-        let tags = self.reciprocal.iter();
-        RelationDeclaration {
-            name: name.into(),
-            kind: RelationKind::Links,
-            sides: sets.into_iter().map(side).collect(),
-            details: tags
-                .map(|(tag, back)| format!("{tag}, back as {back}").into())
-                .collect(),
+        let sides = sets.into_iter().map(side).collect();
+        let mut declaration = RelationDeclaration::new(name, RelationKind::Links, sides);
+        declaration.reciprocal = self.reciprocal.clone();
+        declaration.details = self
+            .reciprocal
+            .iter()
+            .map(|(tag, back)| format!("{tag}, back as {back}").into())
+            .collect();
+        Ok(declaration)
+    }
+
+    fn ensure_declared(&self, change: &LinkChange<'_>) -> Result<()> {
+        self.ensure_sets([
+            Some(&*change.from.set),
+            change.back.map(|_| &*change.to.set),
+        ])
+    }
+
+    fn ensure_sets(&self, written: [Option<&str>; 2]) -> Result<()> {
+        let mut sets = self.sets.lock();
+        for set in written.into_iter().flatten() {
+            if !sets.iter().any(|known| **known == *set) {
+                sets.push(set.into());
+                self.declared.forget();
+            }
         }
-        .declare(&self.store)
+        let name = format!("links in {}", self.bin.name);
+        self.declared.ensure(&self.store, &name, |store| {
+            let known = store.relation_guard().declarations();
+            let missing = sets.iter().map(|set| &**set).filter(|set| {
+                let declares = |known: &RelationDeclaration| self.is_declared_by(known, set);
+                !known.iter().any(declares)
+            });
+            let missing: Vec<&str> = missing.collect();
+            match missing.is_empty() {
+                true => Ok(()),
+                false => {
+                    let declaration = self.declaration(&name, missing)?;
+                    declaration.declare_itself(store, self.rule)
+                }
+            }
+        })
+    }
+
+    /// Whether a declaration has the links of a set, with their links back and the rule.
+    fn is_declared_by(&self, known: &RelationDeclaration, set: &str) -> bool {
+        known.kind == RelationKind::Links
+            && self.rule.is_none_or(|rule| rule == known.on_delete)
+            && self
+                .reciprocal
+                .iter()
+                .all(|pair| known.reciprocal.contains(pair))
+            && known
+                .sides
+                .iter()
+                .any(|side| *side.set == *set && side.bin.as_deref() == Some(&*self.bin.name))
+    }
+
+    /// Deletes a record with its links and the links back, or refuses; other relations of the record have their own rules. Returns
+    /// whether it was deleted; false: there was none, or `observe` has stopped it. The same call goes on with the rest.
+    ///
+    /// # Errors
+    /// [`Error::HasEdges`] for [`OnDelete::Restrict`] while there are links, and where another relation restricts it;
+    /// [`Error::Parameter`] for [`OnDelete::Cascade`], and in a store that does not guard relations; else as for [`Links::unlink`].
+    pub fn delete_with_edges(
+        &self,
+        record: &Address,
+        on_delete: OnDelete,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        self.ensure_sets([Some(&record.set), None])?;
+        let Some(guard) = self.store.relation_guard()? else {
+            return Err(Error::parameter(
+                "the store does not guard relations: remove the links one by one",
+            ));
+        };
+        let known = guard.declarations();
+        let name = known
+            .iter()
+            .find(|known| self.is_declared_by(known, &record.set));
+        let mut deletion = Deletion::new(&guard);
+        if let Some(known) = name {
+            deletion = deletion.by_rule(&known.name, on_delete);
+        }
+        deletion.run((&record.set, &record.key), &mut observe)
     }
 
     fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
@@ -252,12 +380,12 @@ impl LinkBin {
         let mut side = Side::new(&of.set, &self.name);
         side.shard_policy = self.shard_policy;
         side.attempts = self.attempts.clone();
+        side.owner_must_exist = self.ends_must_exist;
         side
     }
 
     fn list<S: RecordStore>(&self, store: &S, of: &Address) -> Result<ShardedList<S::Records>> {
-        let list = ShardedList::new(store, &of.set, &of.key, &self.name)?;
-        Ok(list.policy(self.shard_policy))
+        self.side(of).list(store, &of.key)
     }
 
     fn page<S: RecordStore>(
@@ -303,16 +431,6 @@ impl LinkBin {
     }
 }
 
-/// The element of a link.
-fn element(tag: &str, to: &Address) -> Value {
-    let set = Value::String(to.set.to_string());
-    Value::from(vec![
-        Value::String(tag.to_owned()),
-        set,
-        element_of(&to.key),
-    ])
-}
-
 /// What all links of a tag are greater than: a list is greater than its beginning.
 fn first_of(tag: &str) -> Value {
     Value::from(vec![Value::String(tag.to_owned())])
@@ -321,28 +439,6 @@ fn first_of(tag: &str) -> Value {
 /// The bound that all links of a tag are below, and links of the next tag are not.
 fn behind(tag: &str) -> Value {
     Value::from(vec![Value::String(format!("{tag}\0"))])
-}
-
-fn link_of(element: Value) -> Result<TaggedLink> {
-    let refuse = |found: &Value| {
-        Error::parameter(format!(
-            "{found} stands where a link should: links are lists of tag, set and key"
-        ))
-    };
-    let Value::List(list) = element else {
-        return Err(refuse(&element));
-    };
-    match <[Value; 3]>::try_from(list.into_items()) {
-        Ok([Value::String(tag), Value::String(set), key]) => Ok(TaggedLink {
-            tag: tag.into(),
-            to: Address {
-                set: set.into(),
-                key: key_of(key)?,
-            },
-        }),
-        Ok(other) => Err(refuse(&Value::from(other.to_vec()))),
-        Err(other) => Err(refuse(&Value::from(other))),
-    }
 }
 
 struct LinkChange<'a> {
@@ -368,6 +464,12 @@ impl AtomicWrites for AddLink<'_> {
             to,
             back,
         } = &self.0;
+        if bin.ends_must_exist {
+            for end in [from, to] {
+                let exists = check_exists(store, &end.set, &end.key);
+                bin.named(end, exists)?;
+            }
+        }
         let added = bin.list(store, from)?.add(element(tag, to));
         let is_new = bin.named(from, added)?;
         if let Some(back) = back {

@@ -11,12 +11,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{Observer, RelationProgress};
-use super::declared::{RelationDeclaration, RelationKind};
+use super::declared::Declared;
+use super::edge_remover::{Deletion, has_edges};
 use super::keys::{BATCH, element_of, from_value, to_value};
-use super::side::{DeleteEmpty, Side};
+use super::side::{DeleteEmpty, Side, check_exists};
 use super::side_reader::SideReader;
 use super::together::{OnExisting, make_together};
 use super::writes::delete_without;
+use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::shard::ShardPolicy;
 use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
@@ -108,18 +110,9 @@ struct EdgeSides {
     targets: Side,
     /// In the targets: keys of sources.
     sources: Side,
-}
-
-/// The treatment of a record's edges by a delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnDelete {
-    /// Refuses while there are any.
-    Restrict,
-    /// Removes the edges, and leaves the records at their other ends.
-    Detach,
-    /// Removes the edges and the records at their other ends: for children that belong to the record.
-    Cascade,
+    /// What becomes of edges when a record is deleted; `None`: what is declared.
+    rule: Option<OnDelete>,
+    declared: Declared,
 }
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -132,6 +125,8 @@ impl<S: RecordStore> ManyToMany<S> {
                 name: name.into(),
                 targets: Side::new(sources.0, sources.1),
                 sources: Side::new(targets.0, targets.1),
+                rule: None,
+                declared: Declared::default(),
             },
             opened: OpenedSets::none(),
         }
@@ -161,27 +156,43 @@ impl<S: RecordStore> ManyToMany<S> {
         self
     }
 
-    /// Declares the relation in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read,
-    /// and one write if it is new.
+    /// Sets what becomes of the edges of a record that is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
+    /// has declared another rule, or [`OnDelete::Detach`].
+    #[must_use]
+    pub fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.edges.rule = Some(rule);
+        self
+    }
+
+    /// Refuses to link records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates them.
+    #[must_use]
+    pub fn ends_must_exist(mut self) -> Self {
+        self.edges.targets.owner_must_exist = true;
+        self.edges.sources.owner_must_exist = true;
+        self
+    }
+
+    /// Declares the relation in the store: the store keeps its bins, and deletes records as [`ManyToMany::on_delete`] says. The first
+    /// write of a handle does so by itself; this call also changes what was declared before. One read, and one write if it is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name; the errors of a write.
+    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the
+    /// errors of a write.
     pub fn declare(&self) -> Result<()> {
+        let declaration = self.edges.declaration()?;
+        declaration.declare_with(&self.store, self.edges.rule)
+    }
+
+    fn ensure_declared(&self) -> Result<()> {
         let EdgeSides {
             name,
-            targets,
-            sources,
+            declared,
+            rule,
+            ..
         } = &self.edges;
-        let sides = [("targets", targets, sources), ("sources", sources, targets)];
-        RelationDeclaration {
-            name: name.clone(),
-            kind: RelationKind::ManyToMany,
-            sides: sides
-                .map(|(role, side, to)| side.declared(role, &to.set))
-                .into(),
-            details: Vec::new(),
-        }
-        .declare(&self.store)
+        declared.ensure(&self.store, name, |store| {
+            self.edges.declaration()?.declare_itself(store, *rule)
+        })
     }
 
     /// Returns the name.
@@ -242,6 +253,7 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {
+        self.ensure_declared()?;
         let EdgeSides {
             targets, sources, ..
         } = &self.edges;
@@ -271,6 +283,7 @@ impl<S: RecordStore> ManyToMany<S> {
         source: impl Into<Key<'a>>,
         target: impl Into<Key<'b>>,
     ) -> Result<bool> {
+        self.ensure_declared()?;
         let (source, target) = (&source.into(), &target.into());
         let EdgeSides {
             targets, sources, ..
@@ -403,10 +416,12 @@ impl<S: RecordStore> ManyToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
         if on_delete == OnDelete::Cascade {
-            return Err(Error::parameter(format!(
-                "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
-                self.edges.name
-            )));
+            return Err(self.edges.cascades());
+        }
+        if let (Some(guard), Some(side)) = (self.store.relation_guard()?, sides.first()) {
+            self.ensure_declared()?;
+            let deletion = Deletion::new(&guard).by_rule(&self.edges.name, on_delete);
+            return deletion.run((&side.set, key), &mut observe);
         }
         let mut progress = RelationProgress::default();
         let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
@@ -457,12 +472,11 @@ impl<S: RecordStore> ManyToMany<S> {
                 break;
             }
             if on_delete == OnDelete::Restrict {
-                return Err(Error::Forbidden(
-                    format!(
-                        "record {key} has edges of relation {:?} in {side}: remove them first, or delete it with OnDelete::Detach",
-                        self.edges.name
-                    )
-                    .into(),
+                return Err(has_edges(
+                    &self.edges.name,
+                    &side.set,
+                    key,
+                    page.len() as u64,
                 ));
             }
             for (other, _) in page {
@@ -484,6 +498,27 @@ impl<S: RecordStore> ManyToMany<S> {
 }
 
 impl EdgeSides {
+    fn declaration(&self) -> Result<RelationDeclaration> {
+        if self.rule == Some(OnDelete::Cascade) {
+            return Err(self.cascades());
+        }
+        let (targets, sources) = (&self.targets, &self.sources);
+        let sides = [("targets", targets, sources), ("sources", sources, targets)];
+        let sides = sides.map(|(role, side, to)| side.declared(role, &to.set));
+        Ok(RelationDeclaration::new(
+            &self.name,
+            RelationKind::ManyToMany,
+            sides.into(),
+        ))
+    }
+
+    fn cascades(&self) -> Error {
+        Error::parameter(format!(
+            "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
+            self.name
+        ))
+    }
+
     /// The error with the names of the relation and of the side.
     fn failed(&self, side: &Side, error: Error) -> Error {
         error.in_relation(&self.name, &side.to_string())
@@ -505,6 +540,11 @@ impl AtomicWrites for Link<'_> {
         let EdgeSides {
             targets, sources, ..
         } = self.edges;
+        // Before the first write, which a transaction keeps though the second is refused.
+        if sources.owner_must_exist {
+            check_exists(store, &sources.set, self.target)
+                .map_err(|error| self.edges.failed(sources, error))?;
+        }
         let is_new = targets
             .add(store, self.source, self.target, &self.attributes)
             .map_err(|error| self.edges.failed(targets, error))?;

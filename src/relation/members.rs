@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-use super::declared::{RelationDeclaration, RelationKind};
+use super::declared::Declared;
 use super::listed::ListedRecords;
 use super::side::Side;
+use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, SHARD_OF, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value};
@@ -49,6 +50,8 @@ pub struct Members<S> {
     store: S,
     listed: ListedRecords,
     owner: Key<'static>,
+    rule: Option<OnDelete>,
+    declared: Declared,
 }
 
 impl<S: RecordStore> Members<S> {
@@ -62,6 +65,8 @@ impl<S: RecordStore> Members<S> {
                 set: set.into(),
             },
             owner: list.1.into().into_owned(),
+            rule: None,
+            declared: Declared::default(),
         }
     }
 
@@ -78,23 +83,46 @@ impl<S: RecordStore> Members<S> {
             store,
             listed: self.listed.clone(),
             owner: self.owner.clone(),
+            rule: self.rule,
+            declared: self.declared.clone(),
         }
     }
 
+    /// Sets what becomes of the members when the record with their list is deleted: [`OnDelete::Restrict`], as long as no handle has
+    /// declared another rule; [`OnDelete::Detach`] leaves them, [`OnDelete::Cascade`] deletes them. A member that is deleted, by
+    /// whatever call, is taken off the list under any rule.
+    #[must_use]
+    pub fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
     /// Declares the relation in the store, as `members of` the set, for [`declared_relations`](super::declared_relations) and
-    /// `spikelet relations`. One read, and one write if it is new.
+    /// `spikelet relations`, and for the rules of deletes. The first write of a handle does so by itself; this call also changes what
+    /// was declared before. One read, and one write if it is new.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
+        self.declaration().declare_with(&self.store, self.rule)
+    }
+
+    fn name(&self) -> String {
+        format!("members of {} in {}", self.listed.set, self.owner)
+    }
+
+    fn declaration(&self) -> RelationDeclaration {
         let ListedRecords { side, set } = &self.listed;
-        RelationDeclaration {
-            name: format!("members of {set} in {}", self.owner).into(),
-            kind: RelationKind::Members,
-            sides: vec![side.declared("members", set)],
-            details: Vec::new(),
-        }
-        .declare(&self.store)
+        let sides = vec![side.declared("members", set)];
+        let mut declaration = RelationDeclaration::new(&self.name(), RelationKind::Members, sides);
+        declaration.set_owner(&self.owner);
+        declaration
+    }
+
+    fn ensure_declared(&self) -> Result<()> {
+        self.declared.ensure(&self.store, &self.name(), |store| {
+            self.declaration().declare_itself(store, self.rule)
+        })
     }
 
     /// Writes a record in place of an earlier version, and lists its key. Returns whether the key is new. Two writes.
@@ -122,6 +150,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {
+        self.ensure_declared()?;
         self.named(self.listed.put(&self.store, &self.owner, key, bins))
     }
 
@@ -130,6 +159,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// As for [`Members::put`].
     pub fn remove<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
+        self.ensure_declared()?;
         let removed = self.listed.remove(&self.store, &self.owner, &key.into());
         self.named(removed)
     }

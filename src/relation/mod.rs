@@ -22,12 +22,13 @@
 
 // * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets of keys, for traversals. `side`: a collection of keys in each record
 //   of a set, which every handle with two ends is made of; `side_reader`: its reads. `listed`: records whose keys such a collection lists. `audit`: what audits report.
-//   `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
+//   `edge_remover`: deletes of records with their edges, for every declared relation. `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
 // * one file a handle; `many_to_many/` has its reads and its audit.
 
 mod address;
 mod audit;
 mod declared;
+mod edge_remover;
 mod graph;
 mod includes;
 mod joined;
@@ -52,12 +53,14 @@ mod traversal;
 mod updater;
 mod writes;
 
+pub use crate::engine::RelationGuard;
+pub use crate::engine::declaration::{
+    DECLARATION_SET, DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
+};
 pub use address::{Address, TaggedLink};
 pub use audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-pub use declared::{
-    DECLARATION_SET, DeclaredSide, RelationDeclaration, RelationKind, SideForm, declared_relations,
-    forget_relation,
-};
+pub use declared::{declared_relations, forget_relation};
+pub(crate) use edge_remover::EdgeRemover;
 pub use graph::{EdgeQuery, EdgeType, EdgesQuery, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
 pub use includes::{Included, Includes};
 pub use joined::Joined;
@@ -65,7 +68,7 @@ pub use key_correspondence::KeyCorrespondence;
 pub use key_pattern::{KeyPart, KeyParts, KeyPattern};
 pub use keys::Related;
 pub use links::{Links, Walk, WalkStep};
-pub use many_to_many::{ManyToMany, Neighbors, OnDelete};
+pub use many_to_many::{ManyToMany, Neighbors};
 pub use members::Members;
 pub use one_to_many::{
     CONSOLIDATED_BYTES_MAX, Child, ChildPage, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice,

@@ -1,6 +1,7 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
 mod declare;
+mod delete;
 mod layout;
 mod place;
 
@@ -10,10 +11,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::declared::Declared;
 use super::keys::key_of;
-use super::many_to_many::OnDelete;
-use super::side::{DeleteEmpty, RecentAttempts};
-use super::writes::delete_without;
+use super::side::RecentAttempts;
+use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -21,7 +22,7 @@ use crate::{Bins, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 pub use layout::{
     CONSOLIDATED_BYTES_MAX, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice, LayoutKind, suggest_layout,
 };
-use place::{ChildPlace, MoveChild};
+use place::{ChildPlace, MoveChild, PutChild};
 
 /// How many children are moved, removed or looked at before the next page is read.
 const CHILDREN_AT_ONCE: usize = 512;
@@ -74,6 +75,8 @@ pub struct OneToMany<S> {
     current: ChildPlace,
     /// The layout that children are being moved from.
     former: Option<ChildPlace>,
+    rule: Option<OnDelete>,
+    declared: Declared,
 }
 
 /// A child.
@@ -118,12 +121,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             hidden: None,
             shard_policy: ShardPolicy::default(),
             attempts: RecentAttempts::default(),
+            parent_must_exist: false,
         };
         let relation = Self {
             store,
             name: name.into(),
             current,
             former: None,
+            rule: None,
+            declared: Declared::default(),
         };
         relation.ensure_index(&relation.current)?;
         Ok(relation)
@@ -136,6 +142,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             name: self.name.clone(),
             current: self.current.clone(),
             former: self.former.clone(),
+            rule: self.rule,
+            declared: self.declared.clone(),
         }
     }
 
@@ -143,6 +151,23 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     #[must_use]
     pub fn with_parent_bin(mut self, bin: &str) -> Self {
         self.current.inverse = Some(bin.into());
+        self
+    }
+
+    /// Sets what becomes of the children when their parent is deleted, by whatever call: [`OnDelete::Restrict`], as long as no handle
+    /// has declared another rule, or [`OnDelete::Cascade`]. A child that is deleted is taken off its parent's list under any rule,
+    /// where it names its parent ([`OneToMany::with_parent_bin`]).
+    #[must_use]
+    pub fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Refuses to put children to a parent that does not exist, with [`Error::NotFound`]. Without this call, a list of the parent
+    /// is created with its record.
+    #[must_use]
+    pub fn ends_must_exist(mut self) -> Self {
+        self.current.parent_must_exist = true;
         self
     }
 
@@ -204,12 +229,20 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         child: impl Into<Key<'c>>,
         value: &T,
     ) -> Result<()> {
-        let (parent, child) = (parent.into(), child.into());
+        self.ensure_declared()?;
+        let (parent, child) = (&parent.into(), &child.into());
         let place = &self.current;
-        self.named(
-            place,
-            place.put(&self.store, &parent, &child, &to_bins(value)?),
-        )?;
+        let bins = &to_bins(value)?;
+        let put = match place.checks_parent() {
+            true => self.store.atomically(&PutChild {
+                place,
+                parent,
+                child,
+                bins,
+            }),
+            false => place.put(&self.store, parent, child, bins),
+        };
+        self.named(place, put)?;
         let Some(former) = &self.former else {
             return Ok(());
         };
@@ -217,12 +250,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             .iter()
             .all(|it| it.layout.has_child_records());
         let removed = match both_are_records {
-            false => former.remove(&self.store, &parent, &child),
-            // The record was written anew: only a list can still have its key.
-            true if former.layout.parent_bin().is_some() => {
-                former.side().remove(&self.store, &parent, &child)
-            }
-            true => Ok(false),
+            false => former.remove(&self.store, parent, child),
+            // The record was written anew: a list can still have its key, and the record the parent's.
+            true if former.layout.parent_bin().is_some() => former
+                .side()
+                .remove(&self.store, parent, child)
+                .and_then(|_| former.strip(&self.store, child, place).map(|()| true)),
+            true => former.strip(&self.store, child, place).map(|()| true),
         };
         self.named(former, removed).map(|_| ())
     }
@@ -257,6 +291,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         parent: impl Into<Key<'p>>,
         child: impl Into<Key<'c>>,
     ) -> Result<bool> {
+        self.ensure_declared()?;
         let (parent, child) = (parent.into(), child.into());
         let mut removed = false;
         for place in self.places() {
@@ -348,6 +383,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let Some(former) = &self.former else {
             return Ok(true);
         };
+        self.ensure_declared()?;
         let parents = self.named(former, former.all_parents(&self.store))?;
         let mut progress = RelationProgress {
             records_total: Some(parents.len() as u64),
@@ -380,9 +416,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
             progress.records += 1;
         }
-        let moving = self.declaration(Some(former));
-        if matches!(moving.stored(&self.store)?, Some((known, _)) if known == moving) {
-            self.declaration(None).store(&self.store, false)?;
+        let mut moving = self.declaration(Some(former));
+        if let Some((known, _)) = moving.stored(&self.store)? {
+            moving.on_delete = known.on_delete;
+            if known == moving {
+                let mut moved = self.declaration(None);
+                moved.on_delete = known.on_delete;
+                moved.store(&self.store, false)?;
+            }
         }
         Ok(true)
     }
@@ -460,70 +501,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 Some(next) => token = Some(next),
                 None => return Ok(()),
             }
-        }
-    }
-
-    /// Deletes a parent and, as declared here, its children: [`OnDelete::Cascade`] removes them, [`OnDelete::Restrict`] refuses
-    /// while there are any. Returns whether it was deleted; false: `observe` has stopped it between two children. The same call
-    /// goes on with the rest.
-    ///
-    /// # Errors
-    /// [`Error::Forbidden`] for children in the way; [`Error::Parameter`] for [`OnDelete::Detach`], after which nothing would
-    /// lead to the children; else as for [`OneToMany::remove`].
-    pub fn delete_with_edges<'p>(
-        &self,
-        parent: impl Into<Key<'p>>,
-        on_delete: OnDelete,
-        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
-    ) -> Result<bool> {
-        let parent = parent.into();
-        if on_delete == OnDelete::Detach {
-            return Err(Error::parameter(format!(
-                "children of relation {:?} belong to their parent: nothing would lead to them; delete them by OnDelete::Cascade, or put them to another parent first",
-                self.name
-            )));
-        }
-        let mut progress = RelationProgress::default();
-        for place in self.places() {
-            loop {
-                let page = place.page(&self.store, &parent, None, CHILDREN_AT_ONCE);
-                let (children, next) = self.named(place, page)?;
-                if !children.is_empty() && on_delete == OnDelete::Restrict {
-                    return Err(Error::Forbidden(
-                        format!(
-                            "parent {parent} has children of relation {:?}: remove them first, or delete them with it by OnDelete::Cascade",
-                            self.name
-                        )
-                        .into(),
-                    ));
-                }
-                for (child, _) in children {
-                    self.remove(&parent, &child)?;
-                    progress.edges += 1;
-                    if observe(progress).is_break() {
-                        return Ok(false);
-                    }
-                }
-                if next.is_none() {
-                    break;
-                }
-            }
-            if place.layout.parent_bin().is_some() {
-                let side = &place.side();
-                let key = &parent;
-                self.named(place, self.store.atomically(&DeleteEmpty { side, key }))?;
-            }
-        }
-        let bins: Vec<&str> = self
-            .places()
-            .filter_map(|place| place.layout.parent_bin())
-            .collect();
-        let records = self.store.records(&self.current.parents)?;
-        let deleted = delete_without(&records, &parent, &bins);
-        match self.named(&self.current, deleted)? {
-            true => Ok(true),
-            // Others have put children since.
-            false => self.delete_with_edges(&parent, on_delete, observe),
         }
     }
 

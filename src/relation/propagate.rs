@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-use super::declared::{RelationDeclaration, forget_relation};
+use super::declared::forget_relation;
 use super::keys::{element_of, key_of};
 use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, ends_all};
 use crate::changes::{Change, ChangeKind};
+use crate::engine::declaration::RelationDeclaration;
 use crate::query::IndexDefinition;
 use crate::record::SHARD_OF;
 use crate::{

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::declared::{DeclaredSide, SideForm};
 use super::keys::element_of;
+use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::{Record, SHARD_OF, SUBKEYS};
 use crate::shard::{PAUSE_MS, ShardPolicy};
 use crate::value::Value;
 use crate::{
-    AtomicWrites, Error, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
+    AtomicWrites, Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap,
+    WritePolicy,
 };
 
 /// An edge as one side has it: the key at its other end, and its attributes.
@@ -27,6 +28,8 @@ pub(super) struct Side {
     pub(super) shard_policy: ShardPolicy,
     pub(super) write_policy: WritePolicy,
     pub(super) attempts: RecentAttempts,
+    /// Whether an edge is refused where there is no record that has it.
+    pub(super) owner_must_exist: bool,
 }
 
 /// How many records with an obstacle are remembered: further ones meet theirs again at each write.
@@ -64,8 +67,10 @@ impl Side {
             bin: bin.into(),
             has_attributes: false,
             shard_policy: ShardPolicy::default(),
-            write_policy: WritePolicy::default(),
             attempts: RecentAttempts::default(),
+            // An edge is no reason to live longer, or for ever.
+            write_policy: WritePolicy::default().expiration(Expiration::DontUpdate),
+            owner_must_exist: false,
         }
     }
 
@@ -76,6 +81,17 @@ impl Side {
             false => SideForm::List,
         };
         DeclaredSide::new(role, (&self.set, &self.bin), form, to)
+    }
+
+    /// The side that a declaration has; `None`: it is no collection.
+    pub(super) fn of(declared: &DeclaredSide) -> Option<Self> {
+        let bin = declared
+            .bin
+            .as_deref()
+            .filter(|_| declared.is_collection())?;
+        let mut side = Self::new(&declared.set, bin);
+        side.has_attributes = declared.form == SideForm::Map;
+        Some(side)
     }
 
     pub(super) fn list<S: RecordStore>(
@@ -115,6 +131,9 @@ impl Side {
         other: &Key<'_>,
         attributes: &Value,
     ) -> Result<bool> {
+        if self.owner_must_exist {
+            check_exists(store, &self.set, owner)?;
+        }
         let element = element_of(other);
         if self.has_attributes {
             self.map(store, owner)?.put(element, attributes.clone())
@@ -177,6 +196,20 @@ impl Side {
             )));
         }
         Ok(owners)
+    }
+}
+
+/// Refuses a record that does not exist. One read.
+///
+/// # Errors
+/// [`Error::NotFound`], with the record.
+pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) -> Result<()> {
+    let found = store
+        .records(set)?
+        .read_each(std::slice::from_ref(key), Some(&[]));
+    match found.into_iter().next().transpose()?.flatten() {
+        Some(_) => Ok(()),
+        None => Err(Error::not_found().about(set, key)),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use super::keys::key_of_ref;
 use super::one_to_many::{LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
 use super::side::Side;
+use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::{Record, SHARD_OF, describes_collection};
 use crate::{Key, RecordSet, RecordStore, Result, ValueRef};
 

@@ -48,9 +48,9 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         Self::of_record(records, key, replacing(), puts(bins))
     }
 
-    /// Deletes a record; refused if there is none.
+    /// Deletes a record; refused if there is none, or if relations besides the caller's have edges there.
     pub(super) fn delete(records: &'a R, key: &'a Key<'a>) -> Self {
-        let policy = WritePolicy::default();
+        let policy = WritePolicy::default().of_relation();
         Self::of_record(records, key, policy, vec![delete_all_bins()])
     }
 
@@ -131,12 +131,11 @@ impl Side {
             let append = lists::append(&Collection::list_policy(), bin, element);
             (vec![lists::size(bin), append], EditReply::Grown)
         };
-        self.edit(
-            (records, owner),
-            RecordExistsAction::Update,
-            operations,
-            reply,
-        )
+        let action = match self.owner_must_exist {
+            true => RecordExistsAction::UpdateOnly,
+            false => RecordExistsAction::Update,
+        };
+        self.edit((records, owner), action, operations, reply)
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::declared::RelationDeclaration;
 use crate::changes::{Change, ChangeBatch, ChangeOptions, Consumer, Start};
+use crate::engine::declaration::RelationDeclaration;
 use crate::{Error, Key, Lsn, Namespace, Result};
 
 #[cfg(test)]

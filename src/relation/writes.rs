@@ -14,7 +14,9 @@ pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
 
 /// Returns the policy by which a record is replaced.
 pub(super) fn replacing() -> WritePolicy {
-    WritePolicy::default().record_exists_action(RecordExistsAction::Replace)
+    WritePolicy::default()
+        .record_exists_action(RecordExistsAction::Replace)
+        .of_relation()
 }
 
 /// Deletes a record. Returns whether there was one.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use spikelet::relation::{EdgeType, Graph, NodeId, OnDelete, RelationFault, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{Error, IndexedRecordSet, RecordStore, Store};
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store, WritePolicy};
 
 use crate::watched::{Calls, Watched};
 
@@ -245,7 +245,10 @@ fn an_audit_finds_edges_of_nodes_that_others_deleted() {
     let store = Store::in_memory().unwrap();
     let graph = records(&store);
     company(&graph, 3);
-    store.set("records").unwrap().delete("USER-U1").unwrap();
+    let careless = WritePolicy::default().override_shards(true);
+    let nodes = store.set("records").unwrap();
+    nodes.delete("USER-U1").unwrap_err();
+    nodes.delete_with(&careless, "USER-U1").unwrap();
     let found = graph.verify(Repair::Yes, go_on).unwrap();
     assert_eq!(found.faults.len(), 2);
     assert!(

@@ -4,6 +4,10 @@
 
 mod declared;
 mod graph;
+mod guarded;
+mod guarded_deletes;
+mod guarded_elsewhere;
+mod guarded_kills;
 mod includes;
 mod joined;
 mod key_pattern;
@@ -20,3 +24,15 @@ mod reads;
 mod side_by_side;
 mod traversal;
 mod watched;
+
+#[cfg(feature = "server")]
+#[path = "../server_client/mod.rs"]
+mod server_client;
+
+use std::ops::ControlFlow;
+
+use spikelet::relation::RelationProgress;
+
+fn go_on(_: RelationProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}

@@ -93,7 +93,7 @@ fn a_child_is_found_from_its_parent_and_its_parent_from_it() {
         let refused = relation
             .delete_with_edges(1, OnDelete::Restrict, go_on)
             .unwrap_err();
-        assert!(matches!(refused, Error::Forbidden(_)));
+        assert!(matches!(refused, Error::HasEdges { .. }));
         assert!(
             relation
                 .delete_with_edges(1, OnDelete::Cascade, go_on)

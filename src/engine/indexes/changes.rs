@@ -11,7 +11,7 @@ use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, GUARDS, Guard};
-use crate::record::{Key, Metadata, RecordView, SHARD_OF, ShardRole, parse_with_role};
+use crate::record::{Key, Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -239,6 +239,7 @@ impl Core {
             now_ms: 0,
             stored_bytes: 0,
             in_memory: self.in_memory,
+            owned: OwnedBins::NONE,
         }
     }
 

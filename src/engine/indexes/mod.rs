@@ -26,7 +26,7 @@ use spikelet_storage::EntryView;
 use super::entry::metadata_of;
 use crate::expression::RecordFacts;
 use crate::index::EntryList;
-use crate::record::RecordView;
+use crate::record::{OwnedBins, RecordView};
 use crate::{Error, Result};
 
 pub use build::IndexBuild;
@@ -127,6 +127,7 @@ impl Indexes {
                 now_ms: 0,
                 stored_bytes: entry.stored_bytes(),
                 in_memory: self.in_memory,
+                owned: OwnedBins::NONE,
             };
             let mut entries = EntryList::default();
             // A leftover is removed by the query that meets it.

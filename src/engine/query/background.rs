@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use spikelet_storage::Digest;
 
 use super::super::core::Core;
+use super::super::namespace::Namespace;
 use super::super::policy::WritePolicy;
 use super::super::write::{EditOutcome, Target, with_scratch};
 use super::{Cursor, Query, Source};
@@ -352,7 +353,7 @@ impl Worker {
         Ok(())
     }
 
-    fn write(&self, core: &Core, digest: &Digest, set_id: u16) -> Result<()> {
+    fn write(&self, core: &Arc<Core>, digest: &Digest, set_id: u16) -> Result<()> {
         let set_name = core.storage.set_name(set_id).unwrap_or_default();
         let policy = &self.policy.write;
         let operations = Checked::new(&self.operations, Mode::empty())?;
@@ -377,7 +378,15 @@ impl Worker {
                 Ok((EditOutcome::Body(bins), ()))
             })
         });
-        written.map(drop).map_err(|refused| refused.error)
+        match written {
+            Err(refused) if refused.has_edges() && operations.only_deletes() => {
+                let namespace = Namespace {
+                    core: Arc::clone(core),
+                };
+                namespace.delete_edges_of(digest, target.filter, policy)
+            }
+            written => written.map(drop).map_err(|refused| refused.error),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The common part of a set's own calls and a transaction's: they differ in how a record is read and
 //! written, not in the operations on it.
 
-use spikelet_storage::{Digest, EntryView};
+use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::policy::WritePolicy;
+use crate::engine::transaction::Attempt;
 use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
@@ -17,6 +18,11 @@ use crate::{Error, Result};
 pub(in crate::engine) trait RecordAccess {
     /// The set: its name, its filter, how its keys become digests.
     fn base(&self) -> &Set;
+
+    /// The attempt of a transaction that it is part of.
+    fn attempt(&self) -> Option<&Attempt> {
+        None
+    }
 
     /// The time of the access, in milliseconds since 2010.
     fn now_ms(&self) -> u64;
@@ -53,7 +59,9 @@ pub(in crate::engine) trait RecordAccess {
         digest: Digest,
         bins: &Bins,
     ) -> Result<WriteOutcome<R>> {
-        self.write(policy, key, digest, false, |old, _, body| {
+        self.write(policy, key, digest, false, |old, facts, body| {
+            bins.iter()
+                .try_for_each(|(name, _)| facts.owned.check_set(name))?;
             let count = merge(old, bins, body)?;
             Ok((EditOutcome::Body(count), R::default()))
         })
@@ -67,9 +75,13 @@ pub(in crate::engine) trait RecordAccess {
         digest: Digest,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<WriteOutcome<R>> {
-        self.write(policy, key, digest, false, |old, _, body| {
+        self.write(policy, key, digest, false, |old, facts, body| {
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
+            let before = (!facts.owned.is_empty()).then(|| bins.clone());
             let result = edit(&mut bins)?;
+            if let Some(before) = before.filter(|_| !bins.is_empty()) {
+                facts.owned.check_unchanged(&before, &bins)?;
+            }
             bins.iter()
                 .try_for_each(|(_, value)| check_bin_value(value))?;
             let edited = match bins.write_body(body)? {
@@ -111,8 +123,30 @@ pub(in crate::engine) trait RecordAccess {
         let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
-        })?;
-        Ok(wrote.into_result())
+        });
+        match wrote {
+            Err(Error::HasEdges { .. }) if checked.only_deletes() => {
+                let lsn = self.delete_edges(policy, key)?;
+                lsn.ok_or_else(|| self.base().about(key, Error::not_found()))?;
+                Ok(OperateResult {
+                    lsn,
+                    ..OperateResult::gone()
+                })
+            }
+            wrote => Ok(wrote?.into_result()),
+        }
+    }
+
+    /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the number of a write that includes it;
+    /// `None`: there was no record.
+    #[cold]
+    fn delete_edges(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<Option<Lsn>> {
+        let base = self.base();
+        match base.delete_edges_in(self.attempt(), key, policy) {
+            Ok(true) => Ok(Some(base.core.namespace.storage.last_lsn())),
+            Ok(false) => Ok(None),
+            Err(error) => Err(base.about(key, error)),
+        }
     }
 
     /// Lends what a read of a list or map returns to `show`, called once, unless a collection of the record is sharded.

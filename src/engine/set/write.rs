@@ -244,6 +244,7 @@ impl Set {
         });
         match deleted.map_err(|refused| refused.error) {
             Err(Error::NotFound { .. }) => Ok(None),
+            Err(Error::HasEdges { .. }) => self.delete_edges(policy, &key),
             deleted => deleted.map(Some).map_err(|error| self.about(&key, error)),
         }
     }

@@ -85,7 +85,7 @@ pub(super) enum CommitFailure {
 }
 
 /// One run of a transaction's closure.
-pub(super) struct Attempt {
+pub(in crate::engine) struct Attempt {
     core: Arc<Core>,
     pub(super) now_ms: u64,
     takes_writes: bool,
@@ -106,7 +106,7 @@ impl Attempt {
         }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
+    pub(in crate::engine) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 

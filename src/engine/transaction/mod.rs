@@ -25,7 +25,8 @@ use crate::{Error, Result};
 use super::namespace::Namespace;
 use super::set::Set;
 use super::store::Store;
-use attempt::{Attempt, CommitFailure, Conflict};
+pub(super) use attempt::Attempt;
+use attempt::{CommitFailure, Conflict};
 pub(super) use policy::Counters;
 pub use policy::{TransactionPolicy, TransactionStats};
 pub use set::TransactionSet;
@@ -48,6 +49,14 @@ impl fmt::Debug for Transaction<'_> {
 }
 
 impl<'t> Transaction<'t> {
+    pub(super) const fn of(attempt: &'t Attempt) -> Self {
+        Self { attempt }
+    }
+
+    pub(super) const fn attempt(&self) -> &'t Attempt {
+        self.attempt
+    }
+
     /// Returns a set of the namespace inside the transaction.
     ///
     /// # Errors

@@ -219,6 +219,7 @@ impl<'t> TransactionSet<'t> {
         match deleted.map_err(|refused| refused.error) {
             Ok(()) => Ok(true),
             Err(Error::NotFound { .. }) => Ok(false),
+            Err(Error::HasEdges { .. }) => Ok(self.delete_edges(policy, &key)?.is_some()),
             Err(error) => Err(self.set.about(&key, error)),
         }
     }
@@ -281,7 +282,7 @@ impl<'t> TransactionSet<'t> {
     }
 
     /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
-    pub(super) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
+    pub(crate) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<OperateResult> {
         let digest = self.set.digest_of(key);
         let filter = policy.filter.as_ref().or(self.set.filter.as_ref());
         let found = self.read_at(filter, key, &digest, |entry| {
@@ -321,6 +322,10 @@ impl<'t> TransactionSet<'t> {
 impl RecordAccess for TransactionSet<'_> {
     fn base(&self) -> &Set {
         &self.set
+    }
+
+    fn attempt(&self) -> Option<&Attempt> {
+        Some(self.attempt)
     }
 
     fn now_ms(&self) -> u64 {

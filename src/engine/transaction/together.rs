@@ -229,8 +229,11 @@ impl Namespace {
         name: impl FnOnce(&mut WriteGroup<'a>),
     ) -> Result<Vec<OperateResult>> {
         let writes = WriteGroup::named(name)?;
-        if let Some(results) = self.core.write_known(policy, &writes) {
-            return results;
+        match self.core.write_known(policy, &writes) {
+            // Records are deleted with their edges in a transaction, which finds their other ends.
+            Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
+            Some(results) => return results,
+            None => {}
         }
         let (made, lsn) = self.run_attempts(policy, true, |tx| make_all(tx, &writes))?;
         Ok(numbered(made, lsn))
@@ -306,6 +309,10 @@ impl Store {
     ) -> Result<Vec<OperateResult>> {
         self.default_namespace()?.write_together(name)
     }
+}
+
+fn has_edges((_, reason): &(usize, Error)) -> bool {
+    matches!(reason, Error::HasEdges { .. })
 }
 
 /// The result of a write in a transaction, and whether there is anything to commit.

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::relation::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
+use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::relation::key_pattern::KeyPattern;
 use crate::relation::side::Side;
 use crate::shard::ShardPolicy;
 use crate::{Bins, Error, Key, Result, Value};
 
 /// The bins of an edge: the node that it begins at, and its type with the node that it leads to.
-pub(super) const SOURCE: &str = "source";
-pub(super) const TARGET: &str = "target";
+pub(in crate::relation) const SOURCE: &str = "source";
+pub(in crate::relation) const TARGET: &str = "target";
 /// The bin of a node that holds its edge set.
 pub(super) const EDGE_SET: &str = "edge_set";
 
@@ -130,6 +130,21 @@ impl EdgeType {
     }
 }
 
+/// The index of a graph's edges by the node that they begin at.
+pub(in crate::relation) fn source_index(graph: &str) -> String {
+    format!("{graph}_source")
+}
+
+/// The index of a graph's edges by the node that they lead to, and the sort key of this number.
+pub(in crate::relation) fn target_index(graph: &str, at: usize) -> String {
+    format!("{graph}_target{at}")
+}
+
+/// What an edge of this type to a node has in its bin [`TARGET`], and as its key in an edge set.
+pub(in crate::relation) fn target_text(edge_type: &str, target: impl fmt::Display) -> String {
+    format!("{edge_type}-{target}")
+}
+
 /// The bin of a sort key.
 pub(super) fn sort_bin(at: usize) -> String {
     format!("sort{at}")
@@ -145,6 +160,7 @@ pub(super) struct Schema {
     pub(super) edge_types: Vec<EdgeType>,
     edge_keys: KeyPattern<(String, String)>,
     pub(super) shard_policy: ShardPolicy,
+    pub(super) ends_must_exist: bool,
 }
 
 impl Schema {
@@ -161,6 +177,7 @@ impl Schema {
             edge_types: edge_types.into_iter().collect(),
             edge_keys: KeyPattern::new("{source}|{target}")?,
             shard_policy: ShardPolicy::default(),
+            ends_must_exist: false,
         };
         let edge_names = schema.edge_types.iter().map(|edge| &edge.name);
         let mut names: Vec<&Box<str>> = schema.node_types.iter().chain(edge_names).collect();
@@ -178,6 +195,10 @@ impl Schema {
         Ok(schema)
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How many indexes by target there are.
     pub(super) fn sort_keys(&self) -> usize {
         let most = self
@@ -189,11 +210,11 @@ impl Schema {
     }
 
     pub(super) fn source_index(&self) -> String {
-        format!("{}_source", self.name)
+        source_index(&self.name)
     }
 
     pub(super) fn target_index(&self, at: usize) -> String {
-        format!("{}_target{at}", self.name)
+        target_index(&self.name, at)
     }
 
     pub(super) fn edge_type(&self, name: &str) -> Result<&EdgeType> {
@@ -216,7 +237,7 @@ impl Schema {
     }
 
     pub(super) fn target_text(&self, edge_type: &EdgeType, target: &NodeId) -> String {
-        format!("{}-{target}", edge_type.name)
+        target_text(&edge_type.name, target)
     }
 
     pub(super) fn target_key(&self, edge_type: &EdgeType, target: &NodeId) -> Result<Key<'static>> {
@@ -234,6 +255,14 @@ impl Schema {
         self.node_key(target)?;
         let target = self.target_text(edge_type, target);
         Ok(self.edge_keys.key((source.to_string(), target)))
+    }
+
+    /// The key of the node that an edge with this key in an edge set leads to.
+    pub(super) fn node_of(&self, target: &Key<'_>) -> Result<Key<'static>> {
+        let Key::String(text) = target else {
+            return Err(self.foreign(target));
+        };
+        Ok(self.parse_target(text)?.1.to_string().into())
     }
 
     /// The source, type and target of an edge.
@@ -325,15 +354,20 @@ impl Schema {
         });
         let node_types = self.node_types.iter();
         let node_types = node_types.map(|kind| format!("nodes {kind}").into());
-        RelationDeclaration {
-            name: self.name.clone(),
-            kind: RelationKind::Graph,
-            sides: vec![
-                self.edge_set().declared("edge sets", nodes),
-                DeclaredSide::new("edges from", (edges, SOURCE), SideForm::Reference, nodes),
-            ],
-            details: node_types.chain(edge_types).collect(),
-        }
+        let sides = vec![
+            self.edge_set().declared("edge sets", nodes),
+            DeclaredSide::new("edges from", (edges, SOURCE), SideForm::Reference, nodes),
+        ];
+        let mut declaration = RelationDeclaration::new(&self.name, RelationKind::Graph, sides);
+        let own_bins = self.own_bins().filter(|bin| *bin != SOURCE);
+        declaration.beside = own_bins.map(Into::into).collect();
+        declaration.edge_types = self
+            .edge_types
+            .iter()
+            .map(|edge| edge.name.clone())
+            .collect();
+        declaration.details = node_types.chain(edge_types).collect();
+        declaration
     }
 
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {

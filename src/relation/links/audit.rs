@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{LinkBin, Links, element, walk};
-use crate::relation::address::{Address, TaggedLink};
+use super::{LinkBin, Links, walk};
+use crate::relation::address::{Address, TaggedLink, element};
 use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::BATCH;
 use crate::relation::side::Side;

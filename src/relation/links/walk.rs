@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Address, LinkBin, Links, TaggedLink, link_of};
+use super::{LinkBin, Links};
 use crate::expressions::{bin_exists, not};
 use crate::record::SUBKEYS;
+use crate::relation::address::{Address, TaggedLink, link_of};
 use crate::value::Value;
 use crate::{Error, RecordCall, RecordSet, RecordStore, Result, WritePolicy};
 

@@ -2,55 +2,89 @@
 
 use super::OneToMany;
 use super::place::ChildPlace;
-use crate::relation::declared::{RelationDeclaration, RelationKind};
-use crate::{Error, IndexedRecordSet, RecordStore, Result};
+use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
+use crate::{Error, IndexedRecordSet, Namespace, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
-    /// Declares the relation in the store, for [`declared_relations`](crate::relation::declared_relations) and `spikelet relations`. One read,
-    /// and one write if it, or its layout, is new.
+    /// Declares the relation in the store: the store keeps its bins, and deletes parents as [`OneToMany::on_delete`] says. The first
+    /// write of a handle does so by itself; this call also changes the rule that was declared before. One read, and one write if the
+    /// relation, its layout or its rule is new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, and if it was declared in another layout from which this handle
+    /// [`Error::Parameter`] if another relation has this name, for [`OnDelete::Detach`], and if it was declared in another layout from which this handle
     /// does not move the children ([`OneToMany::moving_from`]): it would not find them. After
     /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. Those of a write.
     pub fn declare(&self) -> Result<()> {
-        let wanted = self.declaration(self.former.as_ref());
-        if let Some((known, _)) = wanted.stored(&self.store)?
-            && known.kind == wanted.kind
-            && known.sets() == wanted.sets()
-        {
-            let is_in = |place: &ChildPlace| {
-                known.sides == place.declared() && known.details.first() == Some(&place.in_words())
-            };
-            let moving = known.details.get(1);
-            return match &self.former {
-                // All children have been moved, or these are.
-                _ if is_in(&self.current) && moving.is_none() => Ok(()),
-                Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => Ok(()),
-                Some(former) if is_in(former) => wanted.store(&self.store, false),
-                _ => Err(Error::parameter(format!(
+        self.declare_in(&self.store, true)
+    }
+
+    pub(super) fn ensure_declared(&self) -> Result<()> {
+        let declare = |store: &Namespace| self.declare_in(store, false);
+        self.declared.ensure(&self.store, &self.name, declare)
+    }
+
+    /// `changes_rule`: whether a rule that was declared before gives way to the handle's.
+    fn declare_in<T: RecordStore>(&self, store: &T, changes_rule: bool) -> Result<()> {
+        if self.rule == Some(OnDelete::Detach) {
+            return Err(self.detaches());
+        }
+        let mut wanted = self.declaration(self.former.as_ref());
+        let declare = |wanted: RelationDeclaration| match changes_rule {
+            true => wanted.declare_with(store, self.rule),
+            false => wanted.declare_itself(store, self.rule),
+        };
+        let known = wanted.stored(store)?;
+        let Some((known, _)) =
+            known.filter(|(known, _)| known.kind == wanted.kind && known.sets() == wanted.sets())
+        else {
+            return declare(wanted);
+        };
+        let is_in = |place: &ChildPlace| {
+            known.sides.first() == place.declared().first()
+                && known.details.first() == Some(&place.in_words())
+        };
+        let moving = known.details.get(1);
+        match &self.former {
+            // All children have been moved, or these are.
+            _ if is_in(&self.current) && moving.is_none() => {
+                (wanted.former, wanted.details) = (known.former.clone(), known.details.clone());
+            }
+            Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => {}
+            Some(former) if is_in(former) => {
+                wanted.on_delete = self.rule.unwrap_or(known.on_delete);
+                return wanted.store(store, false);
+            }
+            _ => {
+                return Err(Error::parameter(format!(
                     "relation {:?} is declared as {:?} {:?}, and this handle would not find the children that are there: make it by {:?}, call moving_from with the layout that was declared, and move_children",
                     self.name,
                     known.details,
                     known.sides.first().and_then(|side| side.bin.as_deref()),
                     self.current.in_words(),
-                ))),
-            };
+                )));
+            }
         }
-        wanted.declare(&self.store)
+        declare(wanted)
     }
 
     pub(super) fn declaration(&self, moving_from: Option<&ChildPlace>) -> RelationDeclaration {
         let moving = moving_from
             .map(|former| format!("children are being moved from {}", former.in_words()).into());
-        RelationDeclaration {
-            name: self.name.clone(),
-            kind: RelationKind::OneToMany,
-            sides: self.current.declared().into(),
-            details: [self.current.in_words()]
-                .into_iter()
-                .chain(moving)
-                .collect(),
-        }
+        let sides = self.current.declared();
+        let mut declaration = RelationDeclaration::new(&self.name, RelationKind::OneToMany, sides);
+        declaration.former = moving_from.map(ChildPlace::declared).unwrap_or_default();
+        declaration.details = [self.current.in_words()]
+            .into_iter()
+            .chain(moving)
+            .collect();
+        declaration
+    }
+
+    /// The refusal of a rule that would leave children without a parent.
+    pub(super) fn detaches(&self) -> Error {
+        Error::parameter(format!(
+            "children of relation {:?} belong to their parent: nothing would lead to them; delete them by OnDelete::Cascade, or put them to another parent first",
+            self.name
+        ))
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::layout::Layout;
 use crate::base64;
+use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::Record;
-use crate::relation::declared::{DeclaredSide, SideForm};
 use crate::relation::keys::{element_of, from_value, key_of, to_value};
 use crate::relation::listed::ListedRecords;
-use crate::relation::side::{RecentAttempts, Side};
+use crate::relation::side::{RecentAttempts, Side, check_exists};
 use crate::relation::writes::{delete, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet,
-    RecordStore, Result, Value,
+    AtomicWrites, Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key,
+    RecordSet, RecordStore, Result, Value, WritePolicy, operations,
 };
 
 /// The children of a relation, where one layout has them.
@@ -29,6 +29,7 @@ pub(super) struct ChildPlace {
     pub(super) hidden: Option<Box<str>>,
     pub(super) shard_policy: ShardPolicy,
     pub(super) attempts: RecentAttempts,
+    pub(super) parent_must_exist: bool,
 }
 
 /// A page of children, and where the next one begins.
@@ -41,18 +42,30 @@ impl ChildPlace {
         side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
         side.shard_policy = self.shard_policy;
         side.attempts = self.attempts.clone();
+        side.owner_must_exist = self.parent_must_exist;
         side
     }
 
+    /// Whether a put asks for the parent, which it does not write itself, or not at once.
+    pub(super) const fn checks_parent(&self) -> bool {
+        self.parent_must_exist && !matches!(self.layout, Layout::KeyList { .. })
+    }
+
     /// The declared places of references.
-    pub(super) fn declared(&self) -> [DeclaredSide; 1] {
+    pub(super) fn declared(&self) -> Vec<DeclaredSide> {
         let (parents, children) = (&*self.parents, &*self.children);
-        [match &self.layout {
-            Layout::Reference { bin, .. } => {
-                DeclaredSide::new("parents", (children, bin), SideForm::Reference, parents)
+        let named =
+            |bin: &str| DeclaredSide::new("parents", (children, bin), SideForm::Reference, parents);
+        match (&self.layout, &self.inverse) {
+            (Layout::Reference { bin, index }, _) => vec![DeclaredSide {
+                index: Some(index.clone()),
+                ..named(bin)
+            }],
+            (Layout::KeyList { .. }, Some(inverse)) => {
+                vec![self.side().declared("children", children), named(inverse)]
             }
-            _ => self.side().declared("children", children),
-        }]
+            _ => vec![self.side().declared("children", children)],
+        }
     }
 
     /// The layout, as a declaration has it.
@@ -123,6 +136,30 @@ impl ChildPlace {
             }
         }
         Ok(())
+    }
+
+    /// Takes the parent's key out of a child that is kept in `current` now, where this layout has it in a bin of its own.
+    pub(super) fn strip<S: RecordStore>(
+        &self,
+        store: &S,
+        child: &Key<'_>,
+        current: &Self,
+    ) -> Result<()> {
+        let other = current.parent_bin_of_child();
+        let Some(bin) = self.parent_bin_of_child().filter(|bin| Some(*bin) != other) else {
+            return Ok(());
+        };
+        let policy = WritePolicy::default()
+            .expiration(Expiration::DontUpdate)
+            .of_relation();
+        let removal = [operations::put(bin, Value::Nil)];
+        match store
+            .records(&self.children)?
+            .operate_on(&policy, child, &removal)
+        {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn get<S: RecordStore>(
@@ -291,17 +328,32 @@ impl AtomicWrites for MoveChild<'_> {
         if stays_record || to.get(store, self.parent, self.child)?.is_none() {
             to.put(store, self.parent, self.child, &bins)?;
         }
-        match (&from.layout, stays_record) {
-            (Layout::KeyList { .. } | Layout::Consolidated { .. }, true) => {
-                from.side().remove(store, self.parent, self.child)?;
-            }
-            // Written anew, the record does not name its parent any more.
-            (Layout::Reference { .. }, true) => {}
-            (_, false) => {
-                from.remove(store, self.parent, self.child)?;
-            }
+        if !stays_record {
+            from.remove(store, self.parent, self.child)?;
+            return Ok(true);
         }
+        if from.layout.parent_bin().is_some() {
+            from.side().remove(store, self.parent, self.child)?;
+        }
+        from.strip(store, self.child, to)?;
         Ok(true)
+    }
+}
+
+/// Puts a child to a parent that exists.
+pub(super) struct PutChild<'a> {
+    pub(super) place: &'a ChildPlace,
+    pub(super) parent: &'a Key<'a>,
+    pub(super) child: &'a Key<'a>,
+    pub(super) bins: &'a Bins,
+}
+
+impl AtomicWrites for PutChild<'_> {
+    type Output = ();
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+        check_exists(store, &self.place.parents, self.parent)?;
+        self.place.put(store, self.parent, self.child, self.bins)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::field_path::FieldPath;
 use crate::Expiration;
+use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::Record;
-use crate::relation::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::relation::keys::element_of;
 use crate::{AtomicWrites, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
 
@@ -104,17 +104,11 @@ impl CopiedFields {
         let copies = self.fields.iter().map(|(field, copy)| {
             format!("{field} of {} as {copy} of {}", self.from, self.to).into()
         });
-        RelationDeclaration {
-            name: self.name.clone(),
-            kind: RelationKind::Propagate,
-            sides: vec![DeclaredSide::new(
-                "references",
-                at,
-                SideForm::Reference,
-                &self.from,
-            )],
-            details: copies.collect(),
-        }
+        let side = DeclaredSide::new("references", at, SideForm::Reference, &self.from);
+        let mut declaration =
+            RelationDeclaration::new(&self.name, RelationKind::Propagate, vec![side]);
+        declaration.details = copies.collect();
+        declaration
     }
 
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use spikelet::RecordStore;
 use spikelet::relation::{
-    LayoutKind, RelationDeclaration, SideForm, SideStats, declared_relations,
+    LayoutKind, OnDelete, RelationDeclaration, SideForm, SideStats, declared_relations,
 };
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
@@ -51,6 +51,7 @@ struct Relation {
     namespace: String,
     name: String,
     kind: &'static str,
+    on_delete: OnDelete,
     details: Vec<Box<str>>,
     sides: Vec<Side>,
     advice: Vec<String>,
@@ -150,6 +151,7 @@ impl Relation {
             namespace: namespace.to_owned(),
             name: declared.name.to_string(),
             kind: declared.kind.name(),
+            on_delete: declared.on_delete,
             details: declared.details.clone(),
             sides: sides
                 .map(|(side, stats)| {
@@ -181,7 +183,7 @@ impl Relation {
             "{}, {} in namespace {}",
             self.name, self.kind, self.namespace
         );
-        let mut section = Section::new(title);
+        let mut section = Section::new(title).fact("on delete", format!("{:?}", self.on_delete));
         for detail in &self.details {
             section = section.fact("declared", &**detail);
         }

@@ -1,0 +1,209 @@
+//! Declared relations: what the store knows of them. Handles declare themselves; `relation` writes declarations, the engine reads
+//! them (`relation_rules.rs`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::Key;
+use crate::{Error, Result, base64};
+
+/// The set that holds the declarations of a store, a record each, with the relation's name as its key.
+pub const DECLARATION_SET: &str = "<relations";
+
+/// The bin with the declaration, as JSON.
+pub(crate) const DECLARATION_BIN: &str = "declaration";
+
+/// The handle that a relation was declared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RelationKind {
+    /// [`Members`](crate::relation::Members).
+    Members,
+    /// [`OneToMany`](crate::relation::OneToMany).
+    OneToMany,
+    /// [`ManyToMany`](crate::relation::ManyToMany).
+    ManyToMany,
+    /// [`Links`](crate::relation::Links).
+    Links,
+    /// [`Graph`](crate::relation::Graph).
+    Graph,
+    /// [`Joined`](crate::relation::Joined).
+    Joined,
+    /// [`Propagate`](crate::relation::Propagate).
+    Propagate,
+}
+
+impl RelationKind {
+    /// Returns the name of the handle, such as `ManyToMany`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Members => "Members",
+            Self::OneToMany => "OneToMany",
+            Self::ManyToMany => "ManyToMany",
+            Self::Links => "Links",
+            Self::Graph => "Graph",
+            Self::Joined => "Joined",
+            Self::Propagate => "Propagate",
+        }
+    }
+
+    /// Whether bins belong to it: [`RelationDeclaration::sides`] of the other kinds are users' bins.
+    const fn owns_bins(self) -> bool {
+        !matches!(self, Self::Joined | Self::Propagate)
+    }
+}
+
+/// The treatment of a record's edges by a delete, whatever call makes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OnDelete {
+    /// Refuses while there are any.
+    #[default]
+    Restrict,
+    /// Removes the edges, and leaves the records at their other ends.
+    Detach,
+    /// Removes the edges and the records at their other ends: for children that belong to the record.
+    Cascade,
+}
+
+/// How one side of a relation is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SideForm {
+    /// An ordered list in the bin of a record; sharded where it has grown.
+    List,
+    /// A map in the bin of a record; sharded where it has grown.
+    Map,
+    /// A key, or several, in each record of the set that refers to another.
+    Reference,
+    /// Records that are derived from others.
+    View,
+}
+
+/// One side of a declared relation: where its references are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DeclaredSide {
+    /// What the references lead to, such as `targets` or `children`.
+    pub role: Box<str>,
+    /// The set of the records that hold the references.
+    pub set: Box<str>,
+    /// The bin that holds them, or the path of a reference; `None` for a view.
+    pub bin: Option<Box<str>>,
+    /// How the references are kept.
+    pub form: SideForm,
+    /// The set of the records that the references lead to; `None` if they lead to records of any set, or to none.
+    pub to: Option<Box<str>>,
+    /// The index that finds the records with a reference; `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<Box<str>>,
+}
+
+impl DeclaredSide {
+    pub(crate) fn new(role: &str, (set, bin): (&str, &str), form: SideForm, to: &str) -> Self {
+        Self {
+            role: role.into(),
+            set: set.into(),
+            bin: Some(bin.into()),
+            form,
+            to: Some(to.into()),
+            index: None,
+        }
+    }
+
+    /// Whether the references are a collection.
+    pub(crate) const fn is_collection(&self) -> bool {
+        matches!(self.form, SideForm::List | SideForm::Map)
+    }
+}
+
+/// A relation that was declared, as [`declared_relations`](crate::relation::declared_relations) returns it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RelationDeclaration {
+    /// The name of the relation.
+    pub name: Box<str>,
+    /// The handle that it was declared by.
+    pub kind: RelationKind,
+    /// Where references are kept.
+    pub sides: Vec<DeclaredSide>,
+    /// Where references are kept that are being moved to `sides`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<DeclaredSide>,
+    /// What becomes of the edges of a record that is deleted.
+    #[serde(default)]
+    pub on_delete: OnDelete,
+    /// The one record that has the list of a [`RelationKind::Members`]: its key in its stored form, in Base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<Box<str>>,
+    /// The tags of [`RelationKind::Links`] that have a link back, with the tag of that link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reciprocal: Vec<(Box<str>, Box<str>)>,
+    /// Other bins that belong to the relation, in the records of its last side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) beside: Vec<Box<str>>,
+    /// The types of edges of a [`RelationKind::Graph`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edge_types: Vec<Box<str>>,
+    /// The other declarations, in words: the layout, types of edges, fields that are joined.
+    #[serde(default)]
+    pub details: Vec<Box<str>>,
+}
+
+impl RelationDeclaration {
+    pub(crate) fn new(name: &str, kind: RelationKind, sides: Vec<DeclaredSide>) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            sides,
+            former: Vec::new(),
+            on_delete: OnDelete::Restrict,
+            owner: None,
+            reciprocal: Vec::new(),
+            beside: Vec::new(),
+            edge_types: Vec::new(),
+            details: Vec::new(),
+        }
+    }
+
+    /// Notes the record that has the list of members.
+    pub(crate) fn set_owner(&mut self, key: &Key<'_>) {
+        let mut stored = Vec::new();
+        key.write_stored(&mut stored);
+        self.owner = Some(base64::encode(&stored).into());
+    }
+
+    /// The key of the record that has the list of members.
+    pub(crate) fn owner(&self) -> Option<Key<'static>> {
+        let stored = base64::decode(self.owner.as_ref()?.as_bytes())?;
+        Key::from_stored(&stored).ok().map(Key::into_owned)
+    }
+
+    /// The sides whose bins belong to the relation.
+    pub(crate) fn owned_sides(&self) -> impl Iterator<Item = &DeclaredSide> {
+        let sides = self.sides.iter().chain(&self.former);
+        sides.filter(|_| self.kind.owns_bins())
+    }
+
+    /// The set whose records the relation has to be asked about before one is deleted, since nothing in them says what refers to
+    /// them, or where they are listed. With each side that makes it so.
+    pub(crate) fn asked_sets(&self) -> impl Iterator<Item = &str> {
+        self.owned_sides()
+            .filter_map(|side| match (self.kind, side.form) {
+                (RelationKind::Members, _) => side.to.as_deref(),
+                (RelationKind::OneToMany, SideForm::Reference) if side.index.is_some() => {
+                    side.to.as_deref()
+                }
+                (RelationKind::OneToMany, SideForm::Reference) => Some(&side.set),
+                (RelationKind::Graph, _) => Some(&side.set),
+                _ => None,
+            })
+    }
+
+    pub(crate) fn from_json(json: &str) -> Result<Self> {
+        serde_json::from_str(json).map_err(|error| Error::Serde(error.to_string().into()))
+    }
+}

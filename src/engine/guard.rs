@@ -1,0 +1,177 @@
+//! Where writes meet the rules of declared relations (`relation_rules.rs`), and where the rules come from.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use spikelet_storage::{Change, EntryView, RecordLock};
+
+use super::core::{Core, expired};
+use super::declaration::{DECLARATION_BIN, DECLARATION_SET, RelationDeclaration};
+use super::policy::{ShardAccess, WritePolicy};
+use super::relation_rules::{SetRules, Table};
+use super::write::{EditOutcome, Target, WriteRefusal};
+use crate::record::body::read_varint;
+use crate::record::{Key, OwnedBins, RecordView};
+use crate::{Error, Result};
+
+impl SetRules {
+    /// Judges the new version of a record, which begins at `from` in `body`: a replaced record keeps its owned bins, and others may
+    /// not lose them.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`]; [`Error::HasEdges`] where the write leaves no bin and so deletes the record.
+    pub(super) fn judge(
+        &self,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+        live: Option<EntryView<'_>>,
+        (body, from): (&mut Vec<u8>, usize),
+        edited: EditOutcome,
+    ) -> Result<EditOutcome> {
+        let Some(live) = live else {
+            return Ok(edited);
+        };
+        let old = live.payload();
+        let new = body.get(from..).unwrap_or_default();
+        if policy.replaces() {
+            let new_wins = target.shards == ShardAccess::Related;
+            let Some(kept) = OwnedBins::new(&self.owned).keep(old, new, new_wins)? else {
+                return Ok(edited);
+            };
+            body.truncate(from);
+            body.extend_from_slice(&kept);
+            let count = read_varint(&mut &*kept)?;
+            return Ok(EditOutcome::Body(count));
+        }
+        match edited {
+            EditOutcome::Body(0) | EditOutcome::Emptied => {
+                self.check_delete(target.shards, old)?;
+            }
+            EditOutcome::Body(_) => {
+                let owned = self.protected_from(target.shards);
+                owned.check_kept(old, new)?;
+            }
+        }
+        Ok(edited)
+    }
+}
+
+impl Core {
+    /// Has a deletion obey the relations of its record.
+    pub(super) fn check_edges(&self, access: ShardAccess, live: &EntryView<'_>) -> Result<()> {
+        self.rules_for(live.set_id(), access)
+            .map_or(Ok(()), |rules| rules.check_delete(access, live.payload()))
+    }
+
+    /// The rules for a set, where a write with this access has to obey them. One look at a bit where the set has none.
+    #[inline]
+    pub(super) fn rules_for(&self, set_id: u16, access: ShardAccess) -> Option<Arc<SetRules>> {
+        if self.relations.plain.contains(set_id) || !access.obeys_relations() {
+            return None;
+        }
+        self.find_rules(set_id)
+    }
+
+    #[cold]
+    fn find_rules(&self, set_id: u16) -> Option<Arc<SetRules>> {
+        if let Some(rules) = self.relations.table.read().by_id.get(&set_id) {
+            return Some(Arc::clone(rules));
+        }
+        let name = self.storage.set_name(set_id).unwrap_or_default();
+        let mut table = self.relations.table.write();
+        match table.by_name.get(&*name).map(Arc::clone) {
+            Some(rules) => {
+                table.by_id.insert(set_id, Arc::clone(&rules));
+                Some(rules)
+            }
+            None => {
+                // Under the table's lock, so that a declaration that comes now takes it back.
+                self.relations.plain.add(set_id);
+                None
+            }
+        }
+    }
+
+    /// Whether a change is one of a declaration, so that the rules are to be read again when it is published. Notes the name of
+    /// a new one.
+    ///
+    /// # Errors
+    /// The errors of the catalog.
+    #[inline]
+    pub(super) fn declares(&self, lock: &RecordLock<'_>, change: &Change<'_>) -> Result<bool> {
+        match change {
+            Change::Put(version) if self.relations.others.contains(version.set_id) => Ok(false),
+            Change::Put(version) => self.note_declaration(version.set_id, version.key),
+            Change::Delete(_) if self.relations.any.load(Ordering::Acquire) => {
+                let entry = lock.entry().ok().flatten();
+                Ok(entry.is_some_and(|entry| self.is_of_declarations(entry.set_id())))
+            }
+            Change::Delete(_) => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn is_of_declarations(&self, set_id: u16) -> bool {
+        if self.relations.others.contains(set_id) {
+            return false;
+        }
+        let is_it = self.storage.set_name(set_id).as_deref() == Some(DECLARATION_SET);
+        if !is_it {
+            self.relations.others.add(set_id);
+        }
+        is_it
+    }
+
+    #[cold]
+    fn note_declaration(&self, set_id: u16, stored_key: Option<&[u8]>) -> Result<bool> {
+        if !self.is_of_declarations(set_id) {
+            return Ok(false);
+        }
+        let Some(Ok(Key::String(name))) = stored_key.map(Key::from_stored) else {
+            return Ok(false);
+        };
+        let is_known = |names: &[Box<str>]| names.iter().any(|known| **known == *name);
+        if !is_known(&self.catalog.lock().relations) {
+            self.change_catalog(|catalog| {
+                catalog.relations.push((*name).into());
+                Ok(())
+            })?;
+        }
+        Ok(true)
+    }
+
+    /// Reads the declarations. One that cannot be read makes no rules.
+    pub(super) fn read_declarations(&self) {
+        let rules = &self.relations;
+        let reading = rules.reading.lock();
+        let names = self.catalog.lock().relations.clone();
+        let read = |name: &Box<str>| {
+            let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(&**name));
+            let now_ms = self.clock.now_ms();
+            let found = self.storage.get(&digest, |entry| {
+                let live = Some(entry).filter(|entry| !expired(entry, now_ms))?;
+                let record = RecordView::parse(live.payload()).ok()?;
+                let json = record.bin(DECLARATION_BIN)?.as_str()?;
+                RelationDeclaration::from_json(json).ok()
+            });
+            found.ok().flatten().flatten()
+        };
+        let table = Table::new(names.iter().filter_map(read).collect());
+        let any = !table.declarations.is_empty();
+        {
+            let mut current = rules.table.write();
+            *current = table;
+            rules.plain.clear();
+            rules.any.store(any, Ordering::Release);
+        }
+        rules.epoch.fetch_add(1, Ordering::AcqRel);
+        drop(reading);
+    }
+}
+
+impl WriteRefusal {
+    /// Whether it is a deletion that was refused for the record's edges.
+    pub(super) const fn has_edges(&self) -> bool {
+        matches!(self.error, Error::HasEdges { .. })
+    }
+}

@@ -1,0 +1,152 @@
+//! The way of deletes with edges to the code that makes them, which is above the engine.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use spikelet_storage::Digest;
+
+use super::declaration::RelationDeclaration;
+use super::namespace::Namespace;
+use super::policy::WritePolicy;
+use super::set::Set;
+use super::transaction::{Attempt, Transaction};
+use crate::expression::Expression;
+use crate::record::Key;
+use crate::{Error, Result};
+
+/// Deletes records together with their edges, as declared. Above the engine, since edges may be in sharded collections: the
+/// library is put together with it, `lib.rs`.
+pub(crate) trait DeletesEdges: fmt::Debug + Send + Sync {
+    /// Deletes a record with its edges. Returns whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::HasEdges`] where a relation refuses it; the errors of writes.
+    fn delete(
+        &self,
+        guard: &RelationGuard<'_>,
+        set: &str,
+        key: &Key<'_>,
+        policy: &WritePolicy,
+    ) -> Result<bool>;
+}
+
+/// The relations that a store knows and guards, from [`RecordStore::relation_guard`](crate::RecordStore::relation_guard).
+#[derive(Clone)]
+pub struct RelationGuard<'a> {
+    namespace: Namespace,
+    attempt: Option<&'a Attempt>,
+}
+
+/// Shows the name of the namespace.
+impl fmt::Debug for RelationGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelationGuard")
+            .field("namespace", &self.namespace)
+            .field("in_transaction", &self.attempt.is_some())
+            .finish()
+    }
+}
+
+impl<'a> RelationGuard<'a> {
+    /// The namespace, outside a transaction.
+    pub(crate) const fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// The transaction, if the store is one.
+    pub(crate) fn transaction(&self) -> Option<Transaction<'a>> {
+        self.attempt.map(Transaction::of)
+    }
+
+    /// The number of the present declarations: another one after each change.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.namespace.core.relations.epoch.load(Ordering::Acquire)
+    }
+
+    /// The declarations that make the present rules.
+    pub(crate) fn declarations(&self) -> Arc<[RelationDeclaration]> {
+        Arc::clone(&self.namespace.core.relations.table.read().declarations)
+    }
+
+    /// Reads the declarations again.
+    pub(crate) fn read_declarations(&self) {
+        self.namespace.core.read_declarations();
+    }
+}
+
+impl Namespace {
+    pub(crate) fn relation_guard(&self) -> RelationGuard<'static> {
+        RelationGuard {
+            namespace: self.clone(),
+            attempt: None,
+        }
+    }
+
+    /// Deletes a record of which a deletion was refused for its edges, together with them, where its digest is known.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::HasEdges`] also where the record stores no key, by which its edges are found.
+    pub(super) fn delete_edges_of(
+        &self,
+        digest: &Digest,
+        filter: Option<&Expression>,
+        policy: &WritePolicy,
+    ) -> Result<()> {
+        let found = self.core.storage.get(digest, |entry| {
+            let key = entry.key().and_then(|key| Key::from_stored(key).ok());
+            (entry.set_id(), key.map(Key::into_owned))
+        })?;
+        let (set_id, key) = found.ok_or_else(Error::not_found)?;
+        let key = key.ok_or_else(|| Error::HasEdges {
+            relations: Vec::new(),
+            record: None,
+        })?;
+        let set = self.core.storage.set_name(set_id).unwrap_or_default();
+        let policy = policy.clone().filter(filter.cloned());
+        match crate::DELETES_EDGES.delete(&self.relation_guard(), &set, &key, &policy)? {
+            true => Ok(()),
+            false => Err(Error::not_found()),
+        }
+    }
+}
+
+impl<'t> Transaction<'t> {
+    pub(crate) fn relation_guard(&self) -> RelationGuard<'t> {
+        RelationGuard {
+            namespace: Namespace {
+                core: Arc::clone(self.attempt().core()),
+            },
+            attempt: Some(self.attempt()),
+        }
+    }
+}
+
+impl Set {
+    /// Deletes a record of which a deletion was refused for its edges, together with them. Returns whether there was one.
+    ///
+    /// # Errors
+    /// As for [`DeletesEdges::delete`].
+    pub(super) fn delete_edges_in(
+        &self,
+        attempt: Option<&Attempt>,
+        key: &Key<'_>,
+        policy: &WritePolicy,
+    ) -> Result<bool> {
+        let filtered;
+        let policy = match (&policy.filter, &self.filter) {
+            (None, Some(filter)) => {
+                filtered = policy.clone().filter(filter.clone());
+                &filtered
+            }
+            _ => policy,
+        };
+        let guard = RelationGuard {
+            namespace: Namespace {
+                core: Arc::clone(&self.core.namespace),
+            },
+            attempt,
+        };
+        crate::DELETES_EDGES.delete(&guard, self.name(), key, policy)
+    }
+}

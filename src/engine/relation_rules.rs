@@ -1,0 +1,123 @@
+//! The rules of declared relations, which every write obeys: bins that belong to a relation are kept and not set as a whole, and a
+//! record with edges is deleted as the relations say.
+//!
+//! The declarations are the records of the set `<relations`. They are read when the namespace is opened, and again when one of them
+//! was written, whoever writes it (`guard.rs`). The catalog has the names of those records, so that no scan is needed to find them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use super::companion_sets::SetBits;
+use super::declaration::RelationDeclaration;
+use super::policy::ShardAccess;
+use crate::record::{BinName, OwnedBin, OwnedBins};
+use crate::sync::{Mutex, RwLock};
+use crate::{Error, Result};
+
+/// What a namespace knows of its relations.
+#[derive(Debug, Default)]
+pub(super) struct RelationRules {
+    /// The sets that are known to have no rules.
+    pub(super) plain: SetBits,
+    /// The sets that are known not to hold declarations.
+    pub(super) others: SetBits,
+    pub(super) any: AtomicBool,
+    /// Goes up with each change of a declaration.
+    pub(super) epoch: AtomicU64,
+    pub(super) table: RwLock<Table>,
+    /// Held while declarations are read and the table is exchanged, so that the last one to read is the last to exchange it.
+    pub(super) reading: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) declarations: Arc<[RelationDeclaration]>,
+    pub(super) by_name: HashMap<Box<str>, Arc<SetRules>>,
+    pub(super) by_id: HashMap<u16, Arc<SetRules>>,
+}
+
+/// The rules for the records of a set.
+#[derive(Debug, Default)]
+pub(super) struct SetRules {
+    /// Collections come first.
+    pub(super) owned: Vec<OwnedBin>,
+    /// How many relations have to be asked before a record is deleted.
+    pub(super) asked: usize,
+}
+
+impl Table {
+    pub(super) fn new(declarations: Vec<RelationDeclaration>) -> Self {
+        let mut rules: HashMap<Box<str>, SetRules> = HashMap::new();
+        for declaration in &declarations {
+            let sides = declaration.owned_sides().filter_map(|side| {
+                let bin = side.bin.as_deref()?;
+                Some((&side.set, bin, side.is_collection()))
+            });
+            let last = declaration.sides.last().map(|side| &side.set);
+            let beside = declaration.beside.iter();
+            let beside = beside.filter_map(|bin| Some((last?, &**bin, false)));
+            for (set, bin, is_collection) in sides.chain(beside) {
+                let Ok(bin) = BinName::new(bin) else { continue };
+                rules.entry(set.clone()).or_default().owned.push(OwnedBin {
+                    bin,
+                    relation: declaration.name.clone(),
+                    is_collection,
+                });
+            }
+            for set in declaration.asked_sets() {
+                rules.entry(set.into()).or_default().asked += 1;
+            }
+        }
+        for rules in rules.values_mut() {
+            rules.owned.sort_by_key(|owned| !owned.is_collection);
+        }
+        let rules = rules.into_iter();
+        Self {
+            declarations: declarations.into(),
+            by_name: rules.map(|(set, rules)| (set, Arc::new(rules))).collect(),
+            by_id: HashMap::new(),
+        }
+    }
+}
+
+/// The bins that a write with this access may not set.
+pub(super) fn protected_bins(rules: Option<&SetRules>, access: ShardAccess) -> OwnedBins<'_> {
+    rules.map_or(OwnedBins::NONE, |rules| rules.protected_from(access))
+}
+
+impl SetRules {
+    /// The bins that a write with this access may not set.
+    pub(super) fn protected_from(&self, access: ShardAccess) -> OwnedBins<'_> {
+        match access {
+            ShardAccess::Protected | ShardAccess::Remote => OwnedBins::new(&self.owned),
+            // A handle sets the references of its records. Collections are never set as a whole.
+            ShardAccess::Related => {
+                let collections = self.owned.partition_point(|owned| owned.is_collection);
+                OwnedBins::new(self.owned.get(..collections).unwrap_or_default())
+            }
+            _ => OwnedBins::NONE,
+        }
+    }
+
+    /// Refuses to delete a record without a look at its edges.
+    ///
+    /// # Errors
+    /// [`Error::HasEdges`].
+    pub(super) fn check_delete(&self, access: ShardAccess, old: &[u8]) -> Result<()> {
+        let asked_by_caller = match access {
+            ShardAccess::Protected | ShardAccess::Remote => 0,
+            // It is one relation's own handle.
+            ShardAccess::Related => 1,
+            _ => return Ok(()),
+        };
+        let relations = OwnedBins::new(&self.owned).edges(old);
+        if relations.is_empty() && self.asked <= asked_by_caller {
+            return Ok(());
+        }
+        Err(Error::HasEdges {
+            relations,
+            record: None,
+        })
+    }
+}

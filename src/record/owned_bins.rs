@@ -1,0 +1,142 @@
+//! The bins of a record that belong to relations: a replacing write keeps them, and a plain write may not set or remove them.
+//! The engine knows which bins these are.
+
+use super::body::{RawBin, checked_bin_count, write_varint};
+use super::shard_role::describes_shards;
+use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
+use crate::value::ValueRef;
+use crate::{Error, Result};
+
+/// A bin in which a relation keeps edges, in each record of a set.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedBin {
+    pub(crate) bin: BinName,
+    /// The name of the relation.
+    pub(crate) relation: Box<str>,
+    /// Whether each element of it is an edge. Otherwise it names the record that this one belongs to.
+    pub(crate) is_collection: bool,
+}
+
+/// The owned bins that a write has to respect. None in a set without relations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnedBins<'a>(&'a [OwnedBin]);
+
+impl<'a> OwnedBins<'a> {
+    pub(crate) const NONE: Self = Self(&[]);
+
+    pub(crate) const fn new(owned: &'a [OwnedBin]) -> Self {
+        Self(owned)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&'a OwnedBin> {
+        self.0.iter().find(|owned| owned.bin.as_bytes() == name)
+    }
+
+    /// Refuses to set or remove a whole bin that is owned. Edits of its elements are not asked.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    #[inline]
+    pub(crate) fn check_set(&self, name: &BinName) -> Result<()> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => self.find(name.as_bytes()).map_or(Ok(()), refuse),
+        }
+    }
+
+    /// Refuses a new version of a record in which an owned bin of the old one is missing.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_kept(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        let (old, new) = (view(old), view(new));
+        let is_lost = |owned: &&OwnedBin| {
+            let name = owned.bin.as_bytes();
+            old.find(name).is_some() && new.find(name).is_none()
+        };
+        self.0.iter().find(is_lost).map_or(Ok(()), refuse)
+    }
+
+    /// Refuses bins of which an owned one differs from what was there before.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_unchanged(&self, before: &Bins, after: &Bins) -> Result<()> {
+        let is_changed = |owned: &&OwnedBin| {
+            let name = owned.bin.as_str();
+            before.get(name) != after.get(name)
+        };
+        self.0.iter().find(is_changed).map_or(Ok(()), refuse)
+    }
+
+    /// Returns the body `new` with the owned bins of `old`, and, as long as all sharded collections of `old` are owned, with
+    /// the bins that describe its shards. `None`: there are none to be kept. `new_wins`: a bin that both have stays as in `new`.
+    /// O(bytes).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for too many bins.
+    pub(crate) fn keep(&self, old: &[u8], new: &[u8], new_wins: bool) -> Result<Option<Vec<u8>>> {
+        let (old, new) = (view(old), view(new));
+        let owns_shards = sharded_bins(old)
+            .iter()
+            .all(|(bin, _)| self.find(bin.as_bytes()).is_some());
+        let is_kept = |bin: &RawBin<'_>| {
+            let is_owned = self.find(bin.name).is_some();
+            (is_owned || owns_shards && describes_shards(bin.name))
+                && !(new_wins && new.find(bin.name).is_some())
+        };
+        let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
+        if !kept.iter().any(|bin| self.find(bin.name).is_some()) {
+            return Ok(None);
+        }
+        let is_other = |bin: &RawBin<'_>| !kept.iter().any(|kept| kept.name == bin.name);
+        let others: Vec<RawBin<'_>> = new.raw_bins().filter(is_other).collect();
+        let mut body = Vec::with_capacity(old.as_bytes().len() + new.as_bytes().len());
+        write_varint(&mut body, checked_bin_count(others.len() + kept.len())?);
+        for bin in others.iter().chain(&kept) {
+            body.extend_from_slice(bin.bytes);
+        }
+        Ok(Some(body))
+    }
+
+    /// Returns the relations that have edges in the collections of a record, and how many; 0 for a sharded collection, whose
+    /// number is in its shards. None for a record that holds a shard.
+    pub(crate) fn edges(&self, body: &[u8]) -> Vec<(Box<str>, u64)> {
+        if ShardRole::of(body) == ShardRole::Companion {
+            return Vec::new();
+        }
+        let record = view(body);
+        let sharded = sharded_bins(record);
+        let count = |owned: &OwnedBin| {
+            if sharded.iter().any(|(bin, _)| *bin == owned.bin.as_str()) {
+                return Some(0);
+            }
+            let count = match record.bin(owned.bin.as_str())? {
+                ValueRef::List(list) => list.len(),
+                ValueRef::Map(map) => map.len(),
+                _ => 0,
+            };
+            (count > 0).then_some(count as u64)
+        };
+        let collections = self.0.iter().filter(|owned| owned.is_collection);
+        collections
+            .filter_map(|owned| Some((owned.relation.clone(), count(owned)?)))
+            .collect()
+    }
+}
+
+fn refuse(owned: &OwnedBin) -> Result<()> {
+    Err(Error::OwnedBin {
+        bin: owned.bin.as_str().into(),
+        relation: owned.relation.clone(),
+        record: None,
+    })
+}
+
+fn view(body: &[u8]) -> RecordView<'_> {
+    RecordView::unchecked(body).unwrap_or(RecordView::EMPTY)
+}

@@ -1,0 +1,171 @@
+//! Declared relations and those who know nothing of them: wire clients, backups, expiry, truncation.
+#![cfg(all(feature = "server", feature = "backup"))]
+
+use std::time::Duration;
+
+use spikelet::backup::{BackupOptions, Restore, RestoreOptions, save};
+use spikelet::record::KeyHash;
+use spikelet::relation::{ManyToMany, OnDelete, Repair};
+use spikelet::server::Server;
+use spikelet::{Digest, Expiration, Key, Store, WritePolicy, bins};
+
+use super::go_on;
+use super::server_client::*;
+
+fn follows(store: &Store) -> ManyToMany<&Store> {
+    ManyToMany::new(
+        store,
+        "follows",
+        ("demo", "following"),
+        ("demo", "followers"),
+    )
+}
+
+fn digest_of(key: i64) -> Digest {
+    KeyHash::Ripemd160.digest("demo", &Key::Integer(key))
+}
+
+/// A store with edges from 1 to 2 and 3, served.
+fn served(rule: OnDelete) -> (Running, Wire) {
+    let store = namespaces().open().unwrap();
+    let follows = follows(&store).on_delete(rule);
+    store
+        .set("demo")
+        .unwrap()
+        .put(3, bins! { "name" => "c" })
+        .unwrap();
+    follows.link(1, 2).unwrap();
+    follows.link(1, 3).unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let wire = Wire::to(handle.addr());
+    (Running { store, handle }, wire)
+}
+
+#[test]
+fn a_wire_client_replaces_records_and_leaves_their_edges() {
+    let (running, mut wire) = served(OnDelete::Restrict);
+    for flags in [CREATE_OR_REPLACE, REPLACE_ONLY] {
+        let replace = Message::about(0, WRITE, flags, 1).op(2, 1, "i", &7_i64.to_be_bytes());
+        assert_eq!(wire.ask(&replace).code, 0);
+        assert_eq!(wire.ask(&Message::get(1)).int("i"), 7);
+        assert_eq!(follows(&running.store).targets(1).len().unwrap(), 2);
+    }
+    let (rows, _) = wire.ask_many(&batch(
+        0x0d,
+        &[(digest_of(1), {
+            let mut replace = row(0, WRITE).op(2, 1, "i", &8_i64.to_be_bytes());
+            replace.info[2] = CREATE_OR_REPLACE;
+            replace
+        })],
+    ));
+    assert_eq!(rows[0].code, 0);
+    assert_eq!(follows(&running.store).targets(1).len().unwrap(), 2);
+    // The whole bin is the relation's; its elements are edited as the layout says.
+    assert_eq!(wire.ask(&Message::put(1, "following", 1)).code, 22);
+    let append = Message::about(0, WRITE, 0, 1).op(4, 4, "following", &[0x94, 1, 9, 1, 0]);
+    assert_eq!(wire.ask(&append).code, 0);
+    assert!(follows(&running.store).contains(1, 9).unwrap());
+}
+
+#[test]
+fn a_wire_clients_deletes_obey_the_rules() {
+    let delete = |wire: &mut Wire, how: usize| match how {
+        0 => wire.ask(&Message::about(0, WRITE | DELETE, 0, 1)).code,
+        1 => {
+            let rows = [(digest_of(1), row(0, WRITE | DELETE))];
+            wire.ask_many(&batch(0x0d, &rows)).0[0].code
+        }
+        _ => {
+            wire.ask(&Message::about(0, WRITE, 0, 1).op(14, 0, "", &[]))
+                .code
+        }
+    };
+    for how in 0..3 {
+        let (running, mut wire) = served(OnDelete::Restrict);
+        assert_eq!(delete(&mut wire, how), 22, "{how}");
+        assert_eq!(follows(&running.store).targets(1).len().unwrap(), 2);
+        let (running, mut wire) = served(OnDelete::Detach);
+        assert_eq!(delete(&mut wire, how), 0, "{how}");
+        assert_eq!(delete(&mut wire, how), 2, "{how}");
+        assert!(
+            follows(&running.store)
+                .verify(Repair::No, go_on)
+                .unwrap()
+                .is_sound()
+        );
+        let demo = running.store.set("demo").unwrap();
+        assert_eq!(demo.len(), 1, "2 was there for its edge alone, 3 was not");
+        assert!(demo.get(3).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_restored_record_keeps_the_edges_that_are_there_and_a_new_one_takes_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("all.asb");
+    let store = Store::in_memory().unwrap();
+    let demo = store.set("demo").unwrap();
+    demo.put(1, bins! { "name" => "old" }).unwrap();
+    follows(&store).link(1, 2).unwrap();
+    save(&store, &file, &BackupOptions::default(), &mut |_| {}).unwrap();
+    let restore = |into: &Store| {
+        let mut options = RestoreOptions::default();
+        options.no_generation = true;
+        options.replace = true;
+        let prepared = Restore::prepare(&file, options, &mut |_, _| {}).unwrap();
+        prepared.run(into, &mut |_, _| {}).unwrap();
+    };
+    follows(&store).link(1, 3).unwrap();
+    demo.put(1, bins! { "name" => "new" }).unwrap();
+    restore(&store);
+    assert_eq!(
+        demo.get(1).unwrap().unwrap().get("name"),
+        Some("old".into())
+    );
+    assert_eq!(follows(&store).targets(1).len().unwrap(), 2);
+    assert!(
+        follows(&store)
+            .verify(Repair::No, go_on)
+            .unwrap()
+            .is_sound()
+    );
+    // Into an empty store the declaration comes with the records, and guards them.
+    let empty = Store::in_memory().unwrap();
+    restore(&empty);
+    let demo = empty.set("demo").unwrap();
+    demo.put(1, [("following", 1)]).unwrap_err();
+    demo.delete(2).unwrap_err();
+    assert!(follows(&empty).contains(1, 2).unwrap());
+}
+
+#[test]
+fn expired_and_truncated_records_are_passed_over_and_their_edges_removed_by_an_audit() {
+    use spikelet::storage::ManualClock;
+    use std::sync::Arc;
+    let clock = Arc::new(ManualClock::at(1_000_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let demo = store.set("demo").unwrap();
+    let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3_600)));
+    demo.put_with(&hour, 1, bins! { "name" => "a" }).unwrap();
+    let follows = follows(&store);
+    for id in 2..5 {
+        follows.link(id, 1).unwrap();
+        follows.link(1, id).unwrap();
+    }
+    clock.advance_ms(4_000_000);
+    let found = follows.targets(2).fetch(0, 10).unwrap();
+    assert!(found[0].record.is_none() && found.len() == 1);
+    // Written anew, it sees none of its old edges.
+    demo.put(1, bins! { "name" => "b" }).unwrap();
+    assert_eq!(follows.targets(1).len().unwrap(), 0);
+    assert_eq!(follows.verify(Repair::Yes, go_on).unwrap().faults.len(), 6);
+    assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
+    follows.link(1, 2).unwrap();
+    assert!(demo.truncate(None).unwrap() > 0);
+    assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
+    // The declarations are records: a truncation of their set lifts the rules.
+    follows.link(1, 2).unwrap();
+    demo.delete(1).unwrap_err();
+    store.set("<relations").unwrap().truncate(None).unwrap();
+    assert!(demo.delete(1).unwrap().is_some());
+}
