@@ -22,6 +22,7 @@ use spikelet::{
     DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig,
     Operation, Set, Store, Transaction, Value, bins,
 };
+use spikelet_storage::{Digest, Namespace, NewVersion, Options, Storage};
 
 const FEW: u64 = 1_000;
 const MANY: u64 = 11_000;
@@ -40,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_380,
+        limit: 1_120,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -59,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_560,
+        limit: 4_400,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -67,9 +68,15 @@ const MEASURED: &[Measured] = &[
             }
         },
     },
+    // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy and clock.
+    Measured {
+        name: "storage put",
+        limit: 2_100,
+        run: put_to_storage,
+    },
     Measured {
         name: "put-followed",
-        limit: 4_560,
+        limit: 4_400,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -79,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 15_050,
+        limit: 13_750,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -113,12 +120,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-indexed",
-        limit: 10_250,
+        limit: 10_020,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_510,
+        limit: 5_330,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -158,7 +165,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_340,
+        limit: 2_240,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -169,7 +176,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_970,
+        limit: 1_900,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -179,7 +186,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_730,
+        limit: 2_620,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -190,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_420,
+        limit: 5_340,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -201,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_300,
+        limit: 13_150,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -214,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_040,
+        limit: 4_890,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -258,6 +265,28 @@ fn follows(store: &Store) -> ManyToMany<&Store> {
         }
     }
     follows
+}
+
+fn put_to_storage(_: &Store, _: &Set, times: u64) {
+    let mut options = Options::new("floor", Storage::Memory);
+    options.background = false;
+    options.write_lanes = 1;
+    options.max_device_bytes = 128 << 20;
+    let (namespace, _) = Namespace::open(options).unwrap();
+    let digest = Digest::new([7; Digest::LEN]);
+    let payload = [7; 108];
+    for at in 0..times {
+        let version = NewVersion {
+            generation: 1,
+            void_time: 0,
+            last_update_ms: at,
+            set_id: 0,
+            key: Some(b"\x03hundred"),
+            payload: &payload,
+        };
+        let lock = namespace.lock(black_box(&digest), None).unwrap();
+        black_box(lock.put(&version).unwrap());
+    }
 }
 
 fn ask_edges(store: &Store, _: &Set, times: u64) {

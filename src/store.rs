@@ -554,6 +554,13 @@ impl RecordSet for TransactionSet<'_> {
         self.lost_root_count()
     }
 
+    /// What the transaction changes may never be; what keeps it from a change is as it is.
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        if report.refused.is_some() {
+            self.outside().note_transition(report);
+        }
+    }
+
     /// Always `None`: the transaction's versions are visible to itself only.
     fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
         None

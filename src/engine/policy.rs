@@ -205,20 +205,23 @@ pub(crate) enum CollectionWrite {
     Unsharded,
 }
 
+/// The policy of the calls that take none: lent, so that none is made and dropped for each.
+pub(super) static DEFAULT_WRITE: WritePolicy = WritePolicy {
+    record_exists_action: RecordExistsAction::Update,
+    generation: GenerationPolicy::None,
+    expiration: Expiration::NamespaceDefault,
+    durable_delete: false,
+    send_key: true,
+    total_timeout: Some(Duration::from_secs(1)),
+    filter: None,
+    acknowledge: Acknowledge::Durable,
+    override_shards: false,
+    collection: CollectionWrite::No,
+};
+
 impl Default for WritePolicy {
     fn default() -> Self {
-        Self {
-            record_exists_action: RecordExistsAction::Update,
-            generation: GenerationPolicy::None,
-            expiration: Expiration::NamespaceDefault,
-            durable_delete: false,
-            send_key: true,
-            total_timeout: Some(Duration::from_secs(1)),
-            filter: None,
-            acknowledge: Acknowledge::Durable,
-            override_shards: false,
-            collection: CollectionWrite::No,
-        }
+        DEFAULT_WRITE.clone()
     }
 }
 

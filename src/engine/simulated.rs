@@ -41,13 +41,22 @@ pub(crate) fn new_device(blocks: u64) -> Arc<SimulatedDevice> {
 
 /// Opens the namespace of a disk. It syncs when it is asked to, and has no threads of its own.
 pub(crate) fn open(device: &Arc<SimulatedDevice>, blocks: u64) -> crate::Result<Namespace> {
+    open_at(device, blocks, Arc::new(ManualClock::at(500_000_000_000)))
+}
+
+/// Opens the namespace of a disk, as [`open`] does, with this clock.
+pub(crate) fn open_at(
+    device: &Arc<SimulatedDevice>,
+    blocks: u64,
+    clock: Arc<ManualClock>,
+) -> crate::Result<Namespace> {
     let storage = Storage::Devices(vec![Arc::clone(device) as Arc<dyn Device>]);
     let options = Options {
         background: false,
         write_lanes: 1,
         durability: Durability::Process,
         max_device_bytes: HEADER_BYTES + blocks * BLOCK_BYTES,
-        clock: Arc::new(ManualClock::at(500_000_000_000)),
+        clock,
         ..Options::new("test", storage)
     };
     Namespace::open(&NamespaceConfig::new("test"), options, false)

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use spikelet_storage::{Digest, EntryView, Lsn, RecordLock};
+use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
 
 use super::core::{Core, expired};
-use super::policy::WritePolicy;
+use super::policy::DEFAULT_WRITE;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
@@ -105,12 +105,12 @@ impl Core {
             return Err(Error::WritesRefused { reasons });
         }
         let written = || members.iter().filter_map(|member| member.written.as_ref());
-        let bytes = written().map(Uncommitted::bytes).sum();
-        check_limit(bytes, policy.max_bytes, "bytes", "max_bytes")?;
+        check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
         let updated_ms = update_time(written(), now_ms);
         for ((_, change), member) in locked.iter_mut().zip(&members) {
             let written = member.written.as_ref();
-            *change = written.and_then(|written| written.change(member.was_there, updated_ms));
+            *change =
+                written.and_then(|written| written.change(buffer, member.was_there, updated_ms));
         }
         #[cfg(feature = "server")]
         self.overrule_unchanged(&locked);
@@ -143,8 +143,10 @@ impl Core {
         now_ms: u64,
     ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
         let is_live = |entry: &EntryView<'_>| !expired(entry, now_ms);
-        let found = match &member.written {
-            Some(written) => Ok(written.view()),
+        let written = member.written.as_ref();
+        let pending = written.and_then(|written| written.to_read(&write.digest, buffer));
+        let found = match written {
+            Some(_) => Ok(pending.as_ref().map(BufferedVersion::view)),
             None => {
                 let found = lock.entry();
                 member.was_there = match &found {
@@ -154,14 +156,7 @@ impl Core {
                 found
             }
         };
-        let default;
-        let policy = match write.policy {
-            Some(policy) => policy,
-            None => {
-                default = WritePolicy::default();
-                &default
-            }
-        };
+        let policy = write.policy.unwrap_or(&DEFAULT_WRITE);
         let checked = match &write.action {
             WriteAction::Operate(operations) => {
                 Some(Checked::new(operations, Mode::of(policy.replaces()))?)
@@ -195,7 +190,7 @@ impl Core {
             }
             let live = seen_by_write(found, &target, policy)?.filter(is_live);
             let live = (live, now_ms);
-            buffer.clear();
+            let from = buffer.len();
             let edit = |old: Option<RecordView<'_>>,
                         facts: &RecordFacts<'_>,
                         body: &mut Vec<u8>| match (&checked, &write.action) {
@@ -211,7 +206,7 @@ impl Core {
             };
             let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, edit)?;
             let loses_shards = evaluated.loses_shards;
-            let written = Uncommitted::of(&evaluated.plan, &write.digest, buffer);
+            let written = Uncommitted::of(&evaluated.plan, from, buffer);
             let lsn = written.is_some().then_some(MARK);
             let outcome = evaluated.outcome(lock.queued_behind(), lsn);
             Ok((written, outcome.into_result(), loses_shards))

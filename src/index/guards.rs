@@ -18,6 +18,8 @@ pub(crate) enum Guard {
     CleanedUnderLock,
     /// Finding and editing a leaf happen under one lock on the directory.
     OneDirectoryLock,
+    /// The entries of a record and of its companions for one element are in one leaf.
+    GroupsInOneLeaf,
     /// Entries with the same key of a unique index are added one at a time.
     UniqueKeyLocked,
 }

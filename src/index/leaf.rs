@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 pub(super) const LEAF_BYTES_MAX: usize = 4096;
 /// A leaf below this size is joined with a neighbour, if both fit.
 pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
+/// A group of entries that is larger than this is split. Below 64 KiB, since [`Leaf::ends`] are 16 bits.
+const GROUP_BYTES_MAX: usize = 4 * LEAF_BYTES_MAX;
 
 /// Memory grows in steps of this size: doubling would leave a quarter of it unused.
 const GROWTH_BYTES: usize = 512;
@@ -23,6 +25,9 @@ pub(super) struct Leaf {
     prefix: usize,
 }
 
+/// Returns how many bytes of an entry name its group: the entries that stand in one leaf.
+pub(super) type GroupLen = fn(&[u8]) -> usize;
+
 impl Leaf {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
@@ -38,8 +43,15 @@ impl Leaf {
         size_of::<Self>() + self.bytes.capacity() + self.ends.capacity() * size_of::<u16>()
     }
 
-    pub(super) fn is_too_long(&self) -> bool {
-        self.content_bytes() > LEAF_BYTES_MAX && self.len() > 1
+    /// Whether it should be split, and can be.
+    pub(super) fn is_too_long(&self, of_group: GroupLen) -> bool {
+        let length = self.content_bytes();
+        length > LEAF_BYTES_MAX
+            && self.len() > 1
+            && (length > GROUP_BYTES_MAX || {
+                let (first, last) = (self.entry(0), self.entry(self.len() - 1));
+                !is_of_group(&first, &last, of_group)
+            })
     }
 
     fn prefix(&self) -> &[u8] {
@@ -157,14 +169,22 @@ impl Leaf {
 
     /// Keeps the lower half of the bytes. Returns the upper half and its bound: the shortest bytes
     /// above every kept entry and not above any moved one. Needs at least two entries.
-    pub(super) fn split(&mut self) -> (Box<[u8]>, Self) {
+    /// Splits no group where there is a border between two.
+    pub(super) fn split(&mut self, of_group: GroupLen) -> (Box<[u8]>, Self) {
         let middle_bytes = self.prefix + (self.bytes.len() - self.prefix) / 2;
         let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
         let below = self
             // At least one entry for each half, even if one entry exceeds half of the bytes.
             .ends
             .partition_point(|end| (*end as usize) <= middle_bytes);
-        let (lower, upper) = entries.split_at(below.clamp(1, entries.len() - 1));
+        let below = below.clamp(1, entries.len() - 1);
+        let is_border = |at: &usize| match entries.get(at - 1..=*at) {
+            Some([last, first]) => !is_of_group(last, first, of_group),
+            _ => false,
+        };
+        let borders = (1..entries.len()).filter(is_border);
+        let nearest = borders.min_by_key(|at| at.abs_diff(below));
+        let (lower, upper) = entries.split_at(nearest.unwrap_or(below));
         // A short bound instead of a whole entry: it fits inline in the directory, and compares
         // faster.
         let separator = match (lower.last(), upper.first()) {
@@ -228,6 +248,11 @@ fn compare(known: &[u8], wanted: &[u8], word: Option<u64>) -> Ordering {
     known.cmp(wanted)
 }
 
+/// Whether two entries are of one group.
+fn is_of_group(one: &[u8], other: &[u8], of_group: GroupLen) -> bool {
+    one.get(..of_group(one)) == other.get(..of_group(other))
+}
+
 /// Returns the length of two entries' common prefix.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     one.iter()
@@ -274,7 +299,7 @@ mod tests {
             let below = model.range(..probe.clone()).count();
             prop_assert_eq!(leaf.seek(&probe), (below, model.contains(&probe)));
             if leaf.len() > 1 {
-                let (separator, upper) = leaf.split();
+                let (separator, upper) = leaf.split(<[u8]>::len);
                 let (lower, upper_entries) = (entries_of(&leaf), entries_of(&upper));
                 prop_assert!(lower.last().unwrap()[..] < separator[..]);
                 prop_assert!(separator[..] <= upper_entries[0][..]);

@@ -11,7 +11,7 @@ use crate::sync::RwLock;
 
 use super::directory::Directory;
 use super::guards::{GUARDS, Guard};
-use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
+use super::leaf::{GroupLen, LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
 /// The most leaves read to count different keys.
 const SAMPLED_LEAVES: usize = 1024;
@@ -23,6 +23,7 @@ const USUAL_BYTES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
     leaves: RwLock<Directory>,
+    of_group: GroupLen,
     entries: AtomicU64,
     memory_bytes: AtomicI64,
 }
@@ -192,8 +193,15 @@ impl EntryList {
 
 impl OrderedEntries {
     pub(crate) fn new() -> Self {
+        Self::in_groups(<[u8]>::len)
+    }
+
+    /// Entries of which those with the same beginning are in one leaf, so that a reader sees all of a group at one moment. A
+    /// group of some hundred entries and more may be split. `of_group` returns the length of the beginning.
+    pub(crate) fn in_groups(of_group: GroupLen) -> Self {
         Self {
             leaves: RwLock::new(Directory::new()),
+            of_group,
             entries: AtomicU64::new(0),
             memory_bytes: AtomicI64::new(0),
         }
@@ -227,7 +235,7 @@ impl OrderedEntries {
             let before = leaf.memory_bytes();
             let inserted = leaf.insert(entry);
             self.count_memory(before, leaf.memory_bytes());
-            (inserted, leaf.is_too_long())
+            (inserted, leaf.is_too_long(self.group_len()))
         };
         if inserted {
             self.entries.fetch_add(1, Relaxed);
@@ -263,6 +271,14 @@ impl OrderedEntries {
         true
     }
 
+    fn group_len(&self) -> GroupLen {
+        if GUARDS.keep(Guard::GroupsInOneLeaf) {
+            self.of_group
+        } else {
+            <[u8]>::len
+        }
+    }
+
     fn count_memory(&self, before: usize, after: usize) {
         if before != after {
             let change = after as i64 - before as i64;
@@ -279,11 +295,11 @@ impl OrderedEntries {
             };
             let mut leaf = leaf.write();
             // Another thread may have split the leaf meanwhile.
-            if !leaf.is_too_long() {
+            if !leaf.is_too_long(self.group_len()) {
                 return;
             }
             let before = leaf.memory_bytes();
-            let (bound, upper) = leaf.split();
+            let (bound, upper) = leaf.split(self.group_len());
             let after = leaf.memory_bytes() + upper.memory_bytes();
             self.count_memory(before, after + Directory::memory_bytes(&bound));
             (bound, upper)
@@ -491,6 +507,47 @@ mod tests {
     /// Long enough that a leaf holds only a few.
     fn entry(seed: &[u8]) -> Vec<u8> {
         [seed, &[7; 300]].concat()
+    }
+
+    #[test]
+    fn a_group_stays_in_one_leaf_unless_it_fills_several() {
+        let entries = OrderedEntries::in_groups(|_| 302);
+        // 40 groups of 5 entries, which come in any order, and a group of 6,000.
+        for number in (0..200_u8).map(|number| number.wrapping_mul(77) % 200) {
+            let entry = [&[1, number / 5], &[7; 300][..], &[number]].concat();
+            entries.insert(&entry);
+        }
+        for number in 0..6_000_u16 {
+            let entry = [&[2, 0], &[7; 300][..], &number.to_be_bytes()].concat();
+            assert!(entries.insert(&entry));
+        }
+        let (mut leaves_of, mut leaves) = ([0_usize; 41], 0);
+        entries.visit(
+            &EntryRange::with_prefix(&[]),
+            false,
+            |leaf, first, behind| {
+                leaves += 1;
+                let groups: BTreeSet<usize> = (first..behind)
+                    .map(|at| {
+                        let mut entry = Vec::new();
+                        leaf.write(at, &mut entry);
+                        if entry[0] == 2 {
+                            40
+                        } else {
+                            usize::from(entry[1])
+                        }
+                    })
+                    .collect();
+                groups.into_iter().for_each(|group| leaves_of[group] += 1);
+                true
+            },
+        );
+        let (small, large) = leaves_of.split_at(40);
+        assert_eq!(small, [1; 40]);
+        assert!(
+            large[0] > 1 && leaves > 10,
+            "{leaves_of:?} in {leaves} leaves"
+        );
     }
 
     proptest! {

@@ -6,7 +6,7 @@ mod walk;
 use super::address::{Address, TaggedLink};
 use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::{element_of, key_of};
-use super::side::Side;
+use super::side::{RecentAttempts, Side};
 use super::together::{OnExisting, make_together};
 use crate::operations::lists;
 use crate::record::Record;
@@ -65,6 +65,7 @@ pub struct Links<S> {
 struct LinkBin {
     name: Box<str>,
     shard_policy: ShardPolicy,
+    attempts: RecentAttempts,
 }
 
 /// How many records a walk may come to, unless [`Links::records_max`] says otherwise.
@@ -88,6 +89,7 @@ impl<S: RecordStore> Links<S> {
             bin: LinkBin {
                 name: bin.into(),
                 shard_policy: ShardPolicy::default(),
+                attempts: RecentAttempts::default(),
             },
             reciprocal: Vec::new(),
             records_max: RECORDS_MAX,
@@ -106,14 +108,14 @@ impl<S: RecordStore> Links<S> {
 
     /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
-    pub const fn shard_policy(mut self, policy: ShardPolicy) -> Self {
+    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
         self.bin.shard_policy = policy;
         self
     }
 
     /// Sets how many records a walk may come to in all its steps, which bounds its memory. Default: 100,000.
     #[must_use]
-    pub const fn records_max(mut self, records: usize) -> Self {
+    pub fn records_max(mut self, records: usize) -> Self {
         self.records_max = records;
         self
     }
@@ -180,12 +182,14 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
+        // A link from a record to itself may be its own link back.
+        let back = self.back_of(tag);
         LinkChange {
             bin: &self.bin,
             from,
             tag,
             to,
-            back: self.back_of(tag),
+            back: back.filter(|back| from != to || *back != tag),
         }
     }
 
@@ -247,6 +251,7 @@ impl LinkBin {
     fn side(&self, of: &Address) -> Side {
         let mut side = Side::new(&of.set, &self.name);
         side.shard_policy = self.shard_policy;
+        side.attempts = self.attempts.clone();
         side
     }
 

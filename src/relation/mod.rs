@@ -46,6 +46,8 @@ mod side;
 mod side_reader;
 mod stats;
 mod together;
+#[cfg(test)]
+mod together_model;
 mod traversal;
 mod updater;
 mod writes;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 use super::keys::key_of;
 use super::many_to_many::OnDelete;
-use super::side::DeleteEmpty;
+use super::side::{DeleteEmpty, RecentAttempts};
 use super::writes::delete_without;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
@@ -117,6 +117,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             inverse: None,
             hidden: None,
             shard_policy: ShardPolicy::default(),
+            attempts: RecentAttempts::default(),
         };
         let relation = Self {
             store,

@@ -1,11 +1,15 @@
 //! One side of a relation: a collection of keys in each record of a set.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::declared::{DeclaredSide, SideForm};
 use super::keys::element_of;
 use crate::record::{Record, SHARD_OF, SUBKEYS};
-use crate::shard::ShardPolicy;
+use crate::shard::{PAUSE_MS, ShardPolicy};
 use crate::value::Value;
 use crate::{
     AtomicWrites, Error, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
@@ -22,6 +26,28 @@ pub(super) struct Side {
     pub(super) has_attributes: bool,
     pub(super) shard_policy: ShardPolicy,
     pub(super) write_policy: WritePolicy,
+    pub(super) attempts: RecentAttempts,
+}
+
+/// How many records with an obstacle are remembered: further ones meet theirs again at each write.
+const ATTEMPTS_MAX: usize = 64;
+
+/// The records whose collections were to be sharded of late. Where something is in the way, the next writes leave that alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecentAttempts(Arc<Mutex<VecDeque<(Key<'static>, u64)>>>);
+
+impl RecentAttempts {
+    /// Returns whether the collection of a record may be sharded now, and notes the attempt.
+    pub(super) fn begin(&self, key: &Key<'_>, now_ms: u64) -> bool {
+        let mut attempts = self.0.lock();
+        attempts.retain(|(_, begun_ms)| now_ms < begun_ms.saturating_add(PAUSE_MS));
+        if attempts.iter().any(|(known, _)| known == key) {
+            return false;
+        }
+        attempts.truncate(ATTEMPTS_MAX - 1);
+        attempts.push_front((key.clone().into_owned(), now_ms));
+        true
+    }
 }
 
 /// Shows set and bin, as errors name them.
@@ -39,6 +65,7 @@ impl Side {
             has_attributes: false,
             shard_policy: ShardPolicy::default(),
             write_policy: WritePolicy::default(),
+            attempts: RecentAttempts::default(),
         }
     }
 

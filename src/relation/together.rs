@@ -78,11 +78,16 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         }
     }
 
+    /// Returns whether its collection may be sharded: where that has just failed, not again at every write.
+    fn may_shard(&self) -> bool {
+        let now_ms = self.records.now_ms();
+        self.side
+            .is_some_and(|side| side.attempts.begin(self.key, now_ms))
+    }
+
     /// Returns whether the collection is so large now that its shard policy may shard it.
     fn is_too_large(&self, result: &OperateResult) -> bool {
-        let grows = self.side.filter(|_| self.reply != EditReply::Removed);
-        let Some(side) = grows.filter(|_| result.void_time == 0) else {
-            // Records of a sharded collection do not expire, so one that does stays as it is.
+        let Some(side) = self.side.filter(|_| self.reply != EditReply::Removed) else {
             return false;
         };
         let policy = &side.shard_policy;
@@ -212,9 +217,9 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
         None => store.atomically(otherwise),
         Some(Ok(results)) => {
             let mut made = edits.iter().zip(&results);
-            if made.any(|(edit, result)| edit.is_too_large(result)) {
-                // Made again, the writes change nothing but the shards. The edits themselves are done: the obstacle is
-                // reported once a record is full.
+            if made.any(|(edit, result)| edit.is_too_large(result) && edit.may_shard()) {
+                // Made again, the writes change nothing but the shards. The edits themselves are done: an obstacle is noted
+                // as a transition that was refused, and returned once a record is full.
                 let _ = store.atomically(otherwise);
             }
             let told = edits.get(told).zip(results.get(told));

@@ -4,7 +4,7 @@ use super::scheme::check_bin;
 use crate::record::BinName;
 use crate::{Key, RecordSet, RecordStore, Result};
 
-/// The records, the key of the root and the bin of a collection: what every handle is made of.
+/// The records, the key of the root and the bin of a collection: the parts of every handle.
 #[derive(Debug)]
 pub(crate) struct Address<R> {
     pub(crate) records: R,

@@ -86,7 +86,7 @@ pub const fn elements_per_shard(element_bytes: u64) -> u64 {
     }
 }
 
-/// Returns what a collection takes at its 99th percentile count: the number that decides whether it may live in one record.
+/// Returns the bytes of a collection at its 99th percentile count: the number that decides whether it may live in one record.
 #[must_use]
 pub const fn consolidated_bytes(count_p99: u64, element_bytes: u64) -> u64 {
     count_p99.saturating_mul(element_bytes)
@@ -105,10 +105,10 @@ pub fn collision_chance(lambda: f64) -> f64 {
     1.0 - (-lambda).exp() * (1.0 + lambda)
 }
 
-/// What Aerospike's primary index takes for a record and copy, in bytes.
+/// Bytes of Aerospike's primary index for a record and copy.
 pub const AEROSPIKE_INDEX_BYTES: u64 = 64;
 
-/// What Aerospike's secondary index takes for an entry, in bytes, before it is half filled on average.
+/// Bytes of Aerospike's secondary index for an entry, before it is half filled on average.
 pub const AEROSPIKE_SECONDARY_BYTES: u64 = 14;
 
 /// Returns the memory of Aerospike's primary index: 64 bytes for each record and copy.

@@ -1,4 +1,4 @@
-//! Which collections of a set are sharded, what each of their records is, and which records should not be there, or are
+//! Which collections of a set are sharded, the role of each of their records, and which records should not be there, or are
 //! missing. Changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::value::ValueRef;
 use crate::{Expression, Key, RecordSet, Result, Value};
 
-/// A sharded collection, or what is left of one.
+/// A sharded collection, or its remains.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ShardedCollection {
@@ -24,7 +24,7 @@ pub struct ShardedCollection {
     pub scheme: String,
     /// The number of its last transition.
     pub epoch: u64,
-    /// Whether a transition is under way, or was left by somebody: `advance` of a handle, or its next writer, ends it.
+    /// Whether a transition is under way, or was left unfinished: `advance` of a handle, or its next writer, ends it.
     pub in_transition: bool,
     /// How many elements it has, as reads see them: what is copied from one record to another counts once, and what is
     /// being deleted not at all. 1 for each record of a counter.
@@ -51,7 +51,7 @@ pub struct ShardRecord {
     pub bucket: Option<i64>,
     /// Whether it is a page of the directory of buckets, and holds no elements.
     pub is_page: bool,
-    /// The transition that made it what it is.
+    /// The transition that made it.
     pub epoch: u64,
     /// Whether a transition keeps it from being written.
     pub frozen: bool,
@@ -59,17 +59,17 @@ pub struct ShardRecord {
     pub elements: u64,
     /// What its bins take, in bytes.
     pub bytes: u64,
-    /// What it is to the root.
+    /// Its role for the root.
     pub status: ShardStatus,
 }
 
-/// What a companion is to its root.
+/// The role of a companion for its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShardStatus {
     /// A part of the collection.
     Current,
-    /// There is no such root, or the collection is in the root: a leftover that nobody reads. It can be deleted, and the
+    /// There is no such root, or the collection is in the root: an unread leftover. It can be deleted, and the
     /// next transition replaces it.
     Orphan,
     /// Of an earlier transition: a leftover as well.
@@ -87,7 +87,7 @@ impl fmt::Display for ShardStatus {
 }
 
 impl ShardedCollection {
-    /// Companions that nobody reads.
+    /// Companions that no route leads to.
     pub fn leftovers(&self) -> impl Iterator<Item = &ShardRecord> {
         let companions = self.companions.iter();
         companions.filter(|companion| companion.status != ShardStatus::Current)
@@ -114,7 +114,7 @@ pub fn sharded_records() -> Expression {
     or([bin_exists(SUBKEYS), bin_exists(SHARD_OF)])
 }
 
-/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory for what is sharded.
+/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory for each sharded collection.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -251,7 +251,7 @@ fn judged(
                 })
                 .collect();
         }
-        // By time, a bucket that nobody has written is not there.
+        // By time, a bucket without a write is not there.
         Form::Other(_) => {
             collection.scheme = in_words(&entry.form.value());
             collection.in_transition = collection.scheme.contains("deleting");
@@ -276,7 +276,7 @@ fn current(companions: &[ShardRecord]) -> impl Iterator<Item = &ShardRecord> {
     companions.filter(|companion| companion.status == ShardStatus::Current)
 }
 
-/// How many elements there are in companions. Half of those that split or merge may have what the other half has, too.
+/// How many elements there are in companions. While companions split or merge, an element may be in two of them.
 fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u64 {
     let new: BTreeSet<u64> = current(companions)
         .filter(|companion| companion.epoch == epoch.0)
@@ -296,7 +296,7 @@ fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u6
     counted.map(|companion| companion.elements).sum()
 }
 
-/// A bin `subkeys` as it stands there.
+/// A bin `subkeys` as it is stored.
 pub(super) fn in_words(subkeys: &Value) -> String {
     match subkeys {
         Value::List(items) => {
@@ -314,7 +314,7 @@ pub(super) fn in_words(subkeys: &Value) -> String {
     }
 }
 
-/// A record that says that it is a companion, and whose.
+/// A record with the bin `shard_of`, and the root that it names.
 fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)> {
     let Some(Value::List(items)) = record.get(SHARD_OF) else {
         return None;

@@ -1,4 +1,4 @@
-//! Decides after each write whether the collection gets other shards: a handle's policy, and what its writes have shown.
+//! Decides after each write whether the collection gets other shards, by a handle's policy and its observations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use super::protocol::Route;
 use crate::{Error, Key, RecordSet, Result, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for this long.
-const PAUSE_MS: u64 = 1_000;
-/// What a shard's record takes beside its elements, in bytes, at most. What the root has beyond that are other bins.
+pub(crate) const PAUSE_MS: u64 = 1_000;
+/// The most bytes of a shard's record beside its elements. Further bytes of the root are other bins.
 const RECORD_OVERHEAD_MAX: u64 = 1_024;
 
 /// What a handle should do after a write.
@@ -30,11 +30,22 @@ pub(crate) enum NextStep {
     ReadShards(Route),
 }
 
-/// A policy, and what has been seen.
+/// Whether more shards would make a record smaller that is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// They would.
+    Some,
+    /// Single elements take the room.
+    None,
+    /// The same, as an earlier write has found.
+    NoneStill,
+}
+
+/// A policy with its observations.
 #[derive(Debug)]
 pub(crate) struct AutoSharder {
     policy: ShardPolicy,
-    /// Writes, where the store does not tell who had to queue; and refusals.
+    /// Writes, where the store does not report queues; and refusals.
     window: WriteWindow,
     contention: ContentionMonitor,
     quiet: QuietMonitor,
@@ -91,7 +102,7 @@ impl AutoSharder {
             count: self.count(collection, act, reply),
             ..Load::default()
         };
-        // Records of a sharded collection do not expire: this one would lose its time without anybody's asking.
+        // Records of a sharded collection do not expire: this one would silently lose its time.
         if route.is_none() && reply.expires {
             return self.decide(records, &load).map(|_| NextStep::LeaveExpiring);
         }
@@ -101,7 +112,7 @@ impl AutoSharder {
         let now_ms = records.now_ms();
         self.count_contention(&mut load, now_ms, epoch_of(route), reply);
         if load.shards == 0 && self.is_time_to_look(now_ms) {
-            // Others may have been refused, by whatever handle or client.
+            // Other handles and clients may have been refused.
             let settled = self.settled_refusals.load(Ordering::Relaxed);
             load.busy += refusals(records, root).saturating_sub(settled);
         }
@@ -129,7 +140,7 @@ impl AutoSharder {
         load.busy = self.window.busy(epoch);
     }
 
-    /// Notes what contention leads to, which is measured by what it brings.
+    /// Notes a reaction to contention, whose effect is measured.
     fn note_contention(&self, load: &Load, now_ms: u64) {
         if let Some(queue) = load.queue {
             self.contention.acted_on(queue);
@@ -193,21 +204,21 @@ impl AutoSharder {
         })
     }
 
-    /// Returns whether more shards would make a record smaller that is too large. `shard`: its number, 0 for the root; `read`
-    /// returns what it has. Elements that alone take more than a record should have are left out of account, but for the room that
+    /// Judges whether more shards would make a record smaller that is too large. `shard`: its number, 0 for the root; `read`
+    /// returns its content. Elements that alone take more than a record should have are left out of account, but for the room that
     /// two of them need.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// As for `read`.
     pub(crate) fn would_relieve<R: RecordSet>(
         &self,
         records: &R,
         (route, shard): (Option<Route>, u64),
         record_bytes: u64,
         read: impl FnOnce() -> Result<Content>,
-    ) -> Result<bool> {
+    ) -> Result<Relief> {
         let Some(limit) = self.policy.record_bytes_max else {
-            return Ok(true);
+            return Ok(Relief::Some);
         };
         let epoch = epoch_of(route);
         {
@@ -215,7 +226,7 @@ impl AutoSharder {
             let known = too_large.records.get(&shard);
             let known = known.filter(|_| too_large.epoch == epoch);
             if known.is_some_and(|known| record_bytes <= known.saturating_add(limit / 8)) {
-                return Ok(false);
+                return Ok(Relief::NoneStill);
             }
         }
         let sizes = read()?.element_bytes()?;
@@ -227,15 +238,16 @@ impl AutoSharder {
             .map_or(limit.saturating_mul(4), |bytes_max| bytes_max / 2);
         let relieves = record_bytes.saturating_sub(oversized.iter().sum()) > limit
             || (oversized.len() > 1 && record_bytes > half_full);
-        if !relieves {
-            let mut too_large = self.too_large.lock();
-            if too_large.epoch != epoch {
-                too_large.epoch = epoch;
-                too_large.records.clear();
-            }
-            too_large.records.insert(shard, record_bytes);
+        if relieves {
+            return Ok(Relief::Some);
         }
-        Ok(relieves)
+        let mut too_large = self.too_large.lock();
+        if too_large.epoch != epoch {
+            too_large.epoch = epoch;
+            too_large.records.clear();
+        }
+        too_large.records.insert(shard, record_bytes);
+        Ok(Relief::None)
     }
 
     fn decide<R: RecordSet>(&self, records: &R, load: &Load) -> Option<u64> {
@@ -243,7 +255,7 @@ impl AutoSharder {
         (!self.is_paused(records)).then_some(shards)
     }
 
-    /// Returns whether the shards of a route should be merged, by what reading all of them has shown.
+    /// Returns whether the shards of a route should be merged, by a reading of all of them.
     pub(crate) fn should_merge<R: RecordSet>(
         &self,
         records: &R,
@@ -285,7 +297,7 @@ impl AutoSharder {
         paused_until_ms != 0 && paused_until_ms > records.now_ms()
     }
 
-    /// Returns whether a second has begun, to one of those who ask in it.
+    /// Returns true to one caller a second.
     fn is_time_to_look(&self, now_ms: u64) -> bool {
         let (second, last) = (now_ms / 1_000, self.looked_at.load(Ordering::Relaxed));
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);

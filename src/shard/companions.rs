@@ -12,7 +12,7 @@ const PAGE: usize = 8;
 /// meets.
 const LEVELS: usize = (SHARDS_MAX as usize / PAGE).ilog2() as usize + 1;
 
-/// The companions that a handle has met, by their numbers; `C`: what tells one from those that had its number before.
+/// The companions that a handle has met, by their numbers; `C` identifies one among all that had its number.
 #[derive(Debug)]
 pub(crate) struct Companions<C> {
     levels: [OnceLock<Box<[Page<C>]>>; LEVELS],
@@ -23,7 +23,7 @@ type Page<C> = OnceLock<Box<[Kept<C>]>>;
 #[derive(Debug)]
 struct Kept<C> {
     key: OnceLock<Key<'static>>,
-    /// Which companion it was last, and what holds for it while it is open.
+    /// The last companion of this number, and the value for it while it is open.
     open: RwLock<Option<(C, Expression)>>,
 }
 
@@ -71,7 +71,7 @@ impl<C: PartialEq> Companions<C> {
         }
     }
 
-    /// What holds for an open companion: `make` is asked when it has become another one.
+    /// The value for an open companion; `make` makes it anew for another companion.
     pub(crate) fn filter(
         &self,
         shard: u64,
@@ -81,7 +81,7 @@ impl<C: PartialEq> Companions<C> {
         let Some(kept) = self.kept(shard) else {
             return make();
         };
-        // What is in the lock is whole, whoever has panicked.
+        // The value in the lock is whole after a panic, too.
         if let Some((open, filter)) = &*kept.open.read().unwrap_or_else(PoisonError::into_inner)
             && *open == companion
         {

@@ -1,4 +1,4 @@
-//! What can be sharded: lists of unique elements, maps, counters; and the operations that move their parts about.
+//! The kinds of collections: lists of unique elements, maps, counters; and the operations that move their parts.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bin;
 
-/// What a caller does with the collection in one record.
+/// A caller's operation on the collection in one record.
 #[derive(Clone, Debug)]
 pub(crate) struct Act {
     pub(crate) operations: Arc<[Operation]>,
@@ -64,11 +64,11 @@ impl Act {
 /// One value, or none, for each operation of an act.
 pub(crate) type Answer = Vec<Option<Value>>;
 
-/// What an act has come to on one record.
+/// The result of an act on one record.
 #[derive(Clone, Debug)]
 pub(crate) struct ActReply {
     pub(crate) values: Answer,
-    /// What the record takes then, in bytes.
+    /// The size of the record afterwards, in bytes.
     pub(crate) record_bytes: u64,
     /// Whether the record is to expire.
     pub(crate) expires: bool,
@@ -76,7 +76,7 @@ pub(crate) struct ActReply {
     pub(crate) queued_behind: Option<usize>,
 }
 
-/// What the first operation has answered.
+/// The answer of the first operation.
 pub(crate) fn first(answer: Option<Answer>) -> Option<Value> {
     answer.unwrap_or_default().into_iter().next().flatten()
 }
@@ -103,7 +103,7 @@ impl Kind for Bin {
     type Answer = ActReply;
 
     fn part(whole: &Content, shards: u64, number: u64) -> Content {
-        // What has no hash (NaN that others have put there since the content was checked) goes to the first shard, and stays.
+        // An element without a hash (NaN, put there by other programs since the check of the content) goes to the first shard, and stays.
         let lives = |element: &Value| {
             hash_of(element).map_or(number == 0, |hash| shard(hash, shards) == number)
         };
@@ -115,7 +115,7 @@ impl Kind for Bin {
                 let entries = entries.iter().filter(|(key, _)| lives(key));
                 Content::Map(entries.cloned().collect())
             }
-            // The first shard has what was there before.
+            // The first shard has the former content.
             Content::Counter(amount) => Content::Counter(if number == 0 { *amount } else { 0 }),
         }
     }
@@ -133,7 +133,7 @@ impl Collection {
         .persist_index(true)
     }
 
-    /// The policy by which a list is moved. What others have put there more than once stays so: moving loses nothing.
+    /// The policy by which a list is moved. Repeated elements of other programs stay: moving loses nothing.
     const fn moved_list_policy() -> ListPolicy {
         ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true)
     }
@@ -246,10 +246,10 @@ impl Content {
         }
     }
 
-    /// Returns what each element takes in a record, in bytes; a counter has none.
+    /// Returns the bytes of each element in a record; a counter has none.
     ///
     /// # Errors
-    /// None for what was read from a record.
+    /// None for content that was read from a record.
     pub(crate) fn element_bytes(&self) -> Result<Vec<u64>> {
         let mut encoded = Vec::new();
         let mut size = |values: &[&Value]| {

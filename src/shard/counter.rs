@@ -17,7 +17,7 @@ use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 ///
 /// While it is in its root record, it is an integer in a bin. Once it is sharded, each addition goes to one of the
 /// companions, to the next with every call, and reading sums them up. Activation goes on while others add and read, and any
-/// handle carries on what another has left unfinished. Sums wrap around as those of integers in bins do.
+/// handle continues an unfinished transition. Sums wrap around like integers in bins.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///

@@ -1,4 +1,4 @@
-//! What a root says of its sharded collections: bins `subkeys`, `subkeys_epoch`, `subkeys_bin` and `subkeys_epochs`.
+//! The description of sharded collections in their root: bins `subkeys`, `subkeys_epoch`, `subkeys_bin` and `subkeys_epochs`.
 //!
 //! A record may hold any number of sharded collections. With one, the form is the documented one: `subkeys` is a list.
 //! With more, `subkeys` maps the name of each collection's bin to its list. A description is read as a whole, changed as
@@ -90,7 +90,7 @@ impl Entry {
 pub(crate) struct Description {
     /// The highest epoch that any collection of this record has had.
     latest: Epoch,
-    /// The bin whose companions bear plain keys. It stays until no collection is sharded, so that no key changes hands.
+    /// The bin whose companions have plain keys. It stays until no collection is sharded, so that no key gets another owner.
     plain: Option<BinName>,
     /// The entries, sorted by bin.
     entries: Vec<Entry>,
@@ -267,7 +267,7 @@ impl Description {
         self.entries.iter().any(|entry| entry.form.is_unknown())
     }
 
-    /// Returns the form of the keys of this collection's companions, of those that will be made, too.
+    /// Returns the form of the keys of this collection's companions, present and future.
     pub(crate) fn keys(&self, bin: BinName) -> KeyForm {
         let keys = match self.plain {
             Some(plain) if plain != bin => KeyForm::ByBin,

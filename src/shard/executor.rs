@@ -380,7 +380,7 @@ impl Executor {
     /// Decodes what the operations of a request returned into its reply.
     ///
     /// # Errors
-    /// Those of the store, and [`Error::ShardScheme`] for a root that is not understood.
+    /// As for the store, and [`Error::ShardScheme`] for a root that is not understood.
     pub(crate) fn decode_reply(
         &self,
         request: &Request<Bin>,
@@ -456,7 +456,7 @@ impl Executor {
         let Ok([subkeys, epoch, plain, epochs, shard_of]) = <[_; 5]>::try_from(values) else {
             return Ok(Root::default());
         };
-        // A companion of another collection: whoever wrote here would write into that.
+        // A companion of another collection: a write here would change that one.
         if shard_of.is_some() {
             return Err(Error::ShardKeyCollision {
                 key: text(&self.key),

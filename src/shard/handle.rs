@@ -1,4 +1,4 @@
-//! Drives the machines over a set of records: what lists, maps and counters have in common.
+//! Drives the machines over a set of records, for lists, maps and counters alike.
 
 mod transitions;
 
@@ -29,7 +29,7 @@ use crate::record::companion_key::text;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
-/// advance one: beyond this, somebody starts transitions without end.
+/// advance one: beyond this, other callers start transitions without end.
 const ROOT_READS_MAX: u32 = 1_000;
 
 /// The pause before a step of a transition that met a busy record is repeated.
@@ -71,7 +71,7 @@ pub(crate) struct Handle<R> {
 /// Why a read of several records failed.
 #[derive(Debug)]
 pub(crate) enum ReadFailure {
-    /// A record is no longer what the view says: another view must be made.
+    /// A record has changed since the view was made: another view is needed.
     Stale(Rejection),
     /// The store refused.
     Failed(Error),
@@ -116,7 +116,7 @@ impl<R: RecordSet> Handle<R> {
         self.routes.recall(self.records.lost_roots())
     }
 
-    /// Remembers what was learned by a call that began at this count of lost roots.
+    /// Remembers the findings of a call that began at this count of lost roots.
     fn remember(&self, learned: RouteHint, lost_roots: u64) {
         if self.routes.learn(learned, lost_roots) {
             self.executor.forget_companions();
@@ -129,7 +129,7 @@ impl<R: RecordSet> Handle<R> {
     /// Writes to the record in which the element of this hash lives. `None`: there is no record.
     ///
     /// # Errors
-    /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
+    /// As for the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
     pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
         let collection = self.executor.collection;
         let mut transitions = 0;
@@ -168,9 +168,14 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Leaves a transition of the handle's own accord for a while, and tells those who watch the store what is in its way.
+    /// Pauses automatic transitions of the handle, and notes the obstacle.
     fn leave(&self, route: Option<Route>, step: NextStep, in_the_way: &Error) {
         self.auto_sharder.pause(&self.records);
+        self.note_obstacle(route, step, &in_the_way.to_string());
+    }
+
+    /// Notes an obstacle to a transition, for `recent_transitions`.
+    fn note_obstacle(&self, route: Option<Route>, step: NextStep, in_the_way: &str) {
         let transition = match (step, route) {
             (NextStep::ReadShards(_), _) => ShardTransition::Merging,
             (_, Some(_)) => ShardTransition::Splitting,
@@ -184,7 +189,7 @@ impl<R: RecordSet> Handle<R> {
             done: 0,
             total: 0,
             ended: true,
-            refused: Some(&in_the_way.to_string()),
+            refused: Some(in_the_way),
         });
     }
 
@@ -203,7 +208,7 @@ impl<R: RecordSet> Handle<R> {
     /// Reads the root.
     ///
     /// # Errors
-    /// [`Error::ShardScheme`], and those of the store.
+    /// [`Error::ShardScheme`], and the errors of the store.
     pub(crate) fn root(&self) -> Result<Root> {
         match self.execute(&Request::read(RecordRef::Root, Read::State), &mut None)? {
             Reply::Done(seen) => Ok(seen.root),
@@ -212,7 +217,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Reads the whole collection in the batches that `read` asks for. Calls it again with another view when one of the
-    /// records is no longer what the view says.
+    /// records has changed since the view was made.
     ///
     /// # Errors
     /// As for [`Handle::write`].
@@ -295,7 +300,7 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Tells those who watch the store what was under way, if that has ended, and what is.
+    /// Notes the end of the transition before, if it has ended, and the present one.
     fn note_transition(
         &self,
         before: Option<(Scheme, TransitionProgress)>,
@@ -391,7 +396,7 @@ impl<R: RecordSet> Handle<R> {
     }
 }
 
-/// Returns what a caller can do whose split or merge does not apply.
+/// Returns advice for a caller whose split or merge does not apply.
 const fn remedy(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Unsharded => ": activate it first",

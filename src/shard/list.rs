@@ -18,7 +18,7 @@ use crate::{Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePol
 ///
 /// While the list is in its root record, each call is one operation on that record. Once it is sharded, a call for one
 /// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Activation
-/// goes on while others read and write, and any handle carries on what another has left unfinished.
+/// goes on while others read and write, and any handle continues an unfinished transition.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
@@ -171,7 +171,7 @@ impl<R: RecordSet> ShardedList<R> {
     }
 
     /// Returns the first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
-    /// stays good whatever happens to the shards. O(shards log N + limit).
+    /// stays valid through all transitions. O(shards log N + limit).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -195,7 +195,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// Returns all elements in order, read in batches: what is added or removed meanwhile may be seen or not. Ends after an error.
+    /// Returns all elements in order, read in batches: an element that is added or removed meanwhile may be seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }

@@ -18,7 +18,7 @@ use crate::{Key, MapReturnType, RecordSet, RecordStore, Result, Value, WritePoli
 ///
 /// While the map is in its root record, each call is one operation on that record. Once it is sharded, a call for one
 /// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Activation
-/// goes on while others read and write, and any handle carries on what another has left unfinished.
+/// goes on while others read and write, and any handle continues an unfinished transition.
 ///
 /// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
@@ -173,7 +173,7 @@ impl<R: RecordSet> ShardedMap<R> {
     }
 
     /// Returns the first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
-    /// stays good whatever happens to the shards. O(shards log N + limit).
+    /// stays valid through all transitions. O(shards log N + limit).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -196,7 +196,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// Returns all entries in the order of keys, read in batches: what is put or removed meanwhile may be seen or not. Ends after
+    /// Returns all entries in the order of keys, read in batches: an entry that is put or removed meanwhile may be seen or not. Ends after
     /// an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Value, Value)>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))

@@ -1,14 +1,14 @@
-//! One order over several sorted shards: pages, ranges and counts, without reading what comes before them.
+//! One order over several sorted shards: pages, ranges and counts, without reading the elements before them.
 //!
 //! Everything here asks through [`SortedShards`], in batches, so that it is tested with plain vectors that count what they
-//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map. What others have put there
-//! more than once hides nothing else; what begins at a value passes over all of its repeats.
+//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map. Repeats that other programs
+//! have put there hide nothing else; a read that begins at a value passes over all of its repeats.
 //!
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
-//! * [`page_after`], [`range`]: begin at a value. What one shard has less than its share, the others give (`stream`).
+//! * [`page_after`], [`range`]: begin at a value. Where one shard has less than its share, the others have more (`stream`).
 //! * [`all`]: one page after the other.
 //!
-//! All of it is exact while nobody writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
+//! All of it is exact while there are no writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
 //! value then still shows every element exactly once that is there during the whole of it.
 
 mod select;
@@ -67,7 +67,7 @@ impl Slice {
         }
     }
 
-    /// Cuts the slice from what was read at its start when `asked` elements were asked for.
+    /// Cuts the slice from a reading of `asked` elements at its start.
     ///
     /// # Errors
     /// [`Error::Malformed`] for a value that cannot be compared.
@@ -177,7 +177,7 @@ impl PartialEq for SortKey {
 
 impl Eq for SortKey {}
 
-/// Returns whether items are in order. Encodes only what is neither integers nor texts.
+/// Returns whether items are in order. Encodes items of other types than integers and texts only.
 ///
 /// # Errors
 /// As for [`sort`].
@@ -317,7 +317,7 @@ pub(crate) fn range<S: SortedShards>(
         Some(end) if share > SHARE_MIN => {
             let all: Vec<usize> = (0..shards.shards()).collect();
             let within = shards.counts(&all, value_of(from), Some(end))?;
-            // One more, which tells that there is none.
+            // One more, which shows the end.
             let first = within.iter().map(|count| share.min(count + 1));
             first.map(run).collect()
         }

@@ -3,20 +3,20 @@
 //!
 //! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
 //! [`ShardPolicy`], or by a call of [`Shards`]; [`TimeShards`] keeps elements by their time, in a record for each stretch
-//! of it. [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the
+//! of it. [`sharded_collections`] finds the sharded collections of a set, and records that should not be there; [`arithmetic`] has the
 //! formulas that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
-// * `list`, `map`, `counter`, `time`: what can be sharded. `handle`: drives their calls. `shards`: where they are, and their
+// * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
 //   transitions. `state`: what they report. `address`: which collection a handle is of.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
-//   call. `content`: what is moved.
+//   call. `content`: the elements that are moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
 //   `auto_shard` applies it.
-// * `record_info`: what one record says of itself.
-// * `audit`: what is sharded, and what should not be there.
-// * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
-//   itself. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
+// * `record_info`: the role of one record.
+// * `audit`: sharded collections, and records that should not be there.
+// * `description`: the bins of a root for its sharded collections. `scheme`: where one of them is, and the bin of a
+//   companion. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
 //   handle has found its collection last.
 
 mod address;
@@ -51,6 +51,7 @@ mod time;
 #[cfg(feature = "monitor")]
 pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
+pub(crate) use auto_shard::PAUSE_MS;
 pub(crate) use content::Collection;
 pub(crate) use scheme::check_bin;
 

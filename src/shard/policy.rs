@@ -3,7 +3,7 @@
 //! The decision is pure: what a handle knows of a collection goes in as a [`Load`], the number of shards it should have comes
 //! out.
 //!
-//! * `window`: counts writes and refusals, for stores that tell nothing else.
+//! * `window`: counts writes and refusals, for stores that report nothing else.
 //! * `contention`: how many writes had to queue, and whether splits have helped.
 //! * `quiet`: whether fewer shards would do.
 
@@ -23,13 +23,13 @@ use super::arithmetic::{
 pub(crate) const QUEUED_SHARE_MAX: f64 = 0.2;
 
 /// The share of writes that should still have to queue once there are more shards: half of [`QUEUED_SHARE_MAX`], so that
-/// what a transition has just made is not split at once.
+/// the result of a transition is not split at once.
 const QUEUED_SHARE_AFTER: f64 = 0.1;
 
 /// The most shards that contention alone asks for by default: a read of a counter asks all of them.
 const CONTENTION_SHARDS_MAX: u64 = 64;
 
-/// Writes a second to each record that a quiet collection may have after a merge, in a store that tells who had to queue.
+/// Writes a second to each record that a quiet collection may have after a merge, in a store that reports queues.
 /// A record takes hundreds of thousands; queues begin above some ten thousand.
 const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 
@@ -58,25 +58,25 @@ pub struct ShardPolicy {
     pub elements_max: Option<u64>,
     /// Shards a record that writers have to queue for. Off by default.
     ///
-    /// In a store that tells how many writers each write found before it
+    /// In a store that reports how many writers each write found before it
     /// ([`OperateResult::queued_behind`](crate::OperateResult::queued_behind)), more than one write in five must have queued
     /// in three windows in a row, of 100 ms and 200 writes at least, for an activation or a split. A split after which almost
-    /// as many queue is not followed by another one for ten minutes. Where the store does not tell,
+    /// as many queue is not followed by another one for ten minutes. Where the store does not report it,
     /// [`writes_per_second_max`](Self::writes_per_second_max) counts instead. A write that is refused with
     /// [`Error::KeyBusy`](crate::Error::KeyBusy) counts in both. Each handle counts for itself, for all threads that share it.
     pub contention: bool,
     /// The most shards that contention alone leads to: 64 by default. Every read of a whole collection asks all of them.
     pub contention_shards_max: u64,
     /// Writes a second of one record, over ten seconds, beyond which [`contention`](Self::contention) shards it in a store that
-    /// does not tell who had to queue: 50 by default, for records across a network.
+    /// does not report queues: 50 by default, for records across a network.
     pub writes_per_second_max: f64,
     /// Whether shards are merged again, down to one record, when [`contention`](Self::contention) is on and the collection has
-    /// become quiet: at most 1,000 writes a second, by whatever handle, for each record that would be left (or a quarter of
+    /// become quiet: at most 1,000 writes a second, by all handles, for each record that would be left (or a quarter of
     /// `writes_per_second_max`, where that counts) for half a minute, and records that stay within half of the limits of size
     /// and count. On by default. After a merge that had to be undone, the next one waits for twice as long. A collection that
-    /// nobody writes stays as it is.
+    /// receives no writes stays as it is.
     pub merge_when_quiet: bool,
-    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. What is less than 1, or not a number,
+    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. A value below 1, or not a number,
     /// counts as 1, the default: an even distribution then leaves every shard between a half and the whole of its limit.
     pub growth: f64,
 }
@@ -89,7 +89,7 @@ impl Default for ShardPolicy {
 }
 
 impl ShardPolicy {
-    /// Returns the policy by which nothing is sharded that nobody has asked for.
+    /// Returns the policy that shards nothing by itself.
     #[must_use]
     pub const fn manual() -> Self {
         Self {
@@ -222,7 +222,7 @@ impl ShardPolicy {
             && fits(census.elements_merged, self.elements_max)
     }
 
-    /// Returns into how many parts a record goes that has so much of something.
+    /// Returns how many parts a record of this size is split into.
     fn parts(&self, found: u64, limit: Option<u64>) -> u64 {
         let expected = (found as f64 * self.expected()).ceil() as u64;
         limit.map_or(1, |limit| shards_by_size(expected, limit))
@@ -243,7 +243,7 @@ pub(crate) struct Load {
     pub(crate) record_bytes: u64,
     /// How many elements the record has; 0: not known, or not counted.
     pub(crate) count: u64,
-    /// Writes a second to the whole collection, where the store does not tell who had to queue; else 0.
+    /// Writes a second to the whole collection, where the store does not report queues; else 0.
     pub(crate) writes_per_second: f64,
     /// How many writes were refused with `KeyBusy` since the number of shards last changed.
     pub(crate) busy: u64,
@@ -400,7 +400,7 @@ mod tests {
             (8, 4_001.0, 0, 0, true, false),
             (1, 1_000.0, 0, 0, true, true),
             (2, 1_001.0, 0, 0, true, false),
-            // Where nobody knows who queues, a quarter of 50 writes a second counts.
+            // Without reports of queues, a quarter of 50 writes a second counts.
             (8, 50.0, 0, 0, false, true),
             (8, 51.0, 0, 0, false, false),
             // What would soon be too large again is not merged.

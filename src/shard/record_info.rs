@@ -1,4 +1,4 @@
-//! What one record says of itself: that it is the root of sharded collections, or a companion. One look at its own bins; the
+//! The role of one record: the root of sharded collections, or a companion. One look at its own bins; the
 //! companions of a root are not read.
 
 use super::description::{DESCRIPTION_BINS, Description, Form};
@@ -8,7 +8,7 @@ use crate::Key;
 use crate::record::RecordView;
 use crate::value::{Value, ValueRef};
 
-/// What a record is to sharded collections.
+/// The role of a record for sharded collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RecordInfo {
     /// Nothing.
@@ -37,7 +37,7 @@ pub(crate) struct CollectionInfo {
 }
 
 impl RecordInfo {
-    /// Reads it from the bins of a record. A description that is not understood is none.
+    /// Reads it from the bins of a record. A description that is not understood does not count.
     pub(crate) fn of(record: RecordView<'_>) -> Self {
         let value = |bin: &str| record.bin(bin).and_then(|value| value.to_value().ok());
         if let Some(of) = record.bin(SHARD_OF) {

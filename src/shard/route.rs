@@ -28,7 +28,7 @@ impl Route {
         shard(hash, self.shards)
     }
 
-    /// Returns what each of the companions says of itself.
+    /// Returns the state of each companion.
     pub(crate) const fn companion(self) -> Companion {
         Companion {
             shards: self.shards,

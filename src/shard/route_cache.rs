@@ -7,18 +7,18 @@ use super::protocol::{Neighbors, Route, RouteHint};
 use super::scheme::Epoch;
 use crate::record::companion_key::KeyForm;
 
-/// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
+/// Holds the latest finding, and the count of lost roots at that time: after a further one it may be wrong. Recalling takes
 /// no lock.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCache {
     packed: AtomicU64,
     lost_roots: AtomicU64,
-    /// Held by whoever stores something else.
+    /// Held by the thread that stores.
     storing: Mutex<()>,
 }
 
 impl RouteCache {
-    /// Returns what was learned, if no root has been lost since; `lost_roots`: how many have been lost by now.
+    /// Returns the finding, if no root has been lost since; `lost_roots`: how many have been lost by now.
     pub(crate) fn recall(&self, lost_roots: u64) -> RouteHint {
         if self.lost_roots.load(Ordering::Acquire) == lost_roots {
             unpacked(self.packed.load(Ordering::Relaxed))
@@ -27,7 +27,7 @@ impl RouteCache {
         }
     }
 
-    /// Takes what a call has learned that began when `lost_roots` roots had been lost. Returns whether that is new.
+    /// Takes the finding of a call that began when `lost_roots` roots had been lost. Returns whether it is new.
     pub(crate) fn learn(&self, learned: RouteHint, lost_roots: u64) -> bool {
         let packed = packed(learned);
         let is_known = || {
@@ -38,18 +38,18 @@ impl RouteCache {
             return false;
         }
         let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
-        // A call that began before a root was lost knows nothing of what is there now.
+        // A call that began before a root was lost does not know the present state.
         if lost_roots < self.lost_roots.load(Ordering::Relaxed) || is_known() {
             return false;
         }
         self.packed.store(packed, Ordering::Relaxed);
-        // Whoever sees this number sees what was stored before it.
+        // A reader of this number sees all stores before it.
         self.lost_roots.store(lost_roots, Ordering::Release);
         true
     }
 }
 
-/// What is remembered in one word: two bits for its kind, for companions a bit for their keys, from which power of two on these
+/// The finding in one word: two bits for its kind, for companions a bit for their keys, from which power of two on these
 /// stand apart, the power of two of their number, and the epoch: of 54 bits, enough for 500 years of microseconds.
 const NOTHING: u64 = 0;
 const WHOLE: u64 = 1;

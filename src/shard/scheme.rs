@@ -1,6 +1,6 @@
-//! Where a collection is (its entry in the root's bin `subkeys`), and what a companion says of itself (bin `shard_of`).
+//! Where a collection is (its entry in the root's bin `subkeys`), and the state of a companion (bin `shard_of`).
 //!
-//! The forms are those of `docs/format.md`. A form that is not understood is an error: whoever guesses, loses data.
+//! The forms are those of `docs/format.md`. A form that is not understood is an error: a guess could lose data.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{Error, Key, Result};
 
 pub(crate) use crate::record::{SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS};
 
-/// Companion: there while nobody may write. 0: frozen with its content; otherwise it is being made, by the one whose
+/// Companion: there while writes are refused. 0: frozen with its content; otherwise it is being made, by the one whose
 /// token this is.
 pub(crate) const FROZEN: &str = "frozen";
 
@@ -44,7 +44,7 @@ const SPLITTING: &str = "splitting";
 const MERGING: &str = "merging";
 const DELETING: &str = "deleting";
 
-/// The number of a transition: it only rises, and tells a late caller's work from the current one's. 0: there was none.
+/// The number of a transition: it only rises, and marks the work of late callers. 0: there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Epoch(pub(crate) u64);
 
@@ -72,7 +72,7 @@ pub(crate) enum Scheme {
     /// Unsharded, in the root.
     #[default]
     Unsharded,
-    /// In the root, which nobody writes any more; companions are being made.
+    /// In the root, which is not written any more; companions are being made.
     Activating {
         /// How many there will be.
         shards: u64,
@@ -118,7 +118,7 @@ impl Scheme {
         Some(list(items))
     }
 
-    /// What a bin `subkeys` says.
+    /// The content of a bin `subkeys`.
     ///
     /// # Errors
     /// [`Error::ShardScheme`] for a form that is not understood.
@@ -161,7 +161,7 @@ impl Scheme {
         }
     }
 
-    /// Whether somebody is at work, or died at it.
+    /// Whether a transition is under way, or was left.
     pub(crate) const fn is_transition(self) -> bool {
         !matches!(self, Self::Unsharded | Self::Active { .. })
     }
@@ -181,7 +181,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// The error for bins of a root that say what is not understood.
+/// The error for bins of a root that are not understood.
 pub(crate) fn not_understood(found: Option<&Value>, why: &'static str) -> Error {
     let found = match found {
         Some(value) => value.to_string(),
@@ -216,11 +216,11 @@ fn shards_of(value: &Value) -> Option<u64> {
 pub(crate) struct Companion {
     /// How many shards there were, or will be, at its epoch.
     pub(crate) shards: u64,
-    /// The transition that made it what it is.
+    /// The transition that made it.
     pub(crate) epoch: Epoch,
 }
 
-/// Whose companion a record is: the collection's root and bin, and the number of the shard.
+/// The names in a companion: the collection's root and bin, and the number of the shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardName<'a> {
     pub(crate) root: &'a Key<'a>,
@@ -244,7 +244,7 @@ impl ShardName<'_> {
         list(items)
     }
 
-    /// What a bin `shard_of` says; `None` if it is not that of this shard.
+    /// The content of a bin `shard_of`; `None` if it belongs to another shard.
     pub(crate) fn parse(&self, value: &Value) -> Option<Companion> {
         let Value::List(items) = value else {
             return None;

@@ -9,7 +9,7 @@ use super::protocol::start::Goal;
 use super::state::{ShardProgress, ShardState};
 use crate::{Error, RecordSet, Result};
 
-/// The shards of one collection: tells where it is, and starts its transitions.
+/// The shards of one collection: shows where it is, and starts its transitions.
 ///
 /// Returned by [`ShardedList::shards`](crate::ShardedList::shards), [`ShardedMap::shards`](crate::ShardedMap::shards) and
 /// [`ShardedCounter::shards`](crate::ShardedCounter::shards).
@@ -29,7 +29,7 @@ use crate::{Error, RecordSet, Result};
 /// ```
 ///
 /// # The records
-/// The collection's root is the record of the handle's key. Other bins of the root belong to anybody. A write that would take
+/// The collection's root is the record of the handle's key. Other bins of the root are free for all programs. A write that would take
 /// from the root the bins that say where the companions are is refused ([`Error::ShardRoot`]), and so
 /// is a write to a companion by its own key, unless
 /// [`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then read the root again. Wire
@@ -97,7 +97,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Returns where the collection is. One operation.
     ///
     /// # Errors
-    /// Those of a read of the root; [`Error::ShardScheme`] if its description is not understood.
+    /// As for a read of the root; [`Error::ShardScheme`] if its description is not understood.
     pub fn state(&self) -> Result<ShardState> {
         Ok(ShardState::of(&self.handle.root()?))
     }
@@ -138,8 +138,8 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// # Errors
     /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or
     /// in one companion; [`Error::IncompatibleType`] if the companions hold another type;
-    /// [`Error::RecordTooBig`] if one record cannot hold what two have. Then those of transitions,
-    /// and `RecordTooBig` for what was added meanwhile.
+    /// [`Error::RecordTooBig`] if one record cannot hold the content of two. Then those of transitions,
+    /// and `RecordTooBig` for elements that were added meanwhile.
     pub fn merge(&mut self) -> Result<ShardState> {
         self.change(Goal::Merge)
     }
@@ -151,7 +151,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// of the collection's name in the root, which would be lost (one that appears while companions are merged for this stops
     /// the call after the merge); [`Error::IncompatibleType`] if the companions hold another
     /// type; [`Error::RecordTooBig`] if one record cannot hold the collection. Then those of
-    /// transitions, and `RecordTooBig` for what was added meanwhile.
+    /// transitions, and `RecordTooBig` for elements that were added meanwhile.
     pub fn deactivate(&mut self) -> Result<ShardState> {
         self.change(Goal::Deactivate)
     }
@@ -160,7 +160,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// transition, if there was one. A bin of the collection's name that other programs have made in the root goes too.
     ///
     /// # Errors
-    /// Those of transitions.
+    /// As for transitions.
     pub fn delete(&mut self) -> Result<ShardState> {
         self.change(Goal::Delete)
     }
@@ -168,7 +168,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Carries a transition that another caller has left to its end. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of transitions.
+    /// As for transitions.
     pub fn advance(&mut self) -> Result<bool> {
         self.handle.advance()
     }

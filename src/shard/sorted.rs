@@ -42,7 +42,7 @@ pub(crate) trait SortedBin: Sized {
     }
 }
 
-/// Lists of unique elements, ordered but for those that others have made.
+/// Lists of unique elements, ordered unless other programs made them.
 #[derive(Debug)]
 pub(crate) struct Lists;
 
@@ -83,7 +83,7 @@ impl SortedBin for Lists {
     }
 }
 
-/// Maps, whose entries are stored by key whatever their order.
+/// Maps, whose entries are stored by key in any order.
 #[derive(Debug)]
 pub(crate) struct Maps;
 

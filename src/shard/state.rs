@@ -5,7 +5,7 @@ use super::scheme::Scheme;
 
 pub use crate::record::ShardTransition;
 
-/// Whether a collection is sharded, over how many companions, and what is under way.
+/// Whether a collection is sharded, over how many companions, and its transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
@@ -13,7 +13,7 @@ pub struct ShardState {
     pub shards: u64,
     /// The number of the last transition, which only rises; 0: there was none.
     pub epoch: u64,
-    /// What is under way, or was left where somebody stopped: the next writer, or `advance`, carries it to its end.
+    /// The transition that is under way, or was left unfinished: the next writer, or `advance`, carries it to its end.
     pub transition: Option<ShardTransition>,
 }
 
@@ -54,7 +54,7 @@ pub struct ShardProgress {
 }
 
 impl ShardProgress {
-    /// `None` for what is no transition.
+    /// `None` without a transition.
     pub(crate) const fn of(scheme: Scheme, done: TransitionProgress) -> Option<Self> {
         match under_way(scheme) {
             (_, Some(transition)) => Some(Self {

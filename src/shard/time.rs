@@ -2,8 +2,8 @@
 //!
 //! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves.
 //! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
-//!   order of the steps, whoever stops in the midst of them. `rules`: what the check of the protocol leaves out. `model`: that check.
-//! * `read`: elements of buckets in either direction. `range`: what callers may ask of some times.
+//!   order of the steps, whose callers may stop anywhere. `rules`: the rules that the protocol's check leaves out, one by one. `model`: that check.
+//! * `read`: elements of buckets in either direction. `range`: the reads of a range of times.
 
 mod calendar;
 mod directory;
@@ -44,7 +44,7 @@ use crate::{
 /// [`TimeShards::latest`] only the last of them. Adding to a bucket that is there is one operation on its record. One element of
 /// a far time (in the years 1 to 9999) is a bucket as any other, and costs the others nothing.
 ///
-/// Equal elements of the same time, to the microsecond, are one: so a call whose outcome is not known may be repeated.
+/// Equal elements of the same time, to the microsecond, are one: so a call of unknown outcome may be repeated.
 ///
 /// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket. [`TimeShards::hashed`] shards
 /// each bucket over several records for that.
@@ -124,7 +124,7 @@ impl<R: RecordSet> TimeShards<R> {
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
         self.protocol.steps.set_shards(rounded(shards));
-        // What was learned of records that are laid out otherwise is not true of these.
+        // Findings about records of another layout do not apply to these.
         self.protocol.forget();
         self
     }
@@ -132,7 +132,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// Sets for how long elements are kept, counted from the end of their bucket. Default: for ever.
     ///
     /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`]), and [`TimeShards::add`] refuses
-    /// what would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
+    /// data that would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
         self.protocol.steps.retention = Some(retention);
@@ -164,7 +164,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
     ///
     /// # Errors
-    /// As for [`TimeShards::add`]; late data is not there, which is no error.
+    /// As for [`TimeShards::add`]; late data is not there, without an error.
     pub fn remove(&self, at: SystemTime, element: &Value) -> Result<bool> {
         let at = Micros::of(at)?;
         let pair = pair(at, element.clone());
@@ -225,7 +225,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// time by value. O(records of these buckets x log N + elements).
     ///
     /// # Errors
-    /// As for [`TimeShards::add`]; data that has expired is not there, which is no error.
+    /// As for [`TimeShards::add`]; expired data is not there, without an error.
     pub fn window(&self, from: SystemTime, to: SystemTime) -> Result<Vec<(SystemTime, Value)>> {
         self.range(from..to).all()
     }
@@ -248,7 +248,7 @@ impl<R: RecordSet> TimeShards<R> {
         self.range(from..to).is_empty()
     }
 
-    /// Deletes the collection with all its buckets. Whoever comes upon a deletion that was left unfinished carries it to its
+    /// Deletes the collection with all its buckets. The next caller carries an unfinished deletion to its
     /// end.
     ///
     /// # Errors
@@ -266,7 +266,7 @@ impl<R: RecordSet> TimeShards<R> {
         Ok(Part::Shard(layout.width.bucket(at), shard))
     }
 
-    /// Refuses what is past the retention, and what would be kept for longer than any record.
+    /// Refuses data past the retention, and data that would be kept for longer than any record.
     fn check_kept(&self, part: Part) -> Result<()> {
         let steps = &self.protocol.steps;
         let (Some(left), Part::Shard(bucket, _)) = (steps.kept_for(part), part) else {

@@ -145,7 +145,6 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or overwritten all the same.
-    #[inline]
     pub fn entry(&self) -> Result<Option<EntryView<'_>>> {
         let Some(slot) = self.seen else {
             return self.core.absent();

@@ -248,3 +248,18 @@ fn a_page_of_one_tag_begins_behind_a_link_of_any_tag() {
     assert_eq!(behind("b", 1), [person(2)]);
     assert_eq!(behind("c", 1), []);
 }
+
+#[test]
+fn a_link_from_a_record_to_itself_may_be_its_own_link_back() {
+    let store = Store::in_memory().unwrap();
+    let links = friends(&store);
+    let own = person(7);
+    assert!(links.link(&own, "friend", &own).unwrap());
+    assert!(!links.link(&own, "friend", &own).unwrap());
+    assert!(links.unlink(&own, "friend", &own).unwrap());
+    assert!(!links.unlink(&own, "friend", &own).unwrap());
+    assert!(links.link(&own, "parent", &own).unwrap());
+    assert!(links.contains(&own, "child", &own).unwrap());
+    assert!(links.unlink(&own, "child", &own).unwrap());
+    assert!(!links.contains(&own, "parent", &own).unwrap());
+}

@@ -14,6 +14,7 @@ mod links;
 mod many_to_many;
 mod members;
 mod one_to_many;
+mod pairs;
 mod propagate;
 mod reads;
 mod side_by_side;

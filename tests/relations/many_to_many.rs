@@ -1,10 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use spikelet::relation::{ManyToMany, OnDelete, RelationFault, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{Error, Key, RecordStore, Store, Value, bins};
+use spikelet::storage::ManualClock;
+use spikelet::{
+    Error, Expiration, Key, NamespaceConfig, RecordStore, Store, Value, WritePolicy, bins,
+};
 
 use crate::watched::{Calls, Watched};
 
@@ -343,4 +348,35 @@ fn a_key_larger_than_a_record_should_be_is_linked_all_the_same() {
     }
     assert_eq!(follows.targets(1).len().unwrap(), 5);
     assert_eq!(follows.sources(long(3)).len().unwrap(), 1);
+}
+
+#[test]
+fn what_keeps_edges_from_being_sharded_is_told_and_not_met_at_every_link() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let builder = Store::builder().namespace(NamespaceConfig::new("test"));
+    let store = builder.clock(clock.clone()).open().unwrap();
+    let live = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
+    let policy = ShardPolicy::manual().elements_max(Some(4));
+    let brief = follows(&store).shard_policy(policy).write_policy(&live);
+    let told = || store.namespace("test").unwrap().recent_transitions();
+    for target in 1..=4 {
+        brief.link(0, target).unwrap();
+    }
+    assert_eq!(told(), []);
+    for target in 5..50 {
+        clock.advance_ms(1);
+        assert!(brief.link(0, target).unwrap());
+    }
+    let refused = told();
+    let why = refused[0].refused.as_deref().unwrap();
+    assert!(why.contains("expire"), "{why}");
+    assert_eq!((refused.len(), &refused[0].key), (1, &Key::Integer(0)));
+    assert_eq!(refused[0].reported_ms, refused[0].began_ms);
+    // It is tried again when a second has gone by, and nothing is in the way.
+    clock.advance_ms(1_000);
+    let lasting = follows(&store).shard_policy(policy);
+    lasting.link(0, 50).unwrap();
+    let list = spikelet::ShardedList::new(&store, "users", 0, "following").unwrap();
+    assert!(list.shards().state().unwrap().shards > 0);
+    assert_eq!(lasting.targets(0).len().unwrap(), 50);
 }

@@ -226,6 +226,9 @@ fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
         list.add(small(id)).unwrap();
     }
     assert_eq!(list.shards().state().unwrap().shards, 0);
+    let told = store.namespace("test").unwrap().recent_transitions();
+    let why = told[0].refused.as_deref().unwrap();
+    assert!(why.contains("single elements"), "{why}");
     // What fits a record is spread as ever: 256 KiB of it, and the large one takes no room in the count.
     for id in 100..256 {
         list.add(small(id)).unwrap();

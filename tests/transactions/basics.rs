@@ -7,7 +7,7 @@ use spikelet::operations::{add, get_bin, lists, put};
 use spikelet::policy::{Acknowledge, GenerationPolicy, RecordExistsAction};
 use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, Expiration, ListPolicy, Store, TransactionPolicy, WritePolicy, bins, expressions,
+    Error, Expiration, ListPolicy, Store, TransactionPolicy, Value, WritePolicy, bins, expressions,
 };
 
 use super::*;
@@ -362,4 +362,34 @@ fn a_durable_transaction_is_durable_when_it_returns_and_takes_one_sync() {
     assert_eq!(namespace.stats().syncs, syncs + 1);
     namespace.wait_durable(namespace.last_lsn()).unwrap();
     drop(store);
+}
+
+#[test]
+fn a_record_that_is_rewritten_often_counts_once_and_is_committed_as_last_written() {
+    let (_store, namespace, accounts) = store();
+    let policy = TransactionPolicy::default().max_bytes(310_000);
+    let big = |round: u8| Value::Blob(vec![round; 100_000]);
+    namespace
+        .transaction_with(&policy, |tx| {
+            let accounts = tx.in_set(&accounts)?;
+            accounts.put("beside", [("v", big(100))])?;
+            // 5 MB of versions, of which 200 kB are alive: the others are taken out of memory in between.
+            for round in 0..50 {
+                accounts.put("hot", [("v", big(round))])?;
+                let seen = accounts.get("hot")?.and_then(|hot| hot.get("v"));
+                assert_eq!(seen, Some(big(round)));
+            }
+            accounts.put("gone", [("v", big(0))])?;
+            accounts.delete("gone").map(drop)
+        })
+        .unwrap();
+    let stored = |key| accounts.get(key).unwrap().and_then(|hot| hot.get("v"));
+    assert_eq!(stored("hot"), Some(big(49)));
+    assert_eq!(stored("beside"), Some(big(100)));
+    assert_eq!(stored("gone"), None);
+    let too_much = namespace.transaction_with(&policy, |tx| {
+        let accounts = tx.in_set(&accounts)?;
+        (0..4).try_for_each(|key| accounts.put(key, [("v", big(1))]))
+    });
+    assert!(matches!(too_much, Err(Error::TransactionLimit { .. })));
 }

@@ -107,10 +107,16 @@ impl Index {
         set_id: Option<u16>,
         key_hash: KeyHash,
     ) -> Result<Self> {
+        let reader = EntryReader::new(&definition)?;
         Ok(Self {
             key_hash,
             has_companions: AtomicBool::new(false),
-            reader: EntryReader::new(&definition)?,
+            // An element that moves between root and companions has one entry at least at every moment.
+            entries: match reader.parts_of() {
+                Some(_) => OrderedEntries::in_groups(root_entry_len),
+                None => OrderedEntries::new(),
+            },
+            reader,
             unique: match definition.unique {
                 true => (0..UNIQUE_LOCKS).map(|_| Mutex::new(())).collect(),
                 false => Box::default(),
@@ -119,7 +125,6 @@ impl Index {
             definition,
             set: set.map(Into::into),
             set_id,
-            entries: OrderedEntries::new(),
             state: AtomicU8::new(IndexState::Building as u8),
             built: AtomicU64::new(0),
             begun: Instant::now(),
@@ -333,8 +338,7 @@ impl Index {
         if !self.is_of_parts() {
             return entry;
         }
-        let of_root = form_len(entry).map(|key| key + Digest::LEN);
-        of_root.and_then(|len| entry.get(..len)).unwrap_or(entry)
+        entry.get(..root_entry_len(entry)).unwrap_or(entry)
     }
 
     /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says that it is the only one.
@@ -415,6 +419,11 @@ impl Index {
             unreadable: read(&self.counters.unreadable),
         }
     }
+}
+
+/// How long the root's part of an entry of one component is: the whole entry, or what precedes the companion's digest.
+fn root_entry_len(entry: &[u8]) -> usize {
+    form_len(entry).map_or(entry.len(), |key| key + Digest::LEN)
 }
 
 /// The key of an entry, and the digest of its record.

@@ -16,7 +16,7 @@ use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Error, Key, NamespaceConfig, Set, Store};
 
 /// The invariants, and in how many schedules they are tried.
-const SCENARIOS: [(fn(), usize); 6] = [
+const SCENARIOS: [(fn(), usize); 7] = [
     (a_query_finds_what_rests_and_nothing_that_does_not_fit, 200),
     (
         records_that_come_and_go_leave_their_entries_as_they_are,
@@ -29,6 +29,7 @@ const SCENARIOS: [(fn(), usize); 6] = [
     (an_entry_is_not_cleaned_away_while_its_record_gets_it, 200),
     (a_key_of_a_unique_index_is_that_of_one_record, 200),
     (leaves_that_split_and_join_lose_nothing_that_rests, 1_500),
+    (an_element_that_moves_to_an_earlier_entry_is_met, 1_500),
 ];
 
 #[test]
@@ -42,7 +43,7 @@ fn indexes_and_records_stay_in_step() {
 #[test]
 fn without_a_guard_they_do_not() {
     let _one = one_at_a_time();
-    let guards: [(Guard, fn()); 7] = [
+    let guards: [(Guard, fn()); 8] = [
         (
             Guard::AddedBefore,
             a_query_finds_what_rests_and_nothing_that_does_not_fit,
@@ -66,6 +67,10 @@ fn without_a_guard_they_do_not() {
         (
             Guard::OneDirectoryLock,
             leaves_that_split_and_join_lose_nothing_that_rests,
+        ),
+        (
+            Guard::GroupsInOneLeaf,
+            an_element_that_moves_to_an_earlier_entry_is_met,
         ),
         (
             Guard::UniqueKeyLocked,
@@ -364,4 +369,32 @@ fn leaves_that_split_and_join_lose_nothing_that_rests() {
     });
     join(writers.into_iter().chain(readers));
     assert_eq!(entries.len(), resting.len() as u64);
+}
+
+/// Group 1 has the entries of one element: a new one is added before the former one is removed.
+fn an_element_that_moves_to_an_earlier_entry_is_met() {
+    let entry = |group: u8, member: u8| [&[group], &[7; 900][..], &[member]].concat();
+    let entries = Arc::new(OrderedEntries::in_groups(|_| 901));
+    // The fifth splits the leaf, in the midst of group 1 if groups are not kept together.
+    for (group, member) in [(0, 0), (1, 2), (1, 9), (2, 0), (3, 0)] {
+        assert!(entries.insert(&entry(group, member)));
+    }
+    entries.remove(&entry(1, 2));
+    let writer = {
+        let entries = Arc::clone(&entries);
+        thread::spawn(move || {
+            entries.insert(&entry(1, 1));
+            entries.remove(&entry(1, 9));
+        })
+    };
+    let reader = {
+        let entries = Arc::clone(&entries);
+        thread::spawn(move || {
+            let mut found = EntryList::default();
+            let all = EntryRange::with_prefix(&[]);
+            entries.copy(&all, false, usize::MAX, &mut found);
+            assert!(found.iter().any(|entry| entry[0] == 1), "missed");
+        })
+    };
+    join([writer, reader]);
 }

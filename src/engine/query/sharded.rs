@@ -2,8 +2,9 @@
 //!
 //! The entry of a companion is that which the root would have, with the companion's digest behind it (`Index::entries_of`). So
 //! an element keeps its place in the order of the index while it moves between root and companions, and all records that have
-//! it stand side by side. Its entry at the new place is added before the one at the old place is removed: a query
-//! that finds a record without the entry looks at the index again.
+//! it stand side by side, in one leaf (`OrderedEntries::in_groups`). Its entry at the new place is added before the one at the
+//! old place is removed, so a copy of the leaf has one of them at least: a query that finds a record without the entry looks at
+//! the index again.
 
 use std::collections::HashSet;
 

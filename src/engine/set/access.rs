@@ -44,17 +44,18 @@ pub(in crate::engine) trait RecordAccess {
         ) -> Result<(EditOutcome, R)>,
     ) -> Result<WriteOutcome<R>>;
 
-    /// Sets bins of a record.
-    fn merge_at(
+    /// Sets bins of a record. There are no results: the caller says of which type.
+    #[inline]
+    fn merge_at<R: Default>(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         bins: &Bins,
-    ) -> Result<WriteOutcome<OperationResults>> {
+    ) -> Result<WriteOutcome<R>> {
         self.write(policy, key, digest, false, |old, _, body| {
             let count = merge(old, bins, body)?;
-            Ok((EditOutcome::Body(count), OperationResults::default()))
+            Ok((EditOutcome::Body(count), R::default()))
         })
     }
 

@@ -5,7 +5,7 @@ use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::access::RecordAccess;
 use super::{OperateResult, Set};
-use crate::engine::policy::{RecordExistsAction, WritePolicy};
+use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::write::{EditOutcome, Target, WriteOutcome, with_scratch, with_stored_key};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Operation, operations};
@@ -47,7 +47,7 @@ impl Set {
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Lsn> {
-        self.put_with(&WritePolicy::default(), key, bins)
+        self.put_with(&DEFAULT_WRITE, key, bins)
     }
 
     /// [`Set::put`] by a policy.
@@ -72,7 +72,7 @@ impl Set {
         digest: Digest,
         bins: &Bins,
     ) -> Result<Lsn> {
-        written(self.merge_at(policy, key, digest, bins)?.lsn)
+        written(self.merge_at::<()>(policy, key, digest, bins)?.lsn)
     }
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: the new version is put
@@ -206,7 +206,7 @@ impl Set {
     /// # Errors
     /// [`Error::NotFound`], and as for [`Set::put`].
     pub fn touch<'k>(&self, key: impl Into<Key<'k>>) -> Result<Lsn> {
-        self.touch_with(&WritePolicy::default(), key)
+        self.touch_with(&DEFAULT_WRITE, key)
     }
 
     /// [`Set::touch`] by a policy: its [`expiration`](WritePolicy::expiration) is the new time to live.
@@ -224,7 +224,7 @@ impl Set {
     /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`] for records of a sharded
     /// collection, see [`WritePolicy::override_shards`]. Deletes go on when writes are stopped for want of space.
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Lsn>> {
-        self.delete_with(&WritePolicy::default(), key)
+        self.delete_with(&DEFAULT_WRITE, key)
     }
 
     /// [`Set::delete`] by a policy: its generation, filter, timeout, acknowledgement and `override_shards` count.
@@ -260,7 +260,7 @@ impl Set {
         key: impl Into<Key<'k>>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        self.operate_with(&WritePolicy::default(), key, operations)
+        self.operate_with(&DEFAULT_WRITE, key, operations)
     }
 
     /// [`Set::operate`] by a policy.
@@ -294,7 +294,7 @@ impl Set {
         key: impl Into<Key<'k>>,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<R> {
-        self.update_with(&WritePolicy::default(), key, edit)
+        self.update_with(&DEFAULT_WRITE, key, edit)
     }
 
     /// [`Set::update`] by a policy.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
-    ConflictCause, Digest, EntryView, GroupMember, Lsn, RecordChange, RecordVersion, SeenRecord,
+    BufferedVersion, ConflictCause, Digest, EntryView, GroupMember, Lsn, RecordChange,
+    RecordVersion, SeenRecord,
 };
 
 use crate::engine::core::{Core, expired};
@@ -15,9 +16,9 @@ use crate::engine::policy::{Acknowledge, WritePolicy};
 #[cfg(feature = "server")]
 use crate::engine::provisional::guards::{GUARDS, Guard};
 use crate::engine::set::Set;
-use crate::engine::uncommitted::{Uncommitted, check_limit, update_time};
+use crate::engine::uncommitted::{Uncommitted, check_limit, compact, update_time};
 use crate::engine::write::{
-    EditOutcome, Target, WriteOutcome, WriteRefusal, seen_by_write, with_scratch,
+    EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, seen_by_write, with_scratch,
 };
 use crate::error::RecordId;
 use crate::expression::RecordFacts;
@@ -25,6 +26,10 @@ use crate::record::{Key, RecordView};
 use crate::{Error, Result};
 
 use super::policy::TransactionPolicy;
+
+/// Memory that is taken for names at the first record, and for versions at the first write.
+const NAMES_BYTES_AT_ONCE: usize = 128;
+const BUFFER_BYTES_AT_ONCE: usize = 512;
 
 /// What an attempt knows of a record.
 struct Noted {
@@ -40,7 +45,11 @@ struct Noted {
 
 #[derive(Default)]
 struct State {
-    records: BTreeMap<Digest, Noted>,
+    /// Where each record is among the notes. Apart from them, so that a node of the tree is small.
+    records: BTreeMap<Digest, usize>,
+    notes: Vec<Noted>,
+    /// Keys and bins of the new versions.
+    buffer: Vec<u8>,
     /// Names of sets and keys, one after the other.
     names: Vec<u8>,
     /// How many of them are written, and the bytes of the new versions.
@@ -120,12 +129,12 @@ impl Attempt {
             if let Some(conflict) = &state.conflict {
                 return Err(conflict.clone().into_error(1).into());
             }
-            let noted = state.records.get(digest);
-            noted.and_then(|noted| noted.written.clone())
+            let written = state.noted(digest).and_then(|noted| noted.written.as_ref());
+            // A copy: the closure may use other records of the transaction.
+            written.map(|written| written.to_read(digest, &state.buffer))
         };
         match written {
-            // A copy: the closure may use other records of the transaction.
-            Some(written) => read(Ok(written.view())),
+            Some(version) => read(Ok(version.as_ref().map(BufferedVersion::view))),
             None => self.core.storage.get_versioned(digest, |version, found| {
                 self.note(set, key, digest, version, &found)?;
                 read(found)
@@ -144,8 +153,9 @@ impl Attempt {
     ) -> Result<()> {
         let live = found.as_ref().ok().copied().flatten();
         let live = live.filter(|entry| !expired(entry, self.now_ms));
-        let mut state = self.state.borrow_mut();
-        if let Some(noted) = state.records.get(digest) {
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        if let Some(noted) = state.noted(digest) {
             if noted.version == version {
                 return Ok(());
             }
@@ -165,6 +175,10 @@ impl Attempt {
                 earliest => earliest.min(void_time),
             };
         }
+        // Most transactions need no more.
+        if state.names.is_empty() {
+            state.names.reserve(NAMES_BYTES_AT_ONCE);
+        }
         let from = state.names.len();
         state.names.extend_from_slice(set.core.name.as_bytes());
         let key_at = state.names.len();
@@ -176,7 +190,8 @@ impl Attempt {
             was_there: live.is_some() || found.is_err(),
             written: None,
         };
-        state.records.insert(*digest, noted);
+        state.records.insert(*digest, state.notes.len());
+        state.notes.push(noted);
         Ok(())
     }
 
@@ -203,9 +218,12 @@ impl Attempt {
                 self.core
                     .evaluate(body, target, policy, must_exist, live, edit)
             })?;
-            if let Some(written) = Uncommitted::of(&evaluated.plan, &target.digest, body) {
-                self.keep(&target.digest, written, evaluated.loses_shards)?;
-            }
+            self.keep(
+                &target.digest,
+                &evaluated.plan,
+                body,
+                evaluated.loses_shards,
+            )?;
             Ok(evaluated.outcome(0, None))
         })
     }
@@ -222,8 +240,7 @@ impl Attempt {
         let loses_shards = self.look(set, key, &target.digest, |found| {
             self.core.judge_deletion(target, policy, found, self.now_ms)
         })?;
-        self.keep(&target.digest, Uncommitted::Deleted, loses_shards)?;
-        Ok(())
+        Ok(self.keep(&target.digest, &Plan::Delete, &[], loses_shards)?)
     }
 
     pub(super) fn check_takes_writes(&self) -> Result<()> {
@@ -235,20 +252,44 @@ impl Attempt {
         ))
     }
 
-    fn keep(&self, digest: &Digest, written: Uncommitted, loses_shards: bool) -> Result<()> {
+    /// Keeps the result of a write. `body`: the bins of a new version.
+    fn keep(
+        &self,
+        digest: &Digest,
+        plan: &Plan<'_>,
+        body: &[u8],
+        loses_shards: bool,
+    ) -> Result<()> {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        let Some(noted) = state.records.get_mut(digest) else {
+        // A few small records need no more.
+        if state.buffer.is_empty() {
+            state.buffer.reserve(body.len().max(BUFFER_BYTES_AT_ONCE));
+        }
+        let from = state.buffer.len();
+        state.buffer.extend_from_slice(body);
+        let Some(written) = Uncommitted::of(plan, from, &mut state.buffer) else {
+            return Ok(());
+        };
+        let position = state.records.get(digest);
+        let Some(noted) = position.and_then(|at| state.notes.get_mut(*at)) else {
             return Ok(());
         };
         let before = noted.written.as_ref();
         let records = state.written + usize::from(before.is_none());
         let bytes = state.bytes - before.map_or(0, Uncommitted::bytes) + written.bytes();
-        check_limit(records, self.max_records, "records", "max_records")?;
-        check_limit(bytes, self.max_bytes, "bytes", "max_bytes")?;
+        let checked = check_limit(records, self.max_records, "records", "max_records")
+            .and_then(|()| check_limit(bytes, self.max_bytes, "bytes", "max_bytes"));
+        if let Err(over) = checked {
+            state.buffer.truncate(from);
+            return Err(over);
+        }
         noted.written = Some(written);
         (state.written, state.bytes) = (records, bytes);
         state.lost_roots += u64::from(loses_shards);
+        let written = state.notes.iter_mut();
+        let written = written.filter_map(|noted| noted.written.as_mut());
+        compact(&mut state.buffer, bytes, written);
         Ok(())
     }
 
@@ -265,16 +306,21 @@ impl Attempt {
             return Err(CommitFailure::Conflict(conflict));
         }
         let (mut reads, mut changes) = (Vec::new(), Vec::with_capacity(state.written));
-        let written = state.records.values();
+        let written = state.notes.iter();
         let written = written.filter_map(|noted| noted.written.as_ref());
         let updated_ms = update_time(written, self.now_ms);
-        for (digest, noted) in &state.records {
+        for (digest, position) in &state.records {
+            let Some(noted) = state.notes.get(*position) else {
+                continue;
+            };
             let seen = SeenRecord {
                 digest: *digest,
                 version: noted.version,
             };
             let written = noted.written.as_ref().filter(|_| writes);
-            match written.and_then(|written| written.change(noted.was_there, updated_ms)) {
+            let change =
+                |written: &Uncommitted| written.change(&state.buffer, noted.was_there, updated_ms);
+            match written.and_then(change) {
                 Some(change) => changes.push(RecordChange { seen, change }),
                 None => reads.push(seen),
             }
@@ -310,9 +356,13 @@ impl Attempt {
 }
 
 impl State {
+    fn noted(&self, digest: &Digest) -> Option<&Noted> {
+        self.notes.get(*self.records.get(digest)?)
+    }
+
     /// Names a record.
     fn record_id(&self, digest: &Digest) -> Option<Box<RecordId>> {
-        let noted = self.records.get(digest)?;
+        let noted = self.noted(digest)?;
         let set = std::str::from_utf8(self.names.get(noted.set.clone())?).ok()?;
         let key = Key::from_stored(self.names.get(noted.key.clone())?).ok()?;
         Some(Box::new(RecordId::new(set, &key)))

@@ -31,7 +31,7 @@ pub struct TransactionPolicy {
     pub acknowledge: Acknowledge,
     /// How many records a transaction writes at most. Default: 4,096, Aerospike's limit.
     pub max_records: usize,
-    /// How many bytes the new versions of these records have at most, keys and headers included. Default: 32 MiB.
+    /// How many bytes the new versions of these records have at most, keys included. Default: 32 MiB.
     pub max_bytes: usize,
     /// How long the token of [`Namespace::write_together_once`](crate::Namespace::write_together_once) is known. Default: 10 minutes,
     /// DynamoDB's.

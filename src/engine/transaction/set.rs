@@ -9,7 +9,7 @@ use spikelet_storage::{Digest, EntryView};
 use super::Transaction;
 use super::attempt::Attempt;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
-use crate::engine::policy::{RecordExistsAction, WritePolicy};
+use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
 use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes, with_stored_key};
 use crate::expression::{Expression, RecordFacts};
@@ -126,7 +126,7 @@ impl<'t> TransactionSet<'t> {
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.put_with(&WritePolicy::default(), key, bins)
+        self.put_with(&DEFAULT_WRITE, key, bins)
     }
 
     /// [`TransactionSet::put`] by a policy.
@@ -142,7 +142,7 @@ impl<'t> TransactionSet<'t> {
         let key = key.into();
         let digest = self.set.digest_of(&key);
         let bins = bins_to_put(policy, bins)?;
-        self.merge_at(policy, &key, digest, &bins).map(drop)
+        self.merge_at::<()>(policy, &key, digest, &bins).map(drop)
     }
 
     /// Stores a struct, its fields being the bins, in place of all that the record had. As [`Set::put_as`].
@@ -157,7 +157,7 @@ impl<'t> TransactionSet<'t> {
         let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
         let key = key.into();
         let digest = self.set.digest_of(&key);
-        self.merge_at(&policy, &key, digest, &to_bins(value)?)
+        self.merge_at::<()>(&policy, &key, digest, &to_bins(value)?)
             .map(drop)
     }
 
@@ -201,7 +201,7 @@ impl<'t> TransactionSet<'t> {
     /// # Errors
     /// As for [`Set::delete`] and [`TransactionSet::put`].
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        self.delete_with(&WritePolicy::default(), key)
+        self.delete_with(&DEFAULT_WRITE, key)
     }
 
     /// [`TransactionSet::delete`] by a policy: its generation, filter and `override_shards` count.
@@ -232,7 +232,7 @@ impl<'t> TransactionSet<'t> {
         key: impl Into<Key<'k>>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        self.operate_with(&WritePolicy::default(), key, operations)
+        self.operate_with(&DEFAULT_WRITE, key, operations)
     }
 
     /// [`TransactionSet::operate`] by a policy.
@@ -262,7 +262,7 @@ impl<'t> TransactionSet<'t> {
         key: impl Into<Key<'k>>,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<R> {
-        self.update_with(&WritePolicy::default(), key, edit)
+        self.update_with(&DEFAULT_WRITE, key, edit)
     }
 
     /// [`TransactionSet::update`] by a policy.

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::set::TransactionSet;
 use super::{Transaction, TransactionPolicy};
 use crate::engine::namespace::Namespace;
-use crate::engine::policy::{Expiration, WritePolicy};
+use crate::engine::policy::{DEFAULT_WRITE, Expiration, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, bins_to_put};
 use crate::engine::store::Store;
 use crate::operation::Operation;
@@ -64,7 +64,7 @@ impl<'a> WriteGroup<'a> {
         key: impl Into<Key<'a>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) {
-        let bins = bins_to_put(&WritePolicy::default(), bins);
+        let bins = bins_to_put(&DEFAULT_WRITE, bins);
         self.push_put(set, key.into(), None, bins);
     }
 
@@ -338,8 +338,7 @@ fn make_all(tx: &Transaction<'_>, writes: &[KnownWrite<'_>]) -> Result<Vec<Made>
 }
 
 fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
-    let default = WritePolicy::default();
-    let (policy, key) = (write.policy.unwrap_or(&default), &write.key);
+    let (policy, key) = (write.policy.unwrap_or(&DEFAULT_WRITE), &write.key);
     match &write.action {
         WriteAction::Operate(operations) => {
             let result = set.operate_with(policy, key, operations)?;

@@ -8,7 +8,7 @@ use crate::record::Record;
 use crate::relation::declared::{DeclaredSide, SideForm};
 use crate::relation::keys::{element_of, from_value, key_of, to_value};
 use crate::relation::listed::ListedRecords;
-use crate::relation::side::Side;
+use crate::relation::side::{RecentAttempts, Side};
 use crate::relation::writes::{delete, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
@@ -28,6 +28,7 @@ pub(super) struct ChildPlace {
     /// The bin in which the other layout of a move names the parent.
     pub(super) hidden: Option<Box<str>>,
     pub(super) shard_policy: ShardPolicy,
+    pub(super) attempts: RecentAttempts,
 }
 
 /// A page of children, and where the next one begins.
@@ -39,6 +40,7 @@ impl ChildPlace {
         let mut side = Side::new(&self.parents, self.layout.parent_bin().unwrap_or_default());
         side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
         side.shard_policy = self.shard_policy;
+        side.attempts = self.attempts.clone();
         side
     }
 

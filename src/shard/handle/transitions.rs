@@ -1,10 +1,10 @@
-//! Transitions of a handle's collection: those that callers ask for, and those of its own accord.
+//! Transitions of a handle's collection: requested ones and automatic ones.
 
 use std::ops::ControlFlow;
 
 use super::{Handle, token};
 use crate::operations::get_bin;
-use crate::shard::auto_shard::NextStep;
+use crate::shard::auto_shard::{NextStep, Relief};
 use crate::shard::content::Content;
 use crate::shard::element_hash::shard;
 use crate::shard::policy::ShardReading;
@@ -17,7 +17,7 @@ use crate::shard::state::{ShardProgress, ShardState};
 use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
-    /// Does what the policy has decided after a write of an element of this hash, to a record that takes `record_bytes` since then.
+    /// Carries out the policy's decision after a write of an element of this hash, to a record that has `record_bytes` now.
     ///
     /// # Errors
     /// As for [`Handle::transition`].
@@ -39,8 +39,13 @@ impl<R: RecordSet> Handle<R> {
                     || self.read_content(route, number),
                 )?;
                 match relieves {
-                    true => self.shard_further(route, shards),
-                    false => Ok(()),
+                    Relief::Some => self.shard_further(route, shards),
+                    Relief::None => {
+                        let why = "single elements take more room than a shard should have: no number of shards makes its record smaller";
+                        self.note_obstacle(route, step, why);
+                        Ok(())
+                    }
+                    Relief::NoneStill => Ok(()),
                 }
             }
             NextStep::ReadShards(route) => self.merge_if_quiet(route),
@@ -51,7 +56,7 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Reads what a shard has, or the root where there are none.
+    /// Reads the content of a shard, or of the root where there are none.
     fn read_content(&self, route: Option<Route>, number: u64) -> Result<Content> {
         let place = route.map_or(RecordRef::Root, |route| {
             RecordRef::Companion(route.keys, number)
@@ -178,7 +183,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
-    /// companion: whoever comes next resumes it. The outcome is the root as it was seen last; `None`: it was stopped.
+    /// companion, and the next caller resumes it. The outcome is the root as last read; `None`: it was stopped.
     ///
     /// # Errors
     /// As for [`Handle::write`], and [`Error::OpNotApplicable`].
@@ -252,7 +257,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
-    /// An eighth of the limit is left for what is added meanwhile.
+    /// An eighth of the limit is left for elements that are added meanwhile.
     fn check_room(&self, goal: Goal) -> Result<()> {
         let (Some(limit), Some(route)) = (self.records.max_record_bytes(), self.root()?.route())
         else {
@@ -260,7 +265,7 @@ impl<R: RecordSet> Handle<R> {
         };
         let policy = WritePolicy::default();
         let places = (0..route.shards).map(|shard| RecordRef::Companion(route.keys, shard));
-        // Whatever it is: what counts is what the record takes.
+        // Only the size of the record counts.
         let something = [get_bin(SHARD_OF)];
         let calls: Vec<_> = places
             .chain([RecordRef::Root])
@@ -274,7 +279,7 @@ impl<R: RecordSet> Handle<R> {
         for operated in self.records.operate_on_each(&calls) {
             sizes.push(match operated {
                 Ok(operated) => operated.record_bytes,
-                // The transition reports what is missing.
+                // The transition reports the missing one.
                 Err(Error::NotFound { .. }) => 0,
                 Err(error) => return Err(error),
             });
@@ -299,7 +304,7 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Carries a transition that somebody has left to its end. Returns whether there was one.
+    /// Carries an unfinished transition to its end. Returns whether there was one.
     ///
     /// # Errors
     /// As for [`Handle::transition`].

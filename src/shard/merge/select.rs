@@ -4,9 +4,9 @@
 //! a cut may still be. A round draws one element from each window, takes one of them as the pivot, asks every shard for its
 //! rank, and knows for all windows on which side of the pivot their cut is.
 //!
-//! Elements of hashed shards lie alike in all of them, so the draw goes to where the cut would be if the windows were alike;
-//! that leaves about the square root of what there was. Where it leaves more than half, the next draw is from the middle:
-//! then at least a quarter goes, however the elements lie, and whatever is written meanwhile.
+//! Hashed shards are alike in their order, so the draw goes to where the cut would be if the windows were equal;
+//! that leaves about the square root of the elements. Where it leaves more than half, the next draw is from the middle:
+//! then at least a quarter goes, for any order of elements and any writes meanwhile.
 
 use super::{Slice, SortKey, Sorted, SortedShards, Start};
 use crate::value::Value;
@@ -83,7 +83,7 @@ pub(super) fn windows<S: SortedShards>(
         tighten(&mut windows, position);
         let remaining = total(&windows);
         if remaining >= left {
-            // Shards that do not answer what they are asked.
+            // Shards that answer another question.
             return Ok(Some(windows));
         }
         draw = if draw == Draw::Alike && remaining > left / 2 {
@@ -124,7 +124,7 @@ enum Draw {
 struct Drawn {
     shard: usize,
     rank: u64,
-    /// How many positions it stands for.
+    /// The number of its positions.
     weight: u64,
     key: SortKey,
     value: Value,

@@ -32,14 +32,14 @@ impl End {
     }
 }
 
-/// What is left of a shard.
+/// The rest of a shard.
 struct Stream<T> {
     shard: usize,
     start: Start,
     /// For how many elements it is asked next.
     ask: u64,
     fetched: IntoIter<T>,
-    /// Whether it has nothing but what is fetched.
+    /// Whether all of it is fetched.
     ended: bool,
 }
 
@@ -79,7 +79,7 @@ impl<T: Sorted> Stream<T> {
     }
 }
 
-/// What comes next in a shard.
+/// The next items of a shard.
 enum Next<T> {
     Front(Front<T>),
     /// It has to be asked.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::QUEUED_SHARE_MAX;
 
-/// A window is at least this long: shorter than anybody waits for, longer than a thread is off its core.
+/// The shortest window: too short for a caller to notice, longer than a thread is off its core.
 const WINDOW_MS: u64 = 100;
 
 /// A window has at least this many writes: fewer say nothing.
@@ -32,11 +32,11 @@ pub(crate) struct QueueLoad {
     pub(crate) longest: u64,
 }
 
-/// Watches the queues of a collection's records. All who use a handle share it; a write that met nobody costs one addition
+/// Watches the queues of a collection's records. All users of a handle share it; a write that met no other costs one addition
 /// to an atomic number.
 #[derive(Debug, Default)]
 pub(crate) struct ContentionMonitor {
-    /// Whether the store tells who had to queue.
+    /// Whether the store reports queues.
     is_told: AtomicBool,
     /// The transition since which is counted.
     epoch: AtomicU64,
@@ -89,7 +89,7 @@ impl ContentionMonitor {
         if now_ms < self.ends_ms.load(Ordering::Relaxed) {
             return None;
         }
-        // Whoever closes the window does it for all.
+        // One thread closes the window for all.
         let mut history = self.history.try_lock().ok()?;
         self.close(&mut history, now_ms, epoch, shards)
     }
@@ -151,13 +151,13 @@ impl ContentionMonitor {
         self.ends_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that a transition was begun for this load: what is left after it shows whether it has helped.
+    /// Notes that a transition was begun for this load: the load after it shows whether it has helped.
     pub(crate) fn acted_on(&self, queue: QueueLoad) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.share_before = Some(queue.share);
     }
 
-    /// Notes that the transition has failed: nothing can be learned from what is left after it.
+    /// Notes that the transition has failed: the load after it shows nothing.
     pub(crate) fn failed(&self) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.share_before = None;

@@ -1,7 +1,7 @@
-//! Finds out whether a sharded collection has become quiet, whoever writes it.
+//! Finds out whether a sharded collection has become quiet, over all its writers.
 //!
 //! A handle sees its own writes only. So before shards are merged, the generations of all of them are read twice, a time
-//! apart: what they have risen by is what everybody has written.
+//! apart: their rise counts the writes of all.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ pub(crate) struct ShardReading {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Census {
     pub(crate) shards: u64,
-    /// Writes of the whole collection, by whatever handle.
+    /// Writes of the whole collection, by all handles.
     pub(crate) writes_per_second: f64,
     /// The largest record that a merge would make, in bytes, and in elements.
     pub(crate) record_bytes_merged: u64,
@@ -88,7 +88,7 @@ impl QuietMonitor {
         true
     }
 
-    /// Takes a reading of all shards of this epoch. Returns what it says together with the one before.
+    /// Takes a reading of all shards of this epoch. Returns its difference to the one before.
     pub(crate) fn read(
         &self,
         now_ms: u64,

@@ -82,7 +82,7 @@ impl WriteWindow {
         self.clear();
     }
 
-    /// What was counted before a transition says nothing of what is after it.
+    /// Counts from before a transition do not apply after it.
     fn turn(&self, epoch: u64) {
         if self.epoch.load(Ordering::Relaxed) < epoch
             && self.epoch.fetch_max(epoch, Ordering::Relaxed) < epoch
@@ -99,7 +99,7 @@ impl WriteWindow {
     }
 }
 
-/// A second and what was counted in it.
+/// A second and its counts.
 #[derive(Clone, Copy)]
 struct Slot {
     second: u32,

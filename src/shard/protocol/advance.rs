@@ -1,6 +1,6 @@
-//! Carrying a transition to its end, whoever began it.
+//! Carries a transition to its end, for any caller.
 //!
-//! Steps may have been taken before, by somebody else, or be taken at this moment: a precondition that does not hold says so, and
+//! Another caller may have taken the same steps, or take them at this moment: then a precondition does not hold, and
 //! the caller goes on behind it. It must never take a step of a transition that is over; every precondition names
 //! the epoch for that.
 
@@ -25,7 +25,7 @@ pub(crate) struct AdvanceEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum AdvanceStep<P> {
-    /// Activation: places this companion. The tokens of those before it; `None` for those that are filled.
+    /// Activation: places this companion. The tokens of the companions before it; `None` for filled ones.
     Place(u64, Vec<Option<Token>>),
     /// Another caller has placed this companion or filled it: reads which.
     LookPlaced(u64, Vec<Option<Token>>),
@@ -85,7 +85,7 @@ impl<P: Clone> Advance<P> {
         Some(Self { root, token, step })
     }
 
-    /// Takes a reply within another machine, and continues that with what is left of the transition; `None`: it is over.
+    /// Takes a reply within another machine, and continues that with the rest of the transition; `None`: it is over.
     pub(crate) fn then<K: Kind<Part = P>, M, O>(
         self,
         reply: Reply<K>,
@@ -108,7 +108,7 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// Returns what a companion says of itself once this transition has passed it.
+    /// Returns the state of a companion once this transition has passed it.
     const fn new_companion(&self) -> Companion {
         let shards = match self.root.scheme {
             Scheme::Splitting { from } => from * 2,
@@ -125,7 +125,7 @@ impl<P: Clone> Advance<P> {
         shard + self.of()
     }
 
-    /// Returns what the root says at the end of this transition.
+    /// Returns the state of the root at the end of this transition.
     const fn target(&self) -> Scheme {
         match self.root.scheme {
             Scheme::Activating { shards } => Scheme::Active { shards },
@@ -178,7 +178,7 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// The token of a companion that somebody else has placed, none if it is filled.
+    /// The token of a companion that another caller has placed; `None` if it is filled.
     fn found<K: Kind<Part = P>>(
         &self,
         shard: u64,
@@ -193,7 +193,7 @@ impl<P: Clone> Advance<P> {
                 Some((_, CompanionState::Placed(token))) => Ok(Some(token)),
                 Some(_) => Ok(None),
             },
-            // It was there a moment ago: another transition has passed, or somebody interferes.
+            // It was there a moment ago: another transition has passed, or another program interferes.
             Reply::NotFound | Reply::FilteredOut => Err(Progress::Next(Self {
                 step: AdvanceStep::Missing(shard),
                 ..self.clone()
@@ -253,7 +253,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             }
             AdvanceStep::FreezeOnly => freeze(0),
             AdvanceStep::RestoreToRoot(whole) => {
-                // Twice is as good as once: while this precondition holds, nobody writes either of them.
+                // The step may be repeated: while this precondition holds, neither of them is written.
                 Request::write(RecordRef::Root, bears(), Edit::RestoreToRoot(whole.clone()))
             }
             AdvanceStep::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
@@ -358,7 +358,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                         self.go(AdvanceStep::Missing(half))
                     }
                 },
-                // Somebody else has taken it in and deleted it, which shows in the other one.
+                // Another caller has taken it in and deleted it, as the other one shows.
                 (_, Again::No) => self.go(AdvanceStep::LookAbsorbed(shard, Again::Yes)),
                 (_, Again::Yes) => {
                     let half = self.half(shard);
@@ -395,7 +395,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             AdvanceStep::Missing(shard) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Deactivating && seen.has_bin {
-                        // Somebody else has put it back in the meantime.
+                        // Another caller has put it back in the meantime.
                         self.go(AdvanceStep::DeleteOnly)
                     } else {
                         Progress::Failed(Failure::Missing(shard))

@@ -1,4 +1,4 @@
-//! A read of one element. It reads through transitions, and advances only those whose companions keep changing.
+//! A read of one element. It reads through transitions, and advances one only if its companions keep changing.
 
 use super::advance::Advance;
 use super::rules::{Rule, keeps};
@@ -17,7 +17,7 @@ pub(crate) struct Lookup<K: Kind> {
     hash: u64,
     act: K::Act,
     token: Token,
-    /// A route whose companion did not answer, and what is wrong if the root still says that route.
+    /// A route whose companion did not answer, and the error if the root still says that route.
     refused: Option<(Route, Failure)>,
     patience: u8,
     step: LookupStep<K::Part>,
@@ -153,7 +153,7 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                 if origin.takes_frozen() {
                     request
                 } else {
-                    // Cheaper than to read what it is.
+                    // Cheaper than reading its state.
                     request.on_condition(Precondition::Live(route.companion()))
                 }
             }
@@ -185,7 +185,7 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                 match source.accept(reply) {
                     Ok(answer) => Self::found(answer, RouteHint::Sharded(route)),
                     Err(failure) => {
-                        // What was filtered out is looked at, should the root still say the same.
+                        // A record that was filtered out is read again, if the root still says the same.
                         self.refused = (!filtered_out).then_some((route, failure));
                         self.go(LookupStep::ReadRoot)
                     }

@@ -1,4 +1,4 @@
-//! The protocol as machines of pure steps: what ships is what is checked.
+//! The protocol as machines of pure steps: the shipped code is the checked code.
 //!
 //! A machine is plain data. [`Machine::request`] says which operation on one record comes next, [`Machine::resume`] takes
 //! what it answered. A [`Request`] is data, too: `executor` turns it into operations and a filter on a real store, the model
@@ -26,7 +26,7 @@ use crate::Result;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 
-/// The content of a collection and what is done with it: values in a real store, a few bits in the model.
+/// The content of a collection and the calls on it: values in a real store, a few bits in the model.
 pub(crate) trait Kind: Clone + Debug {
     /// The content of a collection, or of a part of it.
     type Part: Clone + Debug;
@@ -47,10 +47,10 @@ pub(crate) enum RecordRef {
     Companion(KeyForm, u64),
 }
 
-/// What must hold for a record that exists: otherwise the reply is [`Reply::FilteredOut`].
+/// The condition on an existing record: otherwise the reply is [`Reply::FilteredOut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Precondition {
-    /// Nothing: for reads that find out what the record is.
+    /// No condition: for reads that find out the record's state.
     None,
     /// Root: the collection is unsharded; with [`Neighbors::None`], so is every other one of the record.
     Unsharded(Neighbors),
@@ -100,7 +100,7 @@ pub(crate) enum Edit<K: Kind> {
     Fill(K::Part),
     /// Companion: closes it to writes.
     Freeze,
-    /// Companion: removes what has moved to the new companion of its pair, and opens it at its new epoch.
+    /// Companion: removes the elements that have moved to the new companion of its pair, and opens it at its new epoch.
     RemoveMoved(K::Part, Companion),
     /// Companion: adds the content of the companion that is merged into it, at its new epoch.
     Absorb(K::Part, Companion),
@@ -113,11 +113,11 @@ pub(crate) enum Edit<K: Kind> {
 pub(crate) enum Read<K: Kind> {
     /// Nothing but what [`Edit::User`] answers.
     Nothing,
-    /// What the record says of itself.
+    /// The state of the record.
     State,
-    /// What the record says of itself, and the content.
+    /// The state of the record, and the content.
     Content,
-    /// What the record says of itself, and what the caller asks; no answer where there is no bin. What the precondition says is
+    /// The state of the record, and the caller's answer; no answer where there is no bin. What the precondition says is
     /// not read again.
     User(K::Act),
 }
@@ -170,12 +170,12 @@ pub(crate) enum Reply<K: Kind> {
     Done(Observation<K>),
 }
 
-/// What a request has read. What it did not ask for is as in a record without bins.
+/// The reading of a request. Parts that were not asked for are as in a record without bins.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation<K: Kind> {
-    /// What a root says of the collection.
+    /// The collection's state in the root.
     pub(crate) root: Root,
-    /// What a companion says of itself; `None` if the record is none of this collection.
+    /// The state of a companion; `None` if the record does not belong to this collection.
     pub(crate) companion: Option<(Companion, CompanionState)>,
     /// Whether the collection's bin is there.
     pub(crate) has_bin: bool,
@@ -197,20 +197,20 @@ impl<K: Kind> Observation<K> {
     }
 }
 
-/// What a root says of one collection, and of the others of its record.
+/// The state of one collection in its root, and of the others of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Root {
     pub(crate) scheme: Scheme,
     /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
-    /// The form of its companions' keys, of those that will be made, too.
+    /// The form of its companions' keys, present and future.
     pub(crate) keys: KeyForm,
     /// The collection, and the others of the record.
     pub(crate) description: SharedDescription,
 }
 
 impl Root {
-    /// What a description says of the collection in this bin.
+    /// The part of a description for the collection in this bin.
     ///
     /// # Errors
     /// [`crate::Error::ShardScheme`] for another kind of shards, or one that is not understood.
@@ -271,8 +271,8 @@ pub(crate) enum CompanionState {
     Placed(Token),
 }
 
-/// Identifies one attempt to make a companion; never used twice. A companion is filled only by those who knew its token when they
-/// found the transition still under way: whoever wakes up late leaves a husk at worst, which nobody reads or writes.
+/// Identifies one attempt to make a companion; never used twice. Only callers who knew a companion's token when they
+/// found the transition still under way fill it: a late caller leaves a husk at worst, which is never read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token(pub(crate) u64);
 
@@ -288,19 +288,19 @@ impl Token {
 pub(crate) enum Failure {
     /// The root is right, and this companion is not there.
     Missing(u64),
-    /// A record that is no companion of this collection has the key of this one.
+    /// A record of another kind has the key of this companion.
     Collision(KeyForm, u64),
     /// The companion has no such bin.
     NoBin(u64),
     /// A split or a merge does not apply to a collection in this state.
     NotApplicable(Scheme),
-    /// The collection cannot go back into the root: somebody else has made a bin of its name there.
+    /// The collection cannot go back into the root: another program has made a bin of its name there.
     Foreign,
     /// The collection cannot be sharded beside another one, which is sharded in a form that is not understood.
     OtherForm,
 }
 
-/// What a machine does after a reply: it goes on, has an outcome, or fails.
+/// The state of a machine after a reply: it goes on, has an outcome, or fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress<M, O> {
     Next(M),
@@ -325,7 +325,7 @@ pub(crate) trait Machine<K: Kind>: Sized {
     }
 }
 
-/// How many companions a transition has passed, of those that it goes through.
+/// How many companions a transition has passed, and how many it goes through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TransitionProgress {
     pub(crate) done: u64,

@@ -3,7 +3,7 @@
 /// A rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A companion is filled only by those who found the transition under way after it was placed.
+    /// Only callers who found the transition under way after a companion was placed fill it.
     Evidence,
     /// A remembered route leads to no frozen companion.
     RememberedNotFrozen,

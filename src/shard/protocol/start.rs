@@ -1,4 +1,4 @@
-//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, advance it.
+//! Begins a transition: reads the root, checks that no other records are in the way, marks the root, advances it.
 
 use super::advance::Advance;
 use super::{
@@ -36,9 +36,9 @@ pub(crate) struct Start<P> {
     /// If set, nothing is begun unless this is the number of the collection's last transition.
     only_at: Option<Epoch>,
     /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
-    /// began is gone then, and what has come since must not be deleted again.
+    /// began is gone then, and a later collection must not be deleted again.
     deleted: bool,
-    /// The highest epoch of companions that nobody reads: if somebody has deleted the root alone, and made it anew, the clock may not
+    /// The highest epoch of leftover companions: if the root alone was deleted, and made anew, the clock may not
     /// have moved since.
     newest: Epoch,
     /// From which shard on the keys of companions will stand apart, since another record has one of them.
@@ -101,7 +101,7 @@ impl<P: Clone> Start<P> {
         let token = self.token;
         self.apart = None;
         self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
-        // A deletion overtakes whatever is under way: it is the way out where that cannot be ended.
+        // A deletion overtakes any transition: it is the way out where that cannot be ended.
         // One that has ended takes nothing that has come since.
         let shards = match (self.goal, root.scheme) {
             _ if self.deleted => None,
@@ -145,7 +145,7 @@ impl<P: Clone> Start<P> {
                     self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
-            // Whoever advances a return takes a bin in the root for the collection, and deletes the companion.
+            // A caller who advances a deactivation takes a bin in the root for the collection, and deletes the companion.
             (Goal::Deactivate, Scheme::Active { .. }) if has_bin => {
                 Progress::Failed(Failure::Foreign)
             }
@@ -208,7 +208,7 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 Reply::Done(seen) if seen.companion.is_none() && root.keys.is_apart(shard) => {
                     Progress::Failed(Failure::Collision(root.keys, shard))
                 }
-                // It is another one's: the new companions get keys that nobody else has.
+                // It belongs to another: the new companions get keys of their own.
                 Reply::Done(seen) if seen.companion.is_none() => {
                     let first = match scheme {
                         Scheme::Splitting { from } => from,
@@ -230,7 +230,7 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
             StartStep::Mark(_, scheme) => {
                 let marked = matches!(reply, Reply::Done(_));
                 if marked {
-                    // What is under way now is ours.
+                    // The transition under way is ours now.
                     self.only_at = None;
                 }
                 // Others may have carried it to its end before we look again.

@@ -1,6 +1,6 @@
-//! Which records together are the collection, and whether what one of them has answered still counts.
+//! Which records together are the collection, and whether the answer of one of them still counts.
 //!
-//! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
+//! A view is no snapshot. Each of its records is read for itself, and counts only while it is as the view has it. So every
 //! element that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
 use super::advance::Advance;
@@ -42,10 +42,10 @@ impl Source {
         }
     }
 
-    /// Returns the record's answer if the record is what the view says.
+    /// Returns the record's answer if the record is as the view has it.
     ///
     /// # Errors
-    /// What is wrong with the record if the root has not changed.
+    /// The record's error if the root has not changed.
     pub(crate) fn accept<K: Kind>(&self, reply: Reply<K>) -> Result<Option<K::Answer>, Failure> {
         match (self, reply) {
             (Self::Root, Reply::Done(seen)) if in_root(&seen.root, seen.has_bin) => Ok(seen.answer),
@@ -115,7 +115,7 @@ impl View {
                 },
                 epoch: route.epoch,
                 keys: route.keys,
-                // Nobody changes the root by this one.
+                // This request never changes the root.
                 description: SharedDescription::default(),
             },
             sources: sources.collect(),
@@ -123,7 +123,7 @@ impl View {
     }
 }
 
-/// A view that did not hold, and what is wrong if the root has not changed.
+/// A view that did not hold, and the error if the root has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rejection {
     pub(crate) root: Root,

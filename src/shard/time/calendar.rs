@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// How much time one bucket holds. Buckets begin at whole minutes, at whole hours, or at midnight, of UTC.
 ///
-/// Its text is what stands in the root and what [`TimeWidth::from_str`] reads: `hourly`, `daily`, or `5-minute`.
+/// Its text is stored in the root, and read by [`TimeWidth::from_str`]: `hourly`, `daily`, or `5-minute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeWidth {
     /// Some minutes, a divisor of 60: see [`TimeWidth::minutes`].
@@ -23,7 +23,7 @@ pub enum TimeWidth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MinuteWidth(u8);
 
-/// The years 1 to 9999, in seconds since 1970: those whose names have the same length.
+/// The years 1 to 9999, in seconds since 1970: their names have the same length.
 const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
 const MINUTE: i64 = 60;
@@ -69,7 +69,7 @@ impl TimeWidth {
         Bucket(second - second.rem_euclid(self.seconds()))
     }
 
-    /// Returns the name of the bucket that holds a time, as it stands in the keys of records: `2026-11-21-06-35`,
+    /// Returns the name of the bucket that holds a time, as in the keys of records: `2026-11-21-06-35`,
     /// `2026-11-21-06` or `2026-11-21`.
     ///
     /// ```
@@ -211,7 +211,7 @@ impl Micros {
         Self(self.0 + 1)
     }
 
-    /// A time, without what is finer than a microsecond.
+    /// A time in whole microseconds.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time before the year 1 or after the year 9999.

@@ -1,4 +1,4 @@
-//! The buckets in use, in order, as the pages of the directory tell them.
+//! The buckets in use, in order, by the pages of the directory.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ const ENTRIES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Entries {
     page: Page,
-    /// What is not read yet.
+    /// The part that is not read yet.
     range: EntryRange,
     read: VecDeque<i64>,
     ended: bool,
@@ -60,7 +60,7 @@ impl Entries {
     }
 }
 
-/// The buckets in use of a range, in order, as the directory tells them.
+/// The buckets in use of a range, in order, by the directory.
 pub(super) struct Buckets<'a, S> {
     steps: &'a S,
     route: Route,

@@ -1,5 +1,5 @@
 //! Where a time-sharded collection keeps what: its entry in the root's `subkeys`, the records of its buckets, and the
-//! directory that tells which buckets are in use. The forms are those of `docs/format.md`.
+//! directory of the buckets in use. The forms are those of `docs/format.md`.
 //!
 //! The directory is a tree of pages, each a record with an ordered list of beginnings: of the years in use, of the buckets
 //! (or, for buckets of minutes, the days) of a year, of the buckets of a day. No page ever has more than 10,000 entries.
@@ -19,7 +19,7 @@ use crate::{Expression, Key, ListReturnType, Result};
 
 const DELETING: &str = "deleting";
 
-/// What stands behind the last colon of a page's key.
+/// The text behind the last colon of a page's key.
 const PAGE: &str = "buckets";
 
 /// How a collection is sharded by time.
@@ -50,13 +50,13 @@ pub(super) enum Part {
 pub(super) enum Page {
     /// Lists the years in use.
     Top,
-    /// Lists what is in use of the year that begins here.
+    /// Lists the parts in use of the year that begins here.
     Year(i64),
-    /// Lists what is in use of the day that begins here.
+    /// Lists the buckets in use of the day that begins here.
     Day(i64),
 }
 
-/// What an entry of a page stands for.
+/// The meaning of an entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child {
     Page(Page),
@@ -70,7 +70,7 @@ pub(super) struct Route {
     pub(super) keys: KeyForm,
 }
 
-/// Whose companions they are.
+/// The root of the companions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner<'a> {
     pub(super) root: &'a Key<'a>,
@@ -136,7 +136,7 @@ impl Layout {
         }
     }
 
-    /// Returns what an entry of a page stands for.
+    /// Returns the meaning of an entry of a page.
     pub(super) const fn child(self, page: Page, entry: i64) -> Child {
         match (page, self.width) {
             (Page::Top, _) => Child::Page(Page::Year(entry)),
@@ -188,7 +188,7 @@ impl Layout {
 }
 
 impl Part {
-    /// Returns what `shard_of` says of a part: the shards of its bucket (0: it is a page), its number, its beginning.
+    /// Returns the `shard_of` of a part: the shards of its bucket (0: it is a page), its number, its beginning.
     const fn numbers(self, layout: Layout) -> [i64; 3] {
         match self {
             Self::Shard(bucket, shard) => [layout.shards as i64, shard as i64, bucket.0],
@@ -225,7 +225,7 @@ impl Part {
             return None;
         };
         let numbers = self.numbers(layout);
-        // The root tells whether buckets have another number of shards.
+        // The root says whether buckets have another number of shards.
         let is_of_kind = (*shards == 0) == (numbers[0] == 0);
         let is_own =
             is_of_kind && [*number, *begin] == numbers[1..] && *key == key_value(owner.root);
@@ -263,7 +263,7 @@ impl Part {
     }
 }
 
-/// Returns as many shards as were asked for, rounded up to what there can be.
+/// Returns the requested number of shards, rounded up to a possible one.
 pub(super) fn rounded(shards: u64) -> u64 {
     shards.clamp(1, SHARDS_MAX).next_power_of_two()
 }

@@ -1,10 +1,10 @@
 //! The order of the steps: how buckets are made, found, read and deleted by many at once, any of whom may stop for ever.
 //!
 //! * A record of the collection is *placed* first: described, without content, closed by a token that is never used again.
-//!   It is *opened* only by those who knew its token when they found the root still at its epoch. So whoever wakes up after
+//!   It is *opened* only by callers who knew its token when they found the root still at its epoch. So a caller who wakes up after
 //!   the collection was deleted leaves a closed record at worst, and nothing is ever acknowledged into it.
 //! * It is entered into the directory before that look at the root: every open record is found from the top page, and
-//!   whoever deletes the collection sees its entry.
+//!   a deletion of the collection sees its entry.
 //! * Pages are deleted behind all that they list.
 //!
 //! All of it is written against [`Steps`], each of which is one atomic operation on one record. `record_steps` does them on a
@@ -23,7 +23,7 @@ use super::steps::{
 use crate::Result;
 use crate::shard::scheme::Epoch;
 
-/// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
+/// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
 /// collections without end.
 const ATTEMPTS_MAX: u32 = 1_000;
 
@@ -187,7 +187,7 @@ impl<S: Steps> Protocol<S> {
         }
     }
 
-    /// Makes the collection. Its epoch is behind those of what lies about there: a root that was deleted by hand has left
+    /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by hand has left
     /// no number to begin after.
     fn begin(&self, root: &RootState, first: Part) -> Result<()> {
         let mut after = Epoch::default();
@@ -245,7 +245,7 @@ impl<S: Steps> Protocol<S> {
         }
     }
 
-    /// Opens what was placed, if the collection is still the one for which it was. Returns as [`Protocol::make`].
+    /// Opens a placed record, if the collection is still the same. Returns as [`Protocol::make`].
     fn open(&self, route: Route, part: Part, token: Token) -> Result<bool> {
         let is_current = !keeps(Rule::Evidence)
             || self.steps.root()?.collection.is_some_and(|collection| {
@@ -295,7 +295,7 @@ impl<S: Steps> Protocol<S> {
         }
     }
 
-    /// What the call has learned before is of no account from here on, but for the route.
+    /// Earlier findings of the call do not apply from here on, but for the route.
     fn begin_attempt(&self) {
         self.steps.begin_attempt(|| self.recalled());
     }
@@ -312,7 +312,7 @@ impl<S: Steps> Protocol<S> {
         }
         let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
         while let Some(entry) = entries.next(&self.steps, route.keys, |state| -> Result<bool> {
-            // What is newer belongs to a collection that was begun since.
+            // A newer record belongs to a collection that was begun since.
             Ok(matches!(state, PartState::Open(found) if found < route.epoch))
         })? {
             match self.steps.layout().child(page, entry) {

@@ -1,4 +1,4 @@
-//! What callers may ask of the elements of some times.
+//! Reads of the elements of a range of times.
 
 use std::ops::{Bound, RangeBounds};
 use std::time::SystemTime;
@@ -69,7 +69,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         Ok(self.page_after(None, 1)?.is_empty())
     }
 
-    /// Returns all elements, the oldest first, those of the same time by value.
+    /// Returns all elements, the oldest first, elements of the same time by value.
     ///
     /// # Errors
     /// As for [`TimeShards::window`](crate::TimeShards::window).

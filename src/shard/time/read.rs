@@ -22,7 +22,7 @@ const BATCH_RECORDS: u64 = 64;
 /// An element with its time.
 pub(super) type Timed = (SystemTime, Value);
 
-/// Elements to read: those between two bounds on what is stored of them.
+/// Elements to read: between two bounds on their stored form.
 #[derive(Clone, Debug)]
 pub(super) struct ElementRange {
     lower: (Micros, Bound<Value>),
@@ -63,7 +63,7 @@ impl ElementRange {
         )
     }
 
-    /// Returns the bounds that have to be asked for in some buckets: none for those that lie within.
+    /// Returns the bounds to ask for in some buckets: none for a bucket within.
     fn bounds(&self, width: TimeWidth, buckets: &[Bucket]) -> (Bound<&Value>, Bound<&Value>) {
         let (first, last) = self.buckets(width);
         let lower = match buckets.contains(&first) {
@@ -78,12 +78,12 @@ impl ElementRange {
     }
 }
 
-/// Returns what is stored: an element behind its time.
+/// Returns the stored form: an element behind its time.
 pub(super) fn pair(at: Micros, element: Value) -> Value {
     Value::List(vec![Value::Int(at.0), element].into())
 }
 
-/// Returns what is less than every pair of this time, and greater than every pair of an earlier one.
+/// Returns a bound below every pair of this time, and above every pair of an earlier one.
 fn below(at: Micros) -> Value {
     Value::List(vec![Value::Int(at.0)].into())
 }
@@ -191,14 +191,14 @@ struct BucketRecords<'a, R> {
     parts: Vec<Part>,
 }
 
-/// What is read of one shard from its end on.
+/// The reading of one shard from its end on.
 struct Tail {
     part: Part,
     /// Where to go on; `None`: at the end.
     before: Option<Value>,
-    /// What was read and not given yet, the greatest first.
+    /// Elements that were read and not returned yet, the greatest first.
     read: VecDeque<(SortKey, Value)>,
-    /// Whether there is nothing but what was read.
+    /// Whether all of it was read.
     ended: bool,
 }
 
@@ -215,7 +215,7 @@ impl Tail {
         }
     }
 
-    /// Takes what that has answered; nothing below the bound counts.
+    /// Takes the answer; nothing below the bound counts.
     fn take(&mut self, answer: Option<Value>, limit: u64, lower: Option<&SortKey>) -> Result<()> {
         let items = match answer {
             Some(Value::List(items)) => items.into_items(),

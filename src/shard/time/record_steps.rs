@@ -1,4 +1,4 @@
-//! The steps on a store: each is one operation on one record, guarded by what the record must be.
+//! The steps on a store: each is one operation on one record, guarded by a condition on the record.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -209,12 +209,12 @@ impl<R: RecordSet> RecordSteps<R> {
         and([self.is_part(route, part), eq(int_bin(FROZEN), token.0)])
     }
 
-    /// Returns the operations that read what a part says of itself.
+    /// Returns the operations that read the state of a part.
     pub(super) fn read_state() -> [Operation; 2] {
         [get_bin(SHARD_OF), get_bin(FROZEN)]
     }
 
-    /// Reads what a part says of itself from the results of [`RecordSteps::read_state`].
+    /// Reads the state of a part from the results of [`RecordSteps::read_state`].
     ///
     /// # Errors
     /// [`Error::ShardKeyCollision`] if the record belongs to something else.
@@ -372,7 +372,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>> {
         let part = Part::Page(page);
-        // A page lives as long as the last of what it lists may, by the retention of those who write it.
+        // A page lives as long as the last bucket that it lists may, by its writers' retention.
         let policy = self
             .existing(self.is_open(route, part))
             .expiration(self.expiration(part));

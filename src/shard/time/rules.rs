@@ -3,11 +3,11 @@
 /// A rule of the order of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// A record is opened only by those who found the root at its epoch after it was placed.
+    /// Only callers who found the root at its epoch after a record was placed open it.
     Evidence,
     /// A record is in the directory before the root is looked at for it.
     EnterBeforeEvidence,
-    /// Whoever comes upon a deletion ends it first.
+    /// A caller who finds a deletion ends it first.
     HelpDeleting,
     /// A page is deleted behind what it lists.
     PageBehindChildren,

@@ -7,7 +7,7 @@ use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
 use crate::{Error, Result};
 
-/// What a step has come to.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StepOutcome<T> {
     Done(T),
@@ -17,7 +17,7 @@ pub(super) enum StepOutcome<T> {
     FilteredOut,
 }
 
-/// What a root says.
+/// The state of a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RootState {
     /// All sharded collections of the record.
@@ -28,7 +28,7 @@ pub(super) struct RootState {
     pub(super) collection: Option<CollectionState>,
 }
 
-/// What a root says of the collection.
+/// The collection's state in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CollectionState {
     pub(super) phase: Phase,
@@ -83,7 +83,7 @@ pub(super) struct EntryRange {
 
 /// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
 pub(super) trait Steps {
-    /// What a caller does with a bucket's record, and what that answers.
+    /// A caller's operation on a bucket's record, and its answer.
     type Act: ?Sized;
     type Answer;
 
@@ -113,10 +113,10 @@ pub(super) trait Steps {
     /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
     fn place(&self, route: Route, part: Part) -> Result<Option<Token>>;
 
-    /// Opens what was placed under this token.
+    /// Opens the record that was placed under this token.
     fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
 
-    /// Takes away what was placed under this token.
+    /// Removes the record that was placed under this token.
     fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
 
     /// Deletes a part of an epoch earlier than the route's.

@@ -332,3 +332,33 @@ fn readers_never_miss_a_record_beside_writers() {
     });
     assert_eq!(index.len(), STAYING);
 }
+
+#[test]
+fn a_record_is_found_near_a_position_that_is_not_its_own_any_more() {
+    let index = Index::new();
+    let of = |tag| digest(7, tag, 0);
+    let near = |seen, tag: u32| {
+        let partition = index.lock(&of(tag));
+        let location = Location::from_packed(u64::from(tag) + 1);
+        let at = partition.find_near(seen, tag, location);
+        at.map(|at| (at, partition.get(at).location == location))
+    };
+    index.lock(&of(500)).insert(500, slot(501));
+    let (seen, found) = near(super::Position::default(), 500).unwrap();
+    assert!(found);
+    // Others come in front of it, and its table is exchanged for larger ones.
+    for tag in 0..300 {
+        index.lock(&of(tag)).insert(tag, slot(u64::from(tag) + 1));
+    }
+    let (moved, found) = near(seen, 500).unwrap();
+    assert!(found && moved != seen);
+    assert_eq!(near(moved, 500), Some((moved, true)));
+    // A smaller table has no such place.
+    for tag in 0..300 {
+        let mut partition = index.lock(&of(tag));
+        let at = partition.find(tag, |_| true).unwrap();
+        partition.remove(at);
+    }
+    assert!(near(moved, 500).is_some_and(|(_, found)| found));
+    assert_eq!(near(moved, 501), None);
+}
