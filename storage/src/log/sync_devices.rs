@@ -50,7 +50,8 @@ impl Log {
     fn note_failed_sync(&self) {
         let mut states = self.states.lock();
         if !std::mem::replace(&mut states.noted.sync_failed, true) {
-            // The next opening takes writes for lost all the same, and must see whose memory it reads.
+            // The next opening takes writes for lost all the same, and must see that it reads pages of the same life of the
+            // machine.
             states.keeps_boots = false;
             self.number_state(&mut states);
             // Every device that can be written: one of them has failed.

@@ -346,7 +346,7 @@ mod tests {
         namespace.maintain().unwrap();
         let stats = namespace.stats();
         assert!(stats.traffic.moved_bytes > before.moved_bytes);
-        // Copies in a writer's block are none of its own.
+        // No writer has asked for the copies in its block.
         assert_eq!(stats.traffic.appended_bytes, before.appended_bytes);
         // All but the one that is being filled, and another one.
         assert!(stats.available_blocks >= 4, "{stats:?}");
