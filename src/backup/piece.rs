@@ -19,7 +19,7 @@ pub struct Piece {
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
-    /// What is wrong with the records that were left out, since they are damaged: one sentence each.
+    /// One sentence for each damaged record, which is left out.
     pub damage: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Piece {
 pub struct PieceStart {
     /// The partition, 0 to 4,095.
     pub partition: usize,
-    /// Only records of the partition whose digests come after this one.
+    /// The digest behind which the piece begins; `None`: at the begin of the partition.
     pub after: Option<Digest>,
 }
 
@@ -73,8 +73,8 @@ pub fn digest_of(text: &str) -> Option<Digest> {
     Some(Digest::new(bytes))
 }
 
-/// Returns the records of a namespace from `start` on, as many as make some 4 MiB. Those that others write meanwhile may be
-/// among them or not.
+/// Returns the records of a namespace from `start` on, up to some 4 MiB. Records written meanwhile may be
+/// missing.
 ///
 /// # Errors
 /// A record that cannot be put into the form of a backup; the errors of reading.
@@ -116,7 +116,7 @@ pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupEr
     })
 }
 
-/// Returns the records of these digests, those that are there.
+/// Returns the records of these digests. A digest without a record is passed over.
 ///
 /// # Errors
 /// As for [`piece`].

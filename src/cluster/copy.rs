@@ -1,4 +1,4 @@
-//! Records of a backup written to a cluster, and compared with what it has: `spikelet move` is made of these.
+//! Writes records of a backup to a cluster, and compares both: the steps of `spikelet move`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -36,12 +36,12 @@ pub enum Comparison {
 const VOID_TIME_SLACK: u32 = 2;
 
 impl Cluster {
-    /// Writes saved records in place of what the cluster has under their keys, or digests where no key was saved: one batch.
+    /// Writes saved records in one batch, in place of records with their keys, or with their digests if no key was saved.
     /// Roots and companions of sharded collections, and declarations of relations, are records like others. Times to live go
     /// on; a generation begins anew at 1, or one above that of the record in the cluster. A record that has expired is deleted.
     ///
     /// # Errors
-    /// Each record has its own: those of a write, and [`Error::Parameter`] for values that the client cannot carry.
+    /// Each record has its own error, as for a write; [`Error::Parameter`] for a value that the client cannot carry.
     pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
         let now_s = SystemClock.now_ms() / 1000;
         let calls = records
@@ -52,7 +52,7 @@ impl Cluster {
         results.into_iter().map(found_or_nothing).collect()
     }
 
-    /// Deletes records by their addresses, in one batch; those that are not there are passed over.
+    /// Deletes records by their addresses, in one batch. A missing record is no error.
     ///
     /// # Errors
     /// Each record has its own.
@@ -71,10 +71,10 @@ impl Cluster {
         results.into_iter().map(found_or_nothing).collect()
     }
 
-    /// Compares saved records with those of the cluster, in one batch.
+    /// Compares saved records with the records of the cluster, in one batch.
     ///
     /// # Errors
-    /// Each record has its own: those of a read, and of values that cannot be read.
+    /// Each record has its own error, as for a read; [`Error::Parameter`] for a value of an unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
         let policy = WritePolicy::default();
         let calls = records
@@ -102,7 +102,7 @@ impl Cluster {
     /// Returns the digests of all records of a set: one scan without bins, and memory for the digests.
     ///
     /// # Errors
-    /// Those of a scan.
+    /// The first error of the scan.
     pub fn digests(&self, set: &str) -> Result<HashSet<Digest>> {
         let records = self.set_of(set);
         let mut digests = HashSet::new();
@@ -284,7 +284,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
             };
             one.len() == other.len() && one.iter().zip(other.iter()).all(same)
         }
-        // A float that is no number is the same one.
+        // NaN equals itself here.
         (Value::Float(one), Value::Float(other)) => one.to_bits() == other.to_bits(),
         (one, other) => one == other,
     }

@@ -6,7 +6,7 @@ use aerospike::{Error as Theirs, ErrorKind, ResultCode};
 
 use crate::error::ClusterFailure;
 use crate::policy::GenerationPolicy;
-use crate::{Error, Operation, WritePolicy};
+use crate::{Error, Expiration, Operation, WritePolicy};
 
 /// What is known of the call that failed.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,13 @@ impl FailedCall<'_> {
             17 => Error::BinNotFound { bin: bin(), record },
             19 => Error::key_mismatch(),
             20 => Error::Namespace(self.namespace.into()),
+            22 if matches!(self.policy.expiration, Expiration::After(_)) => {
+                let why = format!(
+                    "{}: if the namespace expires no records (nsup-period is 0), no record of it may have a time to live",
+                    text(theirs)
+                );
+                Error::Forbidden(why.into())
+            }
             22 => Error::Forbidden(text(theirs).into()),
             25 if self.policy.durable_delete => {
                 let why = "the server refuses durable deletes, which only the Enterprise Edition has: set WritePolicy::durable_delete to false, \

@@ -1,7 +1,7 @@
 //! A server that behaves as Aerospike's Community Edition where that differs from this one, for tests of clients.
 //!
 //! * Requests of transactions, and durable deletes, are refused with code 25.
-//! * What was deleted is back after a restart, unless the record was written again: that edition takes a deleted record
+//! * Deleted records are back after a restart, unless they were written again: that edition takes a deleted record
 //!   out of its index in memory, and leaves it on the device. Here a deleted version goes into a file beside the store, and
 //!   the next start writes it back.
 //! * Where the namespace is in memory, a list with a persisted index is refused with code 4: 8.1.2 dies of it.
@@ -42,16 +42,16 @@ struct DeletedVersion {
 /// What a namespace that behaves as the Community Edition keeps.
 #[derive(Debug)]
 pub(crate) struct CommunityEdition {
-    /// The versions that were deleted, in a file; `None` where the namespace is in memory. Whoever has the lock is the only
-    /// client that writes.
+    /// The file of deleted versions; `None` where the namespace is in memory. Clients write under this lock, one after
+    /// the other.
     deleted: Option<Mutex<File>>,
 }
 
 impl CommunityEdition {
-    /// Brings back what was deleted before the restart. `dir`: where the store is.
+    /// Brings back the records deleted before the restart. `dir` is the directory of the store.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; those of the writes.
+    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; errors of the writes.
     pub(crate) fn start(namespace: &Namespace, dir: Option<&Path>) -> Result<Self> {
         let Some(dir) = dir else {
             return Ok(Self { deleted: None });
@@ -98,7 +98,7 @@ impl CommunityEdition {
         Ok(())
     }
 
-    /// Begins a write or delete, whose earlier version is kept if the record is gone afterwards.
+    /// Begins a write or delete. [`Deletion::done`] keeps the earlier version if the record is gone afterwards.
     pub(crate) fn begin(
         &self,
         namespace: &Namespace,

@@ -1,6 +1,6 @@
 //! `spikelet move`: a store, running or not, into a cluster.
 //!
-//! * `source`: what is moved, a directory or a running program, by its monitor. `position`: how far it has come, in a file.
+//! * `source`: the store to move, in a directory or in a running program. `position`: the progress of a move, in a file.
 //!
 //! The copy is followed by the changes since it began: of each record that has changed, the present version is written, or it
 //! is deleted. That may be repeated without harm, so a move that was killed goes on from the last position in its file.
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many records that could not be moved are named; all are counted.
 const NAMED_MAX: usize = 20;
 
-/// What `move` takes.
+/// Arguments of `move`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A running program has to give its records and keep its changes: `spikelet serve --monitor ADDR --monitor-records --keep-changes SET`, or \
@@ -60,13 +60,13 @@ pub(crate) struct MoveArguments {
     /// The namespace of the cluster. [default: that of the source]
     #[arg(long, value_name = "NAMESPACE")]
     to: Option<String>,
-    /// Go on with what is changed in the running program, until interrupted.
+    /// Follow the changes of the running program, until interrupted.
     #[arg(long)]
     follow: bool,
     /// Keep in this file how far the move has come; a move that finds its file goes on from there.
     #[arg(long, value_name = "FILE", default_value = "spikelet-move.json")]
     resume: PathBuf,
-    /// Move into sets of the cluster that have records. Those that the source does not have are deleted there.
+    /// Move into sets of the cluster that have records. Records that the source lacks are deleted there.
     #[arg(long)]
     into_existing: bool,
     /// Compare the bins of about this many records at the end, rather than of all. Which records there are is compared of all.
@@ -77,7 +77,7 @@ pub(crate) struct MoveArguments {
     json: bool,
 }
 
-/// What a move has done: the object that `--json` prints.
+/// The outcome of a move: the object that `--json` prints.
 #[derive(Debug, Default, Serialize)]
 struct MoveReport {
     source: String,
@@ -105,7 +105,7 @@ struct MoveReport {
 struct Compared {
     /// Records of the source.
     records: u64,
-    /// Those among them whose bins were compared.
+    /// Records whose bins were compared.
     bins_compared: u64,
     /// Records that differed, or were missing in the cluster, and were written again.
     written_again: u64,
@@ -276,7 +276,7 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// Writes what has changed since the position, until there is no more, or, if it is to follow, until it is told to stop.
+    /// Writes the changes since the position: all there are, or with --follow until interrupted.
     fn follow(&mut self) -> Result<(), Failure> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
@@ -314,7 +314,7 @@ impl Move<'_> {
         }
     }
 
-    /// Writes the present versions of the records that have changed, and deletes those that are gone.
+    /// Writes the present versions of changed records, and deletes the records that are gone.
     fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
         let records = self.source.present(changes)?;
         let there: Vec<_> = records.iter().map(|record| record.digest).collect();
@@ -340,14 +340,14 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// After a truncation: deletes in the cluster what the source does not have any more.
+    /// Deletes in the cluster the records that a truncation took from the source.
     fn delete_foreign(&mut self, set: Option<&str>) -> Result<(), Failure> {
         let wanted = |known: &&String| set.is_none_or(|set| set == known.as_str());
         let sets: Vec<String> = self.position.sets.iter().filter(wanted).cloned().collect();
         self.sweep(&sets, |_, _| Ok(())).map(drop)
     }
 
-    /// Compares both sides: writes again what differs, and deletes what the cluster alone has.
+    /// Compares both sides, writes differing records again, and deletes records that only the cluster has.
     fn compare(&mut self) -> Result<Compared, Failure> {
         let sets = self.position.sets.clone();
         let records = self.position.records;
@@ -389,14 +389,14 @@ impl Move<'_> {
         Ok(compared)
     }
 
-    /// Shows all records of the source to `each`, writes those of which the cluster has none, and deletes in these sets of the
-    /// cluster what the source does not have. Takes memory for the digests of the sets.
+    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in these sets of the
+    /// cluster all others. Takes memory for the digests of the sets.
     fn sweep(
         &mut self,
         sets: &[String],
         mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
     ) -> Result<Swept, Failure> {
-        // Read before the source: what is deleted there meanwhile is not missed, and what is made there stays.
+        // Read before the source: a record made there meanwhile stays, and one deleted there meanwhile goes.
         let mut theirs = BTreeMap::new();
         for set in sets {
             theirs.insert(set.clone(), self.cluster.digests(set)?);

@@ -2,11 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use spikelet::cluster::{Cluster, ClusterSet};
-use spikelet::operations::{delete_all_bins, put};
-use spikelet::policy::RecordExistsAction;
+use spikelet::operations::{delete_all_bins, get_bin, put};
+use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::{Error, Key, RecordCall, RecordSet, RecordStore, WritePolicy};
 
 use super::error::{HarnessError, Result};
@@ -18,6 +20,9 @@ const CLAIM: &str = "claimed by spikelet contention";
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many records are deleted by one batch.
 const BATCH: usize = 100;
+/// How often a run writes its claim, and how long another one watches it.
+const BEAT: Duration = Duration::from_secs(1);
+const WATCH: Duration = Duration::from_secs(5);
 /// How often the set is looked through again for records that came late.
 const SWEEPS: usize = 3;
 
@@ -31,48 +36,49 @@ pub(crate) struct ScratchSet {
 #[derive(Debug)]
 struct Claim {
     records: ClusterSet,
+    /// Writes the claim again and again, until the sender is dropped.
+    beats: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl ScratchSet {
-    /// Takes a set without records.
+    /// Takes a set without records. Records of a dead run, and records that a restart of the server has brought back,
+    /// are deleted. Watches the claim of another run for 5 s, to see whether it is alive.
     ///
     /// # Errors
-    /// [`HarnessError::Scratch`] if the set holds a record, or another run has taken it; those of the
-    /// cluster.
+    /// [`HarnessError::Scratch`] if the set holds another record, or another run has taken it; errors of the cluster.
     pub(crate) fn claim(cluster: &Cluster, set: &str) -> Result<Self> {
         let records = cluster.records(set)?;
         let refused = |reason: String| HarnessError::Scratch {
             set: set.to_owned(),
             reason,
         };
-        let truncate = format!(
-            "asinfo -v \"truncate:namespace={};set={set}\"",
-            cluster.namespace()
-        );
-        let left = format!(
-            "another run is under way in it, or was killed: after a killed one, empty it ({truncate})"
-        );
-        match first_key(&records)? {
-            None => {}
-            Some(Some(Key::String(key))) if key == CLAIM => return Err(refused(left)),
-            Some(key) => {
-                let key = key.map_or_else(String::new, |key| {
-                    format!(" ({})", crate::report::key(&key))
-                });
-                return Err(refused(format!(
-                    "it holds records already{key}, which are not touched: name another set by --set"
-                )));
-            }
+        let under_way = || refused("another run is under way in it".to_owned());
+        let known = generation_of_claim(&records)?;
+        if let Some(key) = foreign_key(&records, known.is_some())? {
+            return Err(refused(format!(
+                "it holds records already{key}, which are not touched: name another set by --set"
+            )));
         }
-        let create = policy().record_exists_action(RecordExistsAction::CreateOnly);
-        match records.operate_on(&create, &CLAIM.into(), &[put("claimed", 1)]) {
-            Err(Error::RecordExists { .. }) => Err(refused(left)),
-            done => {
-                done?;
-                let claim = Arc::new(Claim { records });
-                Ok(Self { claim })
+        let taken = match known {
+            None => policy().record_exists_action(RecordExistsAction::CreateOnly),
+            Some(generation) => {
+                eprintln!(
+                    "note: the set {set:?} is claimed: watching for {} s whether that run is alive",
+                    WATCH.as_secs()
+                );
+                std::thread::sleep(WATCH);
+                policy().generation(GenerationPolicy::ExpectEqual(generation))
             }
+        };
+        match records.operate_on(&taken, &CLAIM.into(), &[put("claimed", 1)]) {
+            Err(Error::RecordExists { .. } | Error::Generation { .. }) => return Err(under_way()),
+            done => drop(done?),
         }
+        let claim = Claim::new(records);
+        claim.sweep()?;
+        Ok(Self {
+            claim: Arc::new(claim),
+        })
     }
 
     /// Returns the records.
@@ -99,6 +105,21 @@ impl ScratchSet {
 }
 
 impl Claim {
+    fn new(records: ClusterSet) -> Self {
+        let (alive, ends) = mpsc::channel();
+        let beating = records.clone();
+        let beats = std::thread::spawn(move || {
+            while ends.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                // A server that is away for a moment hears the next one.
+                let _ = beating.operate_on(&policy(), &CLAIM.into(), &[put("claimed", 1)]);
+            }
+        });
+        Self {
+            records,
+            beats: Some((alive, beats)),
+        }
+    }
+
     fn sweep(&self) -> Result<()> {
         for _ in 0..SWEEPS {
             let mut found = Vec::new();
@@ -120,12 +141,19 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if let Some((alive, beats)) = self.beats.take() {
+            drop(alive);
+            // A panic of it has been reported.
+            let _ = beats.join();
+        }
         let given_back = self
             .sweep()
             .and_then(|()| delete(&self.records, &[CLAIM.into()]));
         if let Err(error) = given_back {
             let set = self.records.name();
-            eprintln!("note: the set {set:?} could not be cleared: {error}");
+            eprintln!(
+                "note: the set {set:?} could not be cleared: {error}; the next run clears it"
+            );
         }
     }
 }
@@ -135,14 +163,37 @@ pub(super) fn policy() -> WritePolicy {
     WritePolicy::default().total_timeout(CALL_TIMEOUT)
 }
 
-/// Returns the key of any record of the set, if it is stored; `None` of a set without records.
-fn first_key(records: &ClusterSet) -> spikelet::Result<Option<Option<Key<'static>>>> {
-    let mut first = Ok(None);
+/// Returns the key of a record that no run has written, in words; `None` if the set has none. Where there is no claim, no
+/// record is a run's.
+fn foreign_key(records: &ClusterSet, is_claimed: bool) -> spikelet::Result<Option<String>> {
+    let mut foreign = Ok(None);
     records.scan_each(&mut |record| {
-        first = record.map(|record| Some(record.key().map(Key::into_owned)));
+        let key = match record {
+            Ok(record) => record.key().map(Key::into_owned),
+            Err(error) => {
+                foreign = Err(error);
+                return ControlFlow::Break(());
+            }
+        };
+        match &key {
+            Some(Key::String(key)) if key == CLAIM || is_claimed && key.starts_with(KEY_PREFIX) => {
+                return ControlFlow::Continue(());
+            }
+            Some(key) => foreign = Ok(Some(format!(" ({})", crate::report::key(key)))),
+            None => foreign = Ok(Some(String::new())),
+        }
         ControlFlow::Break(())
     });
-    first
+    foreign
+}
+
+/// Returns the generation of the claim, which rises while its run is alive; `None`: there is no claim.
+fn generation_of_claim(records: &ClusterSet) -> spikelet::Result<Option<u32>> {
+    match records.operate_on(&policy(), &CLAIM.into(), &[get_bin("claimed")]) {
+        Ok(claim) => Ok(Some(u32::from(claim.generation))),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn delete(records: &ClusterSet, keys: &[Key<'static>]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What is moved: the store of a directory, or that of a running program.
+//! The store to move: in a directory, or in a running program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ const DIGESTS_AT_ONCE: usize = 100;
 pub(super) enum Source {
     Directory {
         namespace: Namespace,
-        /// It closes what it has opened.
+        /// Keeps the directory open.
         _store: Store,
     },
     Program {
@@ -137,7 +137,7 @@ impl Source {
     /// Reads the piece that begins here.
     ///
     /// # Errors
-    /// A program that gives no records, or is away for too long; those of reading.
+    /// A program that gives no records, or is away for a minute; errors of reading.
     pub(super) fn piece(&self, from: &str) -> Result<SourcePiece, Failure> {
         match self {
             Self::Directory { namespace, .. } => {
@@ -187,7 +187,7 @@ impl Source {
         Ok(())
     }
 
-    /// Reads the present versions of records that have changed, those that are there.
+    /// Reads the present versions of changed records. A record that is gone is passed over.
     ///
     /// # Errors
     /// As for [`Source::piece`].
