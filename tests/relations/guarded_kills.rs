@@ -1,8 +1,10 @@
-//! A process that deletes large hubs by plain calls is killed in the middle of it: no edge is left that one of its ends alone has, and
+//! A process that deletes large hubs, by plain calls and by a handle, is killed in the middle of it: no edge is left that one of its ends alone has, and
 //! the same delete finishes what it began.
 
+use std::ops::ControlFlow;
+
 use spikelet::Store;
-use spikelet::relation::{ManyToMany, OnDelete, Repair};
+use spikelet::relation::{ManyToMany, OnDelete, RelationProgress, Repair};
 use spikelet::shard::ShardPolicy;
 
 use super::go_on;
@@ -46,8 +48,20 @@ fn child() {
                 tell_progress();
             }
         }
-        tell_progress();
-        users.delete(hub(turn)).unwrap();
+        if turn % 2 == 1 {
+            users.delete(hub(turn)).unwrap();
+            continue;
+        }
+        // The same steps, which say how far they are.
+        let observe = |progress: RelationProgress| {
+            if progress.edges % 100 == 0 {
+                tell_progress();
+            }
+            ControlFlow::Continue(())
+        };
+        relations[0]
+            .delete_with_edges(hub(turn), OnDelete::Detach, observe)
+            .unwrap();
     }
 }
 
@@ -56,8 +70,8 @@ fn kills_in_the_middle_of_large_deletes_leave_what_the_same_delete_finishes() {
     let dir = tempfile::tempdir().unwrap();
     let mut partial = 0;
     for kill in 0..KILLS {
-        // Behind the last line of a turn comes its delete.
-        killed_after(4 + 4 * (kill % 3), "guarded_kills::child", dir.path());
+        // The first three lines are of the links, the next ones of the delete.
+        killed_after(4 + kill % 6, "guarded_kills::child", dir.path());
         let store = Store::open(dir.path()).unwrap();
         for relation in relations(&store) {
             let audit = relation.verify(Repair::No, go_on).unwrap();
