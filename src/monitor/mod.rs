@@ -1,5 +1,5 @@
-//! A small read-only endpoint over HTTP that a program switches on for its store: which records are hot, how collections
-//! are sharded, and metrics.
+//! A small read-only endpoint over HTTP that a program switches on for its store: operations and how long they take, which
+//! records are hot, how collections are sharded, and metrics.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `/` | a page that shows hot records, shards and transitions as they happen |
 //! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
-//! | `/metrics` | metrics for Prometheus, the hottest records among them |
+//! | `/metrics` | metrics for Prometheus, the hottest records among them; as OpenMetrics for a client that accepts it |
 //! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000) |
 //!
 //! It answers GET only and changes nothing. Once a second it looks at the hottest records (20 unless
@@ -39,6 +39,6 @@ mod snapshot;
 pub use changes::{ChangeSnapshot, ChangesSnapshot, KeySnapshot};
 pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder};
 pub use snapshot::{
-    CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot,
-    TransitionSnapshot,
+    CollectionSnapshot, CompanionOf, ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot,
+    OperationSnapshot, StoreSnapshot, TransitionSnapshot,
 };

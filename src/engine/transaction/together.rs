@@ -229,11 +229,13 @@ impl Namespace {
         name: impl FnOnce(&mut WriteGroup<'a>),
     ) -> Result<Vec<OperateResult>> {
         let writes = WriteGroup::named(name)?;
-        if let Some(results) = self.core.write_known(policy, &writes) {
-            return results;
-        }
-        let (made, lsn) = self.run_attempts(policy, true, |tx| make_all(tx, &writes))?;
-        Ok(numbered(made, lsn))
+        self.tracked(|| {
+            if let Some(results) = self.core.write_known(policy, &writes) {
+                return results;
+            }
+            let (made, lsn) = self.repeat(policy, true, |tx| make_all(tx, &writes))?;
+            Ok(numbered(made, lsn))
+        })
     }
 
     /// Writes several records as [`Namespace::write_together`] does, but only once for a token: for callers who do not know

@@ -147,15 +147,15 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
             "a rehearsal: writes keep their records"
         );
     }
+    let handle = server.start()?;
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
-        monitor.start()
+        monitor.connections(handle.connection_count()).start()
     });
     let monitor = monitor.transpose()?;
     if let Some(monitor) = &monitor {
         tracing::info!(addr = %monitor.addr(), "monitor");
     }
-    let handle = server.start()?;
     if let Some(addr) = handle.metrics_addr() {
         tracing::info!(%addr, "metrics");
     }
