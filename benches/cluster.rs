@@ -1,8 +1,9 @@
-//! What a call through `Cluster` costs beside the client alone, against a store that another process serves: rounds of both
-//! take turns. In brackets: how many times as long a call through `Cluster` takes.
+//! What a call through `Cluster` costs beside the client alone, against a store that another
+//! process serves: rounds of both take turns. In brackets: how many times as long a call through
+//! `Cluster` takes.
 //!
-//! `Cluster` blocks, as its callers do, so the client alone is called with `block_on` from the same thread; the calls of one
-//! task, which need no other thread to be woken, stand beside it.
+//! `Cluster` blocks, as its callers do, so the client alone is called with `block_on` from the same
+//! thread; the calls of one task, which need no other thread to be woken, stand beside it.
 //!
 //! `cargo bench --bench cluster --features cluster,server,cli`
 #![allow(

@@ -1,6 +1,8 @@
-//! Opening a store of a million records from its files, beside a sequential read of the same file with a checksum.
+//! Opening a store of a million records from its files, beside a sequential read of the same file
+//! with a checksum.
 //!
-//! `cargo bench --bench cold_start`; the store is made in the directory for temporary files (`TMPDIR`).
+//! `cargo bench --bench cold_start`; the store is made in the directory for temporary files
+//! (`TMPDIR`).
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -101,7 +103,7 @@ fn cold_start(criterion: &mut Criterion) {
         group.bench_function(name("read and xxh3"), |bencher| {
             bencher.iter_custom(|times| repeat(times, &|| read_all(dir)));
         });
-        // Nobody has closed the store: the log is read.
+        // Left unclosed, so opening reads the log.
         group.bench_function(name("open, scan"), |bencher| {
             bencher.iter_custom(|times| repeat(times, &|| open_timed(dir, false)));
         });

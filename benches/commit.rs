@@ -1,8 +1,9 @@
-//! Durable puts under `Durability::Commit`: 200 tasks on 2 workers of a runtime against 200 threads.
+//! Durable puts under `Durability::Commit`: 200 tasks on 2 workers of a runtime against 200
+//! threads.
 //!
-//! `cargo bench --bench commit [-- DIRECTORY]`; the stores live in the directory while they run (default: that for
-//! temporary files). Required: tasks that await take at most 2 times as long as threads. Tasks that block their workers
-//! instead are measured beside them.
+//! `cargo bench --bench commit [-- DIRECTORY]`; the stores live in the directory while they run
+//! (default: that for temporary files). Required: tasks that await take at most 2 times as long as
+//! threads. Tasks that block their workers instead are measured beside them.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -57,7 +58,7 @@ fn by_tasks(runtime: &Runtime, namespace: &Namespace, set: &Set) {
     });
 }
 
-/// Each writer a task, whose worker the put blocks.
+/// Runs each writer as a task whose worker thread blocks in the put.
 fn by_blocking_tasks(runtime: &Runtime, _: &Namespace, set: &Set) {
     run(runtime, |writer| {
         let set = set.clone();

@@ -1,5 +1,5 @@
-//! Reads of one record in memory, lent and owned, beside a `DashMap` of the same keys and values; and reads of random
-//! records of a mapped file, in batches and one by one.
+//! Reads of one record in memory, lent and owned, beside a `DashMap` of the same keys and values;
+//! and reads of random records of a mapped file, in batches and one by one.
 //!
 //! `cargo bench --bench get`
 #![allow(
@@ -61,12 +61,12 @@ fn get(criterion: &mut Criterion) {
 /// Far beyond the caches, in a mapped file.
 const BATCH_RECORDS: u64 = 2_000_000;
 
-/// Keys drawn ahead, which lie side by side: to be read they cost no miss of their own.
+/// Keys drawn beforehand, adjacent in memory: reading them costs no cache miss of its own.
 const DRAWS: usize = 1 << 19;
 
 const BATCHES: [usize; 3] = [8, 16, 64];
 
-/// A byte of a record's value, so that the line it lies in is read.
+/// Reads a byte of a record's value, which loads its cache line.
 fn peek(record: spikelet::RecordView<'_>) -> u8 {
     let value = record.bin(BIN).and_then(|value| value.as_blob());
     value.map_or(0, |value| value[50])

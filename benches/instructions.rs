@@ -26,7 +26,8 @@ use spikelet::{
 const FEW: u64 = 1_000;
 const MANY: u64 = 11_000;
 const NODES: i64 = 400;
-/// Records of a set that is scanned once in [`MANY`] repetitions and not at all in [`FEW`]: what is counted is one record's.
+/// Records of a set that is scanned once with [`MANY`] repetitions and not at all with [`FEW`]: the
+/// difference is one record's.
 const SCANNED: u64 = MANY - FEW;
 
 /// An operation, how often it may be repeated, and the instructions that one may take.
@@ -267,7 +268,7 @@ fn ask_edges(store: &Store, _: &Set, times: u64) {
     }
 }
 
-/// Links nodes whose lists grow from 8 to some 30 keys.
+/// Links nodes whose lists grow from 8 to about 30 keys.
 fn link_edges(store: &Store, _: &Set, times: u64) {
     let follows = follows(store);
     for at in 0..times as i64 {
@@ -325,7 +326,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one operation so many times, under valgrind.
+/// Runs one operation `times` times, under valgrind.
 fn repeat(name: &str, times: u64) {
     let measured = MEASURED.iter().find(|measured| measured.name == name);
     let store = store();

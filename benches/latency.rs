@@ -1,7 +1,8 @@
 //! Latencies of `put` of 100 B on files, by one thread and by two: fresh records, and overwrites.
 //!
-//! `cargo bench --bench latency [-- DIRECTORY]`; the stores live in the directory while they run (default: that for
-//! temporary files). Required: p99 of at most 1.5 us with two threads, and 1.6 times the operations of one.
+//! `cargo bench --bench latency [-- DIRECTORY]`; the stores live in the directory while they run
+//! (default: that for temporary files). Required: p99 of at most 1.5 us with two threads, and 1.6
+//! times the operations of one.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -31,7 +32,7 @@ enum Kind {
     Overwrite,
 }
 
-/// One round of one kind with so many threads.
+/// One round of one kind, with its number of threads.
 #[derive(Debug)]
 struct Ran {
     operations_a_second: f64,

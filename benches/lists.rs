@@ -1,5 +1,5 @@
-//! Lists and maps that are edited and read in place, in memory, beside the same done the plain way: the whole collection
-//! decoded by rmp-serde, edited, and encoded again.
+//! Lists and maps that are edited and read in place, in memory, beside the same done the plain way:
+//! the whole collection decoded by rmp-serde, edited, and encoded again.
 //!
 //! `cargo bench --bench lists`
 #![allow(
@@ -67,7 +67,7 @@ fn map_of(elements: Vec<i64>) -> Operation {
     maps::put_items(&map_policy(), BIN, entries.collect())
 }
 
-/// Edits records by so many threads; they grow by a tenth at most, then they are made anew.
+/// Edits records with several threads. Records grow by a tenth at most, then they are rebuilt.
 fn edits(
     group: &mut BenchmarkGroup<'_, WallTime>,
     (count, records): (u64, u64),
@@ -130,7 +130,7 @@ fn reads(
     });
 }
 
-/// The plain way, on bytes that lie ready: no store, no look-up, no copy to anywhere.
+/// Measures the plain way, on bytes at hand: no store, no look-up, no copy elsewhere.
 fn plain<T>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

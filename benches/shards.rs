@@ -1,4 +1,5 @@
-//! Sharded lists: what a call costs beside the operation that it is, pages of the whole, and many writers of one hot list.
+//! Sharded lists: what a call costs beside the operation that it is, pages of the whole, and many
+//! writers of one hot list.
 //!
 //! `cargo bench --bench shards`
 #![allow(
@@ -40,7 +41,8 @@ const ROUNDS: u64 = 3;
 /// Elements of each record that single calls are made on.
 const CALLED: u64 = 1_000;
 
-/// An addition and a removal by a handle, and the same operations on the same record with a filter like the handle's.
+/// An addition and a removal by a handle, and the same operations on the same record with a filter
+/// like the handle's.
 fn calls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("add and remove, 1,000 elements a record");
     for shards in [0, 16] {
@@ -95,7 +97,7 @@ fn calls(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A list of these elements, in one record for 0 shards, or in so many companions.
+/// Makes a list of these elements, in one record for 0 shards, else over `shards` companions.
 fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
     let store = Store::in_memory().unwrap();
     let order = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
@@ -109,7 +111,8 @@ fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
     list.policy(ShardPolicy::manual())
 }
 
-/// A page from the middle by its position, a page behind an element, and the same by reading everything.
+/// A page from the middle by its position, a page behind an element, and the same by reading
+/// everything.
 fn pages(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pages of 150,000 elements");
     for shards in [0, 4, 16] {
@@ -146,7 +149,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).unwrap()
 }
 
-/// One round with so many shards.
+/// One round with its number of shards.
 #[derive(Debug)]
 struct Ran {
     adds_a_second: f64,

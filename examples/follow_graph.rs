@@ -5,7 +5,7 @@
 use spikelet::operations::lists;
 use spikelet::{ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Set, Store};
 
-/// Adds an edge to both records. Following twice is no error and changes nothing.
+/// Adds an edge to both records. Following twice is not an error and changes nothing.
 fn follow(users: &Set, follower: &str, followed: &str) -> spikelet::Result<()> {
     let unique = ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL;
     let policy = ListPolicy::new(ListOrder::Ordered, unique);

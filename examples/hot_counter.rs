@@ -1,10 +1,12 @@
-//! How many shards serve a counter that many threads hammer: fixed numbers, and what `ShardPolicy` makes of it.
+//! The number of shards for a counter that many threads increment: fixed numbers beside
+//! `ShardPolicy`.
 //!
-//! `cargo run --release --example hot_counter [threads] [seconds]`: 64 threads and 2 seconds a row by default.
+//! `cargo run --release --example hot_counter [threads] [seconds]`: 64 threads and 2 seconds a row
+//! by default.
 //!
-//! Prints for each row the shards at the end, adds a second, how long an add took (half of them, 99 in 100, the worst), the
-//! share of adds that found a writer before them, and how long a read of the counter took while nobody wrote (the median
-//! of 1,000).
+//! Prints for each row the final number of shards, adds a second, the latency of adds (median, 99th
+//! percentile, maximum), the share of adds that found a writer before them, and the median latency
+//! of 1,000 reads of the counter while no thread wrote.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +22,8 @@ fn micros(latency: Option<&Duration>) -> f64 {
     latency.copied().unwrap_or_default().as_secs_f64() * 1e6
 }
 
-/// One row: `shards` companions from the beginning (0: none), and from there on what the policy decides.
+/// Measures one row: starts with `shards` companions (0 for none); from there on the policy
+/// decides.
 fn row(
     name: &str,
     threads: u64,

@@ -1,9 +1,12 @@
-//! What `max_waiters` costs and brings: many threads add to one record as fast as they can, for queues of several lengths.
+//! Costs and benefits of `max_waiters`: many threads add to one record as fast as they can, with
+//! queues of several lengths.
 //!
-//! `cargo run --release --example hot_record [threads]`: 64 of them by default, 128,000 adds in all.
+//! `cargo run --release --example hot_record [threads]`: 64 of them by default, 128,000 adds in
+//! all.
 //!
-//! Prints for each length how many adds were acknowledged and refused, and how long a thread has waited for one of its own
-//! adds to be acknowledged, refused attempts and their repeats included: half of the adds, 99 in 100, and the worst.
+//! Prints for each length the acknowledged and refused adds, and the time from a thread's first
+//! attempt at an add to its acknowledgement, refusals and repeats included: median, 99th
+//! percentile, maximum.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,7 @@ use spikelet::{Error, NamespaceConfig, RetryPolicy, Store, WritePolicy};
 const THREADS: u64 = 64;
 const ADDS: u64 = 128_000;
 
-/// How a refused add is repeated.
+/// The way in which a refused add is repeated.
 #[derive(Clone, Copy)]
 enum Repeat {
     /// At once, as often as it takes.
@@ -31,7 +34,7 @@ struct Outcome {
 fn run(threads: u64, max_waiters: usize, repeat: Repeat) -> spikelet::Result<Outcome> {
     let config = NamespaceConfig::new("test").max_waiters(max_waiters);
     let set = Store::builder().namespace(config).open()?.set("counters")?;
-    // Nobody is to run out of patience: the length of the queue is what is compared.
+    // No time limit: only the length of the queue may refuse an add.
     let policy = WritePolicy::default().total_timeout(None);
     let add = [spikelet::operations::add("n", 1)];
     let pauses = RetryPolicy::default();

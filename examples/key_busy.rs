@@ -1,7 +1,8 @@
-//! A service whose writers meet on one list of a cluster: how many of its writes are refused with `KEY_BUSY`, and how long the
-//! others take. The story that it belongs to is in `docs/contention.md`.
+//! A service whose writers meet on one list of a cluster: the share of its writes refused with
+//! `KEY_BUSY`, and the latency of the others. `docs/contention.md` tells the story around it.
 //!
-//! `cargo run --release --features cluster --example key_busy -- HOST:PORT WRITES-PER-SECOND SECONDS [SHARDS]`
+//! `cargo run --release --features cluster --example key_busy -- HOST:PORT WRITES-PER-SECOND
+//! SECONDS [SHARDS]`
 
 use std::env;
 use std::panic::resume_unwind;
@@ -14,7 +15,7 @@ use spikelet::cluster::Cluster;
 use spikelet::shard::ShardPolicy;
 use spikelet::{Error, ShardedList};
 
-/// Threads that write. More than may wait for a record of a server, or nobody would be refused.
+/// Writer threads: more than a server lets wait for a record, so that some are refused.
 const WRITERS: u64 = 64;
 
 /// Returns an argument, if it is there.
@@ -32,7 +33,7 @@ fn main() -> spikelet::Result<()> {
     let host: String = argument(1)?.unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let rate: u64 = argument(2)?.unwrap_or(200);
     let seconds: u64 = argument(3)?.unwrap_or(10);
-    // Refusals are what is looked for: the client is not to hold calls back after 100 of them.
+    // This program looks for refusals, so the client must not hold calls back after 100 of them.
     let cluster = Cluster::builder(&host).error_rate_max(0).connect()?;
     let orders = ShardedList::new(&cluster, "orders", "today", "ids")?;
     let orders = orders.policy(ShardPolicy::manual());

@@ -1,5 +1,5 @@
-//! A table of nodes and edges, queried as one would in DynamoDB: a partition key, a sort key that is derived from a role, and page
-//! tokens; and beside it an index from children to their parent.
+//! A table of nodes and edges, queried as one would in DynamoDB: a partition key, a sort key that
+//! is derived from a role, and page tokens; and beside it an index from children to their parent.
 //!
 //! `cargo run --example records_table`
 
@@ -7,7 +7,8 @@ use spikelet::expressions::{cond, eq, string_bin, string_val};
 use spikelet::query::{Cursor, IndexComponent, IndexDefinition, Query};
 use spikelet::{Set, Store, Value, bins};
 
-/// "500-LEAD" and so on: text that is derived from the role of an edge, such that higher roles come later.
+/// "500-LEAD" and so on: text that is derived from the role of an edge, such that higher roles come
+/// later.
 fn sort_key() -> IndexComponent {
     let role = |name| eq(string_bin("role"), string_val(name));
     IndexComponent::expression(cond([
@@ -85,7 +86,8 @@ fn main() -> spikelet::Result<()> {
     assert_eq!(pages, [2, 1]);
     println!("{:?}", of_user()?.at_least("400-").explain()?);
 
-    // A child that names its parent, and an index on that: who has commented on this post, and on which posts has she?
+    // A child that names its parent, and an index on that: who has commented on this post, and on
+    // which posts has she?
     let comments = store.set("comments")?;
     comments.create_index(IndexDefinition::new("by_post", ["post", "at"]))?;
     comments.create_index(IndexDefinition::new("by_author", ["author"]))?;

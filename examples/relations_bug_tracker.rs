@@ -1,5 +1,6 @@
-//! RavenDB's modeling document, Yet Another Bug Tracker: comments embedded in backlog items, users referred to by their ids and
-//! shown by their names (looked up, stored in an index, duplicated), and who has modified what, by date.
+//! RavenDB's modeling document, Yet Another Bug Tracker: comments embedded in backlog items, users
+//! referred to by their ids and shown by their names (looked up, stored in an index, duplicated),
+//! and who has modified what, by date.
 //!
 //! `cargo run --example relations_bug_tracker`
 
@@ -17,7 +18,8 @@ struct Comment {
     message: String,
 }
 
-/// The list of the backlog: the titles, and the names of the users of three columns. One batch of items, one of users.
+/// The list of the backlog: the titles, and the names of the users of three columns. One batch of
+/// items, one of users.
 fn backlog(store: &Store, list: &Includes) -> spikelet::Result<Vec<String>> {
     let items = [1, 2].map(Key::from);
     let page = list.read(store, "backlog_items", items)?;
@@ -107,7 +109,8 @@ fn main() -> spikelet::Result<()> {
         assert!(row.contains("H. Simpson"));
     }
 
-    // 2, with fields stored in an index: a view of the items with three names each, kept current by the changes of both sets.
+    // 2, with fields stored in an index: a view of the items with three names each, kept current by
+    // the changes of both sets.
     let namespace = store.namespace(DEFAULT_NAMESPACE)?;
     let for_list = Joined::new(&namespace, "backlog_for_list", "backlog_items")
         .keep(["title"])
@@ -141,7 +144,8 @@ fn main() -> spikelet::Result<()> {
     );
     updater.stop()?;
 
-    // 3. Duplicated: the item itself has its assignee's name, and a new name is carried to all items that still are his.
+    // 3. Duplicated: the item itself has its assignee's name, and a new name is carried to all
+    //    items that still are his.
     let assignees = Propagate::new(&store, "assignees", ("users", "backlog_items"), "assignee")?
         .copy("name", "assignee_name");
     assignees.assign(1, "users/1-A")?;
@@ -156,7 +160,8 @@ fn main() -> spikelet::Result<()> {
     assert_eq!(name_in(1)?, Some("H. Simpson".into()));
     assert_eq!(name_in(2)?, Some("Ned Flanders".into()));
 
-    // 4. Many to many, with the dates of modifications: {user: date} in the item, {item: date} in the user.
+    // 4. Many to many, with the dates of modifications: {user: date} in the item, {item: date} in
+    //    the user.
     let modified = ManyToMany::new(
         &store,
         "modified",

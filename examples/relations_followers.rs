@@ -1,5 +1,5 @@
-//! Aerospike's modeling document, N:M: who follows whom as ordered lists on both sides, in pages; the followers of a celebrity are
-//! sharded while they grow.
+//! Aerospike's modeling document, N:M: who follows whom as ordered lists on both sides, in pages;
+//! the followers of a celebrity are sharded while they grow.
 //!
 //! `cargo run --example relations_followers`
 
@@ -68,7 +68,7 @@ fn main() -> spikelet::Result<()> {
     println!("alice may want to follow {suggested:?}");
     assert_eq!(suggested, [("dave".into(), 2)]);
 
-    // Both sides are equal, and stay so when somebody leaves.
+    // Both sides are equal, and remain so when a follower leaves.
     let go_on = |_| ControlFlow::Continue(());
     assert!(follows.verify(Repair::No, go_on)?.is_sound());
     follows.delete_with_edges("celebrity", OnDelete::Detach, go_on)?;

@@ -1,4 +1,5 @@
-//! DynamoDB's modeling document, Koan's records table: a team's goals with their leads and teams, in three batches.
+//! DynamoDB's modeling document, Koan's records table: a team's goals with their leads and teams,
+//! in three batches.
 //!
 //! `cargo run --example relations_goals`
 
@@ -30,7 +31,8 @@ fn node(kind: &str, id: &str) -> NodeId {
 
 fn main() -> spikelet::Result<()> {
     let store = Store::in_memory()?; // or Store::open("directory")
-    // gsi0 is the role with its rank, gsi1 the date. Subscribers may be thousands, and are not shown with a goal.
+    // gsi0 is the role with its rank, gsi1 the date. Subscribers may be thousands, and are not
+    // shown with a goal.
     let membership = EdgeType::new("GOALMEMBERSHIP")
         .ranked_by(
             "memberRole",

@@ -1,5 +1,6 @@
-//! Aerospike's modeling document, 1:N: posts with their comments in one record, orders with a list of line items, and comments that
-//! are found from their user; a relation that outgrows its layout moves to another one while it is used.
+//! Aerospike's modeling document, 1:N: posts with their comments in one record, orders with a list
+//! of line items, and comments that are found from their user; a relation that outgrows its layout
+//! moves to another one while it is used.
 //!
 //! `cargo run --example relations_posts`
 
@@ -54,7 +55,8 @@ fn orders(store: &Store) -> spikelet::Result<()> {
     Ok(())
 }
 
-/// Pattern 2: a post and its comments are one record; and the inverse path, by a relation of its own.
+/// Pattern 2: a post and its comments are one record; and the inverse path, by a relation of its
+/// own.
 fn posts(store: &Store) -> spikelet::Result<()> {
     let layout = Layout::consolidated("comments");
     let comments = OneToMany::new(store, "comments", ("posts", "comments"), layout)?;

@@ -1,4 +1,5 @@
-//! Riak's modeling documents: episodes by structured keys, a set of the keys of all users, and tagged links that are walked.
+//! Riak's modeling documents: episodes by structured keys, a set of the keys of all users, and
+//! tagged links that are walked.
 //!
 //! `cargo run --example relations_simpsons`
 
@@ -11,7 +12,8 @@ struct User {
     info: String,
 }
 
-/// "Simpsons Roasting on an Open Fire" is season 1, episode 1. The third layer, good or bad, is a set of its own.
+/// "Simpsons Roasting on an Open Fire" is season 1, episode 1. The third layer, good or bad, is a
+/// set of its own.
 fn episodes(store: &Store) -> spikelet::Result<()> {
     let episode = KeyPattern::<(u32, u32)>::new("season:{season}:episode:{episode:02}")?;
     let (good, bad) = (store.set("good")?, store.set("bad")?);
@@ -34,7 +36,7 @@ fn episodes(store: &Store) -> spikelet::Result<()> {
     assert_eq!(found.as_deref(), Some("\"Marge vs. the Monorail\""));
     let first_season = episode.read_each(&good, [(1, 1), (1, 2), (1, 3)])?;
     assert_eq!(first_season.iter().flatten().count(), 2);
-    // The name of a key says what it is of, and a key of another form is no episode.
+    // The key's form identifies an episode; a key of another form does not parse.
     assert_eq!(episode.parse(&"season:8:episode:06".into())?, (8, 6));
     assert!(!episode.matches(&"season:8:episode:6".into()));
     Ok(())
@@ -59,7 +61,8 @@ fn users(store: &Store) -> spikelet::Result<()> {
     Ok(())
 }
 
-/// A profile and what the user follows have one key in two sets: one changes more often than the other.
+/// A profile and a list of followed users share one key in two sets, since one changes more often
+/// than the other.
 fn correspondence(store: &Store) -> spikelet::Result<()> {
     let sean = KeyCorrespondence::new()
         .set(store, "profiles", WritePolicy::default())?
@@ -99,7 +102,7 @@ fn family(store: &Store) -> spikelet::Result<()> {
     println!("friends of milhouse: {:?}", walk.steps.first());
     assert_eq!(walk.kept(), [person("bart"), person("abe")]);
     assert!(links.fetch(&walk.kept())?.iter().all(Option::is_some));
-    // Nobody has written the links from parents to children.
+    // The links from parents to children were not written: they are the way back.
     let children = links.page(&person("homer"), Some("child"), None, 10)?;
     assert_eq!(children.len(), 2);
     Ok(())

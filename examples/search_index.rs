@@ -1,8 +1,8 @@
-//! An external search index that is kept in step with a set, through kills: a process writes documents and indexes them, and is
-//! killed again and again. At the end the index is what the documents say.
+//! An external search index that follows a set through kills: a process writes documents and
+//! indexes them, and is killed again and again. At the end the index agrees with the documents.
 //!
-//! The index is an inverted one, in a file; a full-text engine takes its place in a service. What matters is the same there:
-//! apply a batch so that applying it twice does no harm, save it, and only then acknowledge.
+//! The index is an inverted one, in a file; a service would use a full-text engine. The rule is the
+//! same: apply a batch so that applying it twice does no harm, save it, and only then acknowledge.
 //!
 //! `cargo run --release --example search_index`
 
@@ -62,7 +62,7 @@ impl SearchIndex {
         }
     }
 
-    /// What the record is now counts, so an older change that comes again does no harm.
+    /// Indexes the record as it is now, so a repeated older change does no harm.
     fn apply(&mut self, change: &Change) {
         let words = change.record.as_ref().map(words_of).unwrap_or_default();
         self.set(change.digest.to_string(), words);

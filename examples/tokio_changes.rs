@@ -1,4 +1,5 @@
-//! Following changes from async code: two tasks share a subscription, each with half of the records.
+//! Following changes from async code: two tasks share a subscription, each with half of the
+//! records.
 //!
 //! `cargo run --release --example tokio_changes`
 
@@ -7,7 +8,7 @@ use spikelet::{DEFAULT_NAMESPACE, Error, Store};
 
 const USERS: i64 = 1_000;
 
-/// Greets whoever is new, until the last of its share has come.
+/// Greets every new user, until the last change of its share has come.
 async fn greet(mut consumer: Consumer) -> spikelet::Result<usize> {
     let mut greeted = 0;
     loop {

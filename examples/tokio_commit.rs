@@ -1,4 +1,5 @@
-//! Durable writes from async code: 200 tasks on 2 workers share syncs, and none of them blocks its worker.
+//! Durable writes from async code: 200 tasks on 2 workers share syncs, and none of them blocks its
+//! worker.
 //!
 //! `cargo run --release --example tokio_commit`
 
@@ -11,7 +12,8 @@ const TASKS: i64 = 200;
 
 /// Counts a visit. The visit survives a power failure when this returns.
 async fn visit(namespace: Namespace, user: i64) -> spikelet::Result<()> {
-    // Without this policy the call would wait for the disk itself, and hold up every other task of the worker.
+    // Without this policy the call would wait for the disk itself, and hold up every other task of
+    // the worker.
     let policy = WritePolicy::default().acknowledge(Acknowledge::Applied);
     let visits = [spikelet::operations::add("visits", 1)];
     let counted = namespace

@@ -1,4 +1,5 @@
-//! Money from one account to another, by many threads: both accounts change or neither, and who looks sees one sum.
+//! Transfers between accounts, by many threads: both accounts change or neither, and every reader
+//! sees the same sum.
 //!
 //! `cargo run --release --example transfer`
 

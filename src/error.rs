@@ -1,4 +1,4 @@
-//! The one error type of the public API: [`Error`], what it names, and why a store refused.
+//! The error type of the public API: [`Error`], the record it names, and the cause of a refusal.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -9,7 +9,7 @@
 //! assert!(matches!(error, Error::NotFound { .. }));
 //! assert_eq!(error.to_string(), "record \"nobody\" of set \"users\" was not found");
 //! assert_eq!((error.result_code(), error.is_retryable()), (2, false));
-//! // What may succeed when it is tried again, such as KEY_BUSY, can be repeated.
+//! // Calls with a retryable error, such as KEY_BUSY, can be repeated.
 //! RetryPolicy::default().retry(|| users.put("alice", [("age", 42)]))?;
 //! # Ok(())
 //! # }
@@ -43,7 +43,7 @@ pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
 pub use spikelet_storage::ConflictCause;
 
-/// The pattern of the errors that name a record.
+/// Matches the errors that name a record.
 macro_rules! about_record {
     ($record:ident) => {
         Self::Malformed { $record, .. }
@@ -67,28 +67,30 @@ macro_rules! about_record {
     };
 }
 
-/// Everything that can go wrong, with what a person needs to act on it.
+/// All errors of the library, with the facts needed to act on them.
 ///
-/// [`Error::result_code`] gives Aerospike's number for it. An error means that nothing was changed, unless
-/// [`Error::in_doubt`] says otherwise. An error about one record names it: [`Error::record`].
+/// [`Error::result_code`] gives Aerospike's number for it. An error means that nothing was changed,
+/// unless [`Error::in_doubt`] says otherwise. An error about one record names it:
+/// [`Error::record`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes that should hold a value or a record do not (code 1).
+    /// Bytes that should be a value or a record are not (code 1).
     #[error("malformed {what}{}: {source}", OfRecord(record))]
     Malformed {
-        /// What was being read.
+        /// The kind of bytes that were read.
         what: &'static str,
-        /// What was wrong with the bytes.
+        /// The fault of the bytes.
         #[source]
         source: CodecError,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// A value cannot be stored: an integer above `i64::MAX`, a wildcard, a map with a key twice (code 1).
+    /// A value cannot be stored: an integer above `i64::MAX`, a wildcard, a map with a key twice
+    /// (code 1).
     #[error("a value cannot be stored in {}: {source}", Subject(record))]
     NotStorable {
-        /// What is wrong with the value.
+        /// The fault of the value.
         #[source]
         source: CodecError,
         /// The record, if it is known.
@@ -100,7 +102,7 @@ pub enum Error {
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// The record's generation is not the one that the policy asks for (code 3).
+    /// The record has another generation than the policy expects (code 3).
     #[error(
         "generation {expected} was expected, {}",
         found_generation(*found, record)
@@ -108,12 +110,13 @@ pub enum Error {
     Generation {
         /// The generation of the policy.
         expected: u32,
-        /// The generation of the record; 0 when there is no record. `None` from a cluster, which does not tell it.
+        /// The generation of the record; 0 if there is no record. `None` from a cluster, which does
+        /// not report it.
         found: Option<u16>,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// The request itself is wrong (code 4).
+    /// The request itself is invalid (code 4).
     #[error("invalid request: {0}")]
     Parameter(Cow<'static, str>),
     /// A create-only write met a live record (code 5).
@@ -127,7 +130,7 @@ pub enum Error {
     },
     /// A create-only operation met a bin that exists (code 6).
     #[error(
-        "bin \"{bin}\"{} already exists: leave out CREATE_ONLY, or add NO_FAIL to keep what is there",
+        "bin \"{bin}\"{} already exists: leave out CREATE_ONLY, or add NO_FAIL to keep its value",
         OfRecord(record)
     )]
     BinExists {
@@ -136,24 +139,24 @@ pub enum Error {
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// The namespace takes no writes for want of space (code 8). Deletes still work.
+    /// The namespace refuses writes for lack of space (code 8). Deletes still work.
     #[error("namespace {namespace} takes no writes: {cause}")]
     StopWrites {
         /// The namespace.
         namespace: Box<str>,
-        /// Which limit was reached.
+        /// The limit that was reached.
         cause: WriteStop,
     },
-    /// The time limit of the policy passed (code 9).
+    /// The time limit of the policy has passed (code 9).
     #[error(
         "timed out after {after:?} waiting for {}; {}",
         Subject(record),
         if *in_doubt { "the write may have been applied: read before repeating it" } else { "nothing was applied" }
     )]
     Timeout {
-        /// How long the call waited.
+        /// The time that the call waited.
         after: Duration,
-        /// True when the write may nevertheless have been applied.
+        /// True if the write may have been applied nevertheless.
         in_doubt: bool,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -167,9 +170,9 @@ pub enum Error {
     IncompatibleType {
         /// The bin.
         bin: Box<str>,
-        /// The type that the bin has.
+        /// The bin's type.
         found: &'static str,
-        /// The operation that was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -182,7 +185,7 @@ pub enum Error {
         largest(largest_bin)
     )]
     RecordTooBig {
-        /// The size that the record would have, in bytes; 0 from a cluster, which says only that it is too large.
+        /// The record's new size in bytes; 0 from a cluster, which does not report it.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
@@ -196,14 +199,14 @@ pub enum Error {
         "a key of {bytes} bytes leaves no room for bins, since a record has at most {limit} bytes: use a shorter key, such as a hash of this one"
     )]
     KeyTooBig {
-        /// The length of the key, in bytes.
+        /// The length of the key in bytes.
         bytes: u64,
-        /// The most that a record may have, in bytes.
+        /// The limit of a record in bytes.
         limit: u64,
     },
     /// Too many writers already wait for this record (code 14). Nothing was applied.
     ///
-    /// Who meets it backs off for a moment and tries again, which [`RetryPolicy`](crate::RetryPolicy) does:
+    /// Back off for a moment and retry, as [`RetryPolicy`](crate::RetryPolicy) does:
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -214,8 +217,9 @@ pub enum Error {
     /// # }
     /// ```
     ///
-    /// A record that is busy all the time needs less load: [`ShardedCounter`](crate::ShardedCounter) and its like spread it
-    /// over several records. [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) is the limit.
+    /// A record that is always busy needs less load: spread it over several records, for example
+    /// with [`ShardedCounter`](crate::ShardedCounter).
+    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) sets the limit.
     #[error(
         "key busy: {} for {}{}: back off and retry, or spread the load over more records",
         waiting_writers(*waiting),
@@ -223,9 +227,9 @@ pub enum Error {
         limit_of_waiters(*limit)
     )]
     KeyBusy {
-        /// How many writers were waiting; 0 from a cluster, which does not tell it.
+        /// The number of waiting writers; 0 from a cluster, which does not report it.
         waiting: u32,
-        /// The limit of the namespace; 0 from a cluster, which does not tell it.
+        /// The limit of the namespace; 0 from a cluster, which does not report it.
         limit: u32,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -247,7 +251,7 @@ pub enum Error {
         Subject(record)
     )]
     KeyMismatch {
-        /// The record as the caller has named it, if it is known.
+        /// The record as named by the caller, if it is known.
         record: Option<Box<RecordId>>,
     },
     /// There is no such namespace (code 20).
@@ -256,33 +260,33 @@ pub enum Error {
     /// A bin name is not allowed (code 21).
     #[error("bin name {0:?} is not allowed: at most 15 bytes of UTF-8, none of them NUL")]
     BinName(Box<str>),
-    /// The operation is not allowed at present (code 22).
+    /// The operation is currently not allowed (code 22).
     #[error("forbidden: {0}")]
     Forbidden(Cow<'static, str>),
-    /// The element to be changed is not there (code 23).
+    /// The element to change does not exist (code 23).
     #[error("element not found in bin \"{bin}\"{}: {hint}", OfRecord(record))]
     ElementNotFound {
         /// The bin.
         bin: Box<str>,
-        /// What was looked for, and what to do.
+        /// The missing element, and a remedy.
         hint: &'static str,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// An element that must be unique is there already (code 24).
+    /// An element that must be unique exists already (code 24).
     #[error("element already exists in bin \"{bin}\"{}: {hint}", OfRecord(record))]
     ElementExists {
         /// The bin.
         bin: Box<str>,
-        /// What was tried, and what to do.
+        /// The attempted operation, and a remedy.
         hint: &'static str,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// The operation does not apply to the present value (code 26).
+    /// The operation does not apply to the current value (code 26).
     #[error("operation not applicable to {}: {why}", Subject(record))]
     OpNotApplicable {
-        /// What is in the way.
+        /// The obstacle.
         why: Cow<'static, str>,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -296,8 +300,8 @@ pub enum Error {
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// A companion of a sharded collection is not there, or is not what its root says (code 1). The other shards are as they
-    /// were.
+    /// A companion of a sharded collection is missing or contradicts its root (code 1). The other
+    /// shards are unchanged.
     #[error(
         "shard {shard} of \"{key}\" is missing: its record was deleted or has expired; restore it, or delete the collection"
     )]
@@ -307,7 +311,8 @@ pub enum Error {
         /// The number of the shard.
         shard: u64,
     },
-    /// A record that belongs to something else has the key of a companion (code 5). Nothing was written to it.
+    /// A record outside the collection has the key of a companion (code 5). Nothing was
+    /// written to it.
     #[error(
         "record \"{key}\" is in the way of a shard: delete it, or keep the collection under another key or in another set"
     )]
@@ -315,31 +320,32 @@ pub enum Error {
         /// The key of that record.
         key: Box<str>,
     },
-    /// The record is the root of a sharded collection, and the write would take away what it says of its companions,
-    /// or write beside them (code 22). Nothing was changed.
+    /// The record is the root of a sharded collection, and the write would remove its description
+    /// of the companions, or write beside them (code 22). Nothing was changed.
     #[error(
         "record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}: change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
     )]
     ShardRoot {
-        /// The set; empty: none.
+        /// The set; empty for a record without a set.
         set: Box<str>,
-        /// The key, or the digest where the key is not known.
+        /// The key, or the digest if the key is unknown.
         key: Box<str>,
-        /// What the write would do.
+        /// The effect of the write.
         loses: ShardLoss,
     },
-    /// The record holds a shard of a collection, and is not for others to write (code 22). Nothing was changed.
+    /// The record holds a shard of a collection, and only the collection's handle may write it
+    /// (code 22). Nothing was changed.
     #[error(
         "record \"{key}\" of set \"{set}\" holds a shard of a collection: write to the collection by its handle, or use another key; or allow it by WritePolicy::override_shards"
     )]
     ShardCompanion {
-        /// The set; empty: none.
+        /// The set; empty for a record without a set.
         set: Box<str>,
-        /// The key, or the digest where the key is not known.
+        /// The key, or the digest if the key is unknown.
         key: Box<str>,
     },
-    /// A collection cannot be sharded, or not while there is this index: it would not find the record any more by what its
-    /// shards hold (code 22). Nothing was changed.
+    /// A collection cannot be sharded beside this index, which would no longer find the record by
+    /// elements in its shards (code 22). Nothing was changed.
     #[error(
         "the collection in bin \"{bin}\" cannot be sharded beside index \"{index}\", which would lose it: {why}; drop the index, or index nothing but the elements, keys or values of the bin"
     )]
@@ -348,7 +354,7 @@ pub enum Error {
         bin: Box<str>,
         /// The name of the index.
         index: Box<str>,
-        /// Why the index cannot hold what is in shards.
+        /// The reason why the index cannot cover shards.
         why: &'static str,
     },
     /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
@@ -359,79 +365,80 @@ pub enum Error {
         /// The bucket, by the beginning of its hour or day in UTC.
         bucket: Box<str>,
     },
-    /// What a root says of its shards is not understood here (code 1).
+    /// The root's description of its shards is not understood (code 1).
     #[error("sharded collection: {found} is not understood: {why}")]
     ShardScheme {
-        /// What was found.
+        /// The description found.
         found: Box<str>,
-        /// Why, and what to do.
+        /// The reason, and a remedy.
         why: &'static str,
     },
-    /// There is an index of this name already, of something else (code 200).
+    /// Another index has this name (code 200).
     #[error(
         "index \"{0}\" exists already and is of something else: drop it first, or use another name"
     )]
     IndexExists(Box<str>),
-    /// There is no such index (code 201).
+    /// The index does not exist (code 201).
     #[error("there is no index \"{0}\" of this set or namespace: create it first")]
     IndexNotFound(Box<str>),
-    /// The indexes of the namespace may take no more memory (code 202). Nothing was changed.
+    /// The indexes of the namespace have reached their memory limit (code 202). Nothing was
+    /// changed.
     #[error(
         "index \"{index}\" would grow, and the indexes take {limit} bytes, which is their limit: raise NamespaceConfig::index_bytes_max, or drop an index"
     )]
     IndexMemory {
         /// The index.
         index: Box<str>,
-        /// The most that all indexes may take, in bytes.
+        /// The limit of all indexes together, in bytes.
         limit: u64,
     },
-    /// The index is not complete yet (code 203).
+    /// The index is still being built (code 203).
     #[error(
         "index \"{index}\" is being built: {done} of {total} partitions are done; wait for IndexBuild::wait, or try again"
     )]
     IndexBuilding {
         /// The index.
         index: Box<str>,
-        /// How many partitions are done.
+        /// Number of partitions done.
         done: u64,
-        /// How many there are.
+        /// Number of all partitions.
         total: u64,
     },
-    /// The namespace has as many indexes as it may have (code 206).
+    /// The namespace has the greatest possible number of indexes (code 206).
     #[error("a namespace has at most {limit} indexes: drop one first")]
     TooManyIndexes {
-        /// The most that it may have.
+        /// That number.
         limit: usize,
     },
-    /// Another record has the key that a unique index lets one record have (code 22). Nothing was changed.
+    /// Another record has this key of a unique index (code 22). Nothing was changed.
     #[error("record \"{other}\" has this key in the unique index \"{index}\" already")]
     NotUnique {
         /// The index.
         index: Box<str>,
-        /// The key of the other record, or its digest where the key is not stored.
+        /// The key of the other record, or its digest if the key is not stored.
         other: Box<str>,
     },
-    /// Changes that were not read yet are gone: the subscription was too slow for what is kept, or asks for older ones (code
-    /// 22). Nothing was passed over silently.
+    /// Changes that were not yet read are gone: the subscription was too slow, or asks for changes
+    /// older than the kept ones (code 22). No change was skipped silently.
     #[error(
         "changes after {position} are not all kept any more, only those after {kept_after}: read the records anew and let the subscription go on from Start::Now, and raise NamespaceConfig::change_bytes_max if it is slower than that"
     )]
     ChangesLost {
-        /// What was read up to, as a log sequence number.
+        /// The position read up to, as a log sequence number.
         position: u64,
         /// Changes above this log sequence number are kept.
         kept_after: u64,
     },
-    /// A transaction could not be committed, since other writers came between again and again (code 121; 120 if it is a
-    /// lock that was in the way). Nothing was written.
+    /// A transaction could not be committed, since other writers interfered in every attempt (code
+    /// 121; 120 if a lock was in the way). Nothing was written.
     #[error(
         "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
         Subject(record)
     )]
     Conflict {
-        /// What came between in the last attempt.
+        /// The interference in the last attempt.
         cause: ConflictCause,
-        /// How often the transaction was tried.
+        /// The number of attempts.
         attempts: u32,
         /// The record in which the last attempt met another writer, if it is known.
         record: Option<Box<RecordId>>,
@@ -441,86 +448,87 @@ pub enum Error {
         "the transaction writes more than {limit} {what}: split it, or raise TransactionPolicy::{option}"
     )]
     TransactionLimit {
-        /// What there is too much of.
+        /// The unit of the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
-        /// The field of the policy.
+        /// The field of the policy that sets it.
         option: &'static str,
     },
-    /// Writes that were to be made all or none were refused (code 22). None was made.
+    /// A group of writes was refused (code 22). None was made.
     #[error("{} of the writes were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
     WritesRefused {
-        /// The refused writes by their positions, each with the reason.
+        /// The refused writes by position, each with the reason.
         reasons: Vec<(usize, Error)>,
     },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
-    /// Stored bytes of the record are lost, or may be out of date (code 1). See [`Error::is_damage`].
+    /// Stored bytes of the record are lost, or may be out of date (code 1). See
+    /// [`Error::is_damage`].
     #[error("{}: {source}", Subject(record))]
     Damaged {
-        /// What was found: [`StorageError::Damaged`] or
-        /// [`StorageError::MaybeStale`].
+        /// The fault: [`StorageError::Damaged`] or [`StorageError::MaybeStale`].
         #[source]
         source: Box<StorageError>,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
-    /// The files of a namespace are open already (code 1). Nothing was changed.
+    /// The files of a namespace are already open (code 1). Nothing was changed.
     #[error("{path} is in use: {holder}")]
     InUse {
         /// The file.
         path: Box<str>,
-        /// Who has it open.
+        /// The process that has it open.
         holder: StoreHolder,
     },
-    /// The operating system does not allow it (code 1).
+    /// The operating system denied access (code 1).
     #[error(
         "cannot {action} {path}: {source}; this process needs the right to read and write the files and folders of the store"
     )]
     PermissionDenied {
         /// The file or folder.
         path: Box<str>,
-        /// What was tried, such as `open`.
+        /// The attempted action, such as `open`.
         action: &'static str,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The storage engine could not do it: a device refused or failed, the namespace is read-only or closed, or was opened
-    /// by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
+    /// The storage engine failed: a device refused or failed, the namespace is read-only or closed,
+    /// or this process is a fork of the one that opened it (codes 1, 4, 8, 22; see
+    /// [`Error::result_code`]).
     #[error(transparent)]
     Storage(Box<StorageError>),
-    /// A call of a relation has failed at one of its records (the code of the cause). What was written before it stays, where
-    /// the store has no transactions: calling again, or `verify`, completes it.
+    /// A call of a relation failed at one of its records (the code of the cause). In a store
+    /// without transactions, earlier writes stay: calling again, or `verify`, completes them.
     #[error("relation \"{}\", {}: {source}", at.relation, at.side)]
     Relation {
-        /// The relation, and where in it.
+        /// The relation and its side.
         at: Box<RelationPlace>,
-        /// What has failed.
+        /// The error at the record.
         #[source]
         source: Box<Self>,
     },
-    /// A cluster refused the call for a reason that no other variant names, or could not be reached (its code; 1 for a
-    /// failure of the client).
+    /// A cluster refused the call for a reason without a variant of its own, or could not be
+    /// reached (its code; 1 for a failure of the client).
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(Box<ClusterFailure>),
-    /// A Rust value and bins could not be converted into one another (code 4).
+    /// A Rust value and bins could not be converted (code 4).
     #[error("cannot convert between bins and a Rust type: {0}")]
     Serde(Box<str>),
-    /// A value is not of the Rust type that was asked for (code 4).
+    /// A value has another Rust type than requested (code 4).
     #[error(transparent)]
     Conversion(#[from] ConversionError),
 }
 
-/// Results are returned by value everywhere.
+/// Results are returned by value everywhere, so errors must be small.
 const _: () = assert!(size_of::<Error>() <= 64);
 
 impl Error {
-    /// Returns the record that the error is about. `None` for an error that is about none, and where its key is not known:
-    /// in scans, and in requests of wire clients.
+    /// Returns the record that the error is about. `None` for errors about no record, and where its
+    /// key is unknown: in scans, and in requests of wire clients.
     #[must_use]
     pub fn record(&self) -> Option<&RecordId> {
         match self {
@@ -532,7 +540,7 @@ impl Error {
         }
     }
 
-    /// The error with the record that it is about, unless it names one already.
+    /// Names the record in the error, unless it names one already.
     #[cold]
     pub(crate) fn about(mut self, set: &str, key: &Key<'_>) -> Self {
         if let about_record!(record) = &mut self {

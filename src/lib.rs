@@ -1,7 +1,8 @@
-//! A record store that lives inside a service: records with bins, lists and maps that are edited in
-//! place under their record's own lock, an index in memory, and log-structured files on disk.
-//! Semantics, limits and result codes are Aerospike's, so code written against one moves to the
-//! other.
+//! A record store that lives inside a service: records with bins, lists and maps edited in place
+//! under their record's own lock, an index in memory, and log-structured files on disk. Semantics,
+//! limits and result codes are Aerospike's, so code written against one moves to the other.
+//!
+//! Not released yet: the API and the file formats may change before 0.1.0.
 //!
 //! # Five concepts
 //!
@@ -15,7 +16,7 @@
 //! - An [`Operation`] reads or changes one bin, or an element in a list or map ([`operations`]).
 //!   Several of them on one record are one atomic call: [`Set::operate`].
 //! - A *sharded collection* ([`ShardedList`], [`ShardedMap`], [`ShardedCounter`], [`TimeShards`])
-//!   is sharded over companion records when one record becomes too large or too hot, while it is used.
+//!   spreads over companion records when one record becomes too large or too hot, while in use.
 //!
 //! # Records
 //!
@@ -85,14 +86,15 @@
 //! # }
 //! ```
 //!
-//! [`query`] has ranges, pages whose cursors outlive the process, and operations on all that is found; [`changes`] is the stream of what
-//! was written, with subscriptions that are kept; [`relation`] has a handle for each usual relation between records: both
-//! sides of an edge, members of a group, links, joined fields.
+//! [`query`] has ranges, pages with cursors that outlive the process, and operations on all
+//! matching records; [`changes`] is the stream of writes, with durable subscriptions; [`relation`]
+//! has a handle for each usual relation between records: both sides of an edge, members of a
+//! group, links, joined fields.
 //!
 //! # When a write is safe
 //!
-//! A killed process loses nothing acknowledged. What a power failure may cost is chosen by
-//! [`Durability`]; each write returns its number ([`Lsn`]) to wait for:
+//! A killed process loses nothing acknowledged. [`Durability`] limits the damage of a power
+//! failure; each write returns a number ([`Lsn`]) to wait for:
 //!
 //! ```
 //! use spikelet::{Store, bins};
@@ -124,12 +126,12 @@
 //! # Limits
 //!
 //! A record takes up to 1 MiB by default and 8 MiB at most, in 32,767 bins with names of 15 bytes;
-//! set names have 63 bytes; a namespace has 4,095 sets and up to 15 files of 512 GiB. Writers of one
-//! record queue in order; past [`NamespaceConfig::max_waiters`] they get [`Error::KeyBusy`], which
+//! set names have 63 bytes; a namespace has 4,095 sets and up to 15 files of 512 GiB. Writers of
+//! one record queue in order; past [`NamespaceConfig::max_waiters`] they get [`Error::KeyBusy`], which
 //! [`RetryPolicy`] repeats. The index takes about 20 bytes of memory a record. Linux.
 //!
-//! What each operation does, rule by rule: `docs/semantics.md` in the repository; durability, sizes
-//! and what to do when something is full or damaged: `docs/operations.md`.
+//! In the repository, `docs/semantics.md` has every operation, rule by rule, and
+//! `docs/operations.md` the operation of a store: durability, sizes, full and damaged stores.
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
@@ -192,7 +194,7 @@ pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
 pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
 
-/// The choices that a [`WritePolicy`] has.
+/// The options of a [`WritePolicy`].
 pub mod policy {
     pub use crate::engine::{Acknowledge, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction};
 }
@@ -230,7 +232,7 @@ pub mod query {
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }
 
-/// The changes of a namespace, in order: subscriptions that go on where they were, after a crash, too.
+/// The changes of a namespace, in order, with subscriptions that continue after a crash.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -263,8 +265,8 @@ pub mod changes {
     pub use spikelet_storage::Delivery;
 }
 
-/// What a store tells of itself: statistics, contended records, maintenance, verification, damage; and the clocks that it
-/// can be given.
+/// Reports of a store (statistics, contended records, maintenance, verification, damage), and its
+/// clocks.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -272,7 +274,7 @@ pub mod changes {
 /// use spikelet::{Expiration, Store, WritePolicy};
 /// use std::{sync::Arc, time::Duration};
 ///
-/// // Tests of what expires need not wait.
+/// // Tests of expiry need not wait.
 /// let clock = Arc::new(ManualClock::at(500_000_000_000));
 /// let sessions = Store::builder().clock(clock.clone()).open()?.set("sessions")?;
 /// let minute = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));

@@ -1,19 +1,21 @@
-//! Retrying calls that were refused for a moment.
+//! Retrying refused calls.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::Result;
 
-/// How often, and after which pauses, a call is repeated that was refused for a moment.
+/// The number of attempts and the pauses for repeating calls that were refused temporarily.
 ///
-/// Repeats calls whose error is [retryable](crate::Error::is_retryable), such as [`Error::KeyBusy`](crate::Error::KeyBusy):
-/// nothing was applied then. The pauses double from one to the next up to a limit, and each is shortened by up to a half at
-/// random, so that callers who were refused together do not come back together.
+/// Repeats calls with a [retryable](crate::Error::is_retryable) error, such as
+/// [`Error::KeyBusy`](crate::Error::KeyBusy): nothing was applied then. Pauses double up to a
+/// limit. Each is shortened by a random part of up to a half, so that callers refused together do
+/// not return together.
 ///
-/// A [timeout](crate::Error::Timeout) is retryable, too, unless the call may have been applied. Each attempt then waits for
-/// [`WritePolicy::total_timeout`](crate::WritePolicy::total_timeout) anew (1 s by default): calls that time out every time take
-/// `max_attempts` times that, and the pauses, which is more than 10 s by default. Callers with a deadline set both.
+/// A [timeout](crate::Error::Timeout) is retryable, too, unless the call may have been applied.
+/// Each attempt waits for [`WritePolicy::total_timeout`](crate::WritePolicy::total_timeout) anew (1
+/// s by default): calls that always time out take `max_attempts` times that, plus the pauses, more
+/// than 10 s by default. Callers with a deadline set both.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -30,7 +32,7 @@ use crate::Result;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// How often the call is made at most, the first time included; 0 counts as 1. Default: 10.
+    /// The most attempts, the first one included; 0 counts as 1. Default: 10.
     pub max_attempts: u32,
     /// The pause before the second attempt. Default: 1 ms.
     pub first_pause: Duration,
@@ -50,7 +52,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets [`RetryPolicy::max_attempts`]: how often the call is made at most.
+    /// Sets [`RetryPolicy::max_attempts`]: the most attempts.
     #[must_use]
     pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.max_attempts = max_attempts;
@@ -71,8 +73,8 @@ impl RetryPolicy {
         self
     }
 
-    /// Makes `call` until it succeeds, fails with an error that is not retryable, or was made often enough. Blocks the
-    /// thread in the pauses.
+    /// Makes `call` until it succeeds, fails with an error that is not retryable, or the attempts
+    /// are used up. Blocks the thread during the pauses.
     ///
     /// # Errors
     /// The error of the last attempt.
@@ -80,7 +82,7 @@ impl RetryPolicy {
         self.retry_pausing(std::thread::sleep, call)
     }
 
-    /// Makes `call` as [`RetryPolicy::retry`] does, and has `pause` spend the pauses.
+    /// Makes `call` like [`RetryPolicy::retry`], and calls `pause` for each pause.
     ///
     /// # Errors
     /// The error of the last attempt.
@@ -101,7 +103,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns the pause after this attempt, counted from 1. Async code takes its pauses from here:
+    /// Returns the pause after this attempt, counted from 1. Async code uses it directly:
     ///
     /// ```
     /// # use spikelet::{Result, RetryPolicy, Set};
@@ -125,7 +127,7 @@ impl RetryPolicy {
         let doublings = attempt.saturating_sub(1).min(31);
         let pause = self.first_pause.saturating_mul(1 << doublings);
         let pause = pause.min(self.max_pause);
-        // A hasher is seeded anew each time: random enough for this, and no dependency.
+        // Each hasher has a new seed: random enough, without a dependency.
         let random = RandomState::new().hash_one(attempt) >> 32;
         pause - pause.mul_f64(random as f64 / f64::from(u32::MAX) / 2.0)
     }

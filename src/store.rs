@@ -1,7 +1,8 @@
-//! `RecordStore`: the few calls that everything above the engine is written against.
+//! `RecordStore`: the small interface on which everything above the engine is built.
 //!
-//! What is built on it (sharding, relations, reports) uses atomic operations on single records alone, guarded by a filter
-//! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
+//! Sharding, relations and reports use only atomic operations on single records, guarded by a
+//! filter or a generation. One algorithm is thus right in the embedded engine and in every other
+//! store of records.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::LazyLock;
@@ -18,7 +19,7 @@ use crate::record::{Key, Record, SHARD_OF, SUBKEYS};
 use crate::value::{Value, ValueRef, write_stored};
 use crate::{Error, Result};
 
-/// A place that keeps records in sets.
+/// A store of records in sets.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -36,26 +37,27 @@ use crate::{Error, Result};
 /// # }
 /// ```
 pub trait RecordStore {
-    /// A set of it.
+    /// The type of its sets.
     type Records: RecordSet;
 
-    /// The set of this name; it comes to be with the first write.
+    /// Returns the set with a name; the first write creates it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
+    /// [`Error::Parameter`] for an invalid name, [`Error::Namespace`] if there is no namespace to
+    /// choose.
     fn records(&self, set: &str) -> Result<Self::Records>;
 
-    /// Returns whether this is a transaction: what is read of it is of one moment, and what is written takes place at that
-    /// moment, or not at all. Default: it is none.
+    /// Returns whether this is a transaction: all reads and writes take effect at one moment, or
+    /// not at all. Default: false.
     fn is_transaction(&self) -> bool {
         false
     }
 
-    /// Makes these calls as one group, all of them or none: as [`Namespace::write_together`]. `None`, the default: the store
-    /// has no such groups.
+    /// Makes these calls as one group, all or none, like [`Namespace::write_together`]. `None`, the
+    /// default: the store has no groups.
     ///
     /// # Errors
-    /// Those of [`Namespace::write_together`].
+    /// As for [`Namespace::write_together`].
     fn operate_together(
         &self,
         calls: &[(&Self::Records, RecordCall<'_>)],
@@ -64,11 +66,12 @@ pub trait RecordStore {
         None
     }
 
-    /// Makes writes to several records that belong together. A store with transactions makes all of them or none; this
-    /// default makes them in their order, and a process that dies in between leaves the first of them.
+    /// Makes writes to several records that belong together. A store with transactions makes all or
+    /// none; this default makes them in order, and a process that dies in between leaves only the
+    /// first ones.
     ///
     /// # Errors
-    /// What [`AtomicWrites::make`] returns.
+    /// The error of [`AtomicWrites::make`].
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output>
     where
         Self: Sized,
@@ -77,26 +80,28 @@ pub trait RecordStore {
     }
 }
 
-/// Writes to several records that belong together: what [`RecordStore::atomically`] makes.
+/// Writes to several records that belong together, for [`RecordStore::atomically`].
 pub trait AtomicWrites {
-    /// What they return.
+    /// The type of their result.
     type Output;
 
-    /// Makes them in a store, or in a transaction of it. It may be called again, if another writer came between.
+    /// Makes the writes in a store, or in a transaction of it. May run again if another writer
+    /// interfered.
     ///
     /// # Errors
-    /// The first one ends it.
+    /// The first error stops it.
     fn make<S: RecordStore>(&self, store: &S) -> Result<Self::Output>;
 }
 
-/// A set of records, each of which can be operated on atomically.
+/// A set of records with atomic operations on each record.
 pub trait RecordSet {
-    /// Does several operations on one record, in order, atomically, by a policy: as [`Set::operate_with`].
+    /// Executes several operations on one record, in order, atomically, under a policy: like
+    /// [`Set::operate_with`].
     ///
-    /// [`OperateResult::record_bytes`] must say what the record takes then: policies by size
-    /// ([`ShardPolicy::record_bytes_max`](crate::shard::ShardPolicy::record_bytes_max)), and whether one record can hold what
-    /// is to be brought together, are judged by it alone. Where it is 0, a collection is sharded for its size only once a
-    /// write was refused as too large.
+    /// [`OperateResult::record_bytes`] must be the record's new size: policies by size
+    /// ([`ShardPolicy::record_bytes_max`](crate::shard::ShardPolicy::record_bytes_max)) depend on
+    /// it, as does the check whether a merged collection fits one record. If it is 0, a collection
+    /// is sharded by size only after a write was refused as too large.
     ///
     /// # Errors
     /// As for [`Set::operate`].
@@ -107,8 +112,8 @@ pub trait RecordSet {
         operations: &[Operation],
     ) -> Result<OperateResult>;
 
-    /// Makes several such calls, one after the other and each for itself: one may fail while others succeed. The results
-    /// come in the order of the calls. A [`Set`] has the memory of all records fetched ahead.
+    /// Makes several such calls, in order and independently: one may fail while others succeed.
+    /// Results come in the order of the calls. A [`Set`] prefetches the memory of all records.
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         calls
             .iter()
@@ -116,16 +121,16 @@ pub trait RecordSet {
             .collect()
     }
 
-    /// Returns the records of these keys, in their order, each with those of `bins` that it has (`None`: with all bins);
-    /// `None` for a key without a record. One batch.
+    /// Returns the records of these keys in order, with the bins in `bins` that each has (`None` means
+    /// all bins); `None` for a key without a record. One batch.
     ///
     /// # Errors
-    /// Each record has its own.
+    /// Each record has its own result.
     fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
         let policy = WritePolicy::default();
         let reads: Vec<Operation> = match bins {
             None => vec![operations::get()],
-            // A call needs an operation: users' records have no such bin.
+            // A call needs an operation: this one reads a bin that no user's record has.
             Some([]) => vec![operations::get_bin(SHARD_OF)],
             Some(bins) => bins.iter().map(|bin| operations::get_bin(bin)).collect(),
         };
@@ -148,16 +153,18 @@ pub trait RecordSet {
             .collect()
     }
 
-    /// Reads a list or map of each of these records by one operation, such as
-    /// [`lists::get_by_value`](crate::operations::lists::get_by_value), and lends what it returned to `show`, with the position
-    /// of the key, in the order of the keys. One batch; one call of [`RecordSet::operate_on`] for a single key.
+    /// Reads a list or map of each of these records with one operation, such as
+    /// [`lists::get_by_value`](crate::operations::lists::get_by_value), and passes each result to
+    /// `show`, with the position of its key, in the order of the keys. One batch; for a single key,
+    /// one call of [`RecordSet::operate_on`].
     ///
-    /// A collection that may be sharded is read by this first: most are not, and cost one read of one record then, without
-    /// the handle. Where a collection of the record is sharded, `show` gets [`UnshardedRead::Sharded`]. A [`Set`] reads in
-    /// place, so keep `show` short, and call nothing of the store in it.
+    /// Reads of collections that may be sharded try this first: most are unsharded, and then cost
+    /// one read of one record, without the handle. For a record with a sharded collection, `show`
+    /// gets [`UnshardedRead::Sharded`]. A [`Set`] reads in place, so `show` must be short and must
+    /// not call the store.
     ///
     /// # Errors
-    /// Passed to `show`: each record has its own.
+    /// Passed to `show`, for each record by itself.
     fn read_unsharded(
         &self,
         keys: &[Key<'_>],
@@ -167,14 +174,15 @@ pub trait RecordSet {
         read_filtered(self, keys, operation, show);
     }
 
-    /// Shows every live record of the set to `each`, in no particular order, until `each` breaks off. A record that cannot
-    /// be read comes as an error in its place, and the scan goes on with the others unless `each` ends it.
+    /// Passes every live record of the set to `each`, in no particular order, until `each` breaks.
+    /// An unreadable record comes as an error in its place, and the scan continues unless `each`
+    /// ends it.
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>);
 
-    /// Shows every live record of the set that can be read to `each`, in no particular order.
+    /// Passes every live, readable record of the set to `each`, in no particular order.
     ///
     /// # Errors
-    /// If a record cannot be read: the first such error, after all others have been shown.
+    /// If a record is unreadable: the first such error, after all other records were passed.
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
         let mut failed: Option<Error> = None;
         self.scan_each(&mut |record| {
@@ -187,36 +195,51 @@ pub trait RecordSet {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The store's time, in milliseconds since 2010-01-01T00:00:00Z.
+    /// Returns the store's time, in milliseconds since 2010-01-01T00:00:00Z.
     fn now_ms(&self) -> u64;
 
-    /// What one record may take at most, in bytes; `None` where that is not known.
+    /// Returns the limit of a record in bytes; `None` if it is unknown.
     fn max_record_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// How many roots have lost the description of their shards, since the store was opened, to writes that were allowed to
-    /// ([`WritePolicy::override_shards`]) or came over the wire. A handle that remembers where companions are looks at its
-    /// root again when this has changed. 0 where nobody counts.
+    /// Returns an error if the store refuses every delete by this policy. Callers ask before the
+    /// first of several steps that end with a delete; the store remembers a policy that it takes.
+    /// Default: deletes are taken.
+    ///
+    /// # Errors
+    /// What such a delete fails with.
+    fn check_deletes(&self, policy: &WritePolicy) -> Result<()> {
+        let _ = policy;
+        Ok(())
+    }
+
+    /// Returns the number of roots that have lost the description of their shards since the store
+    /// was opened, through writes with [`WritePolicy::override_shards`] or over the wire. A handle
+    /// that remembers companions reads its root again when this number has changed. 0 if the store
+    /// does not count.
     fn lost_roots(&self) -> u64 {
         0
     }
 
-    /// Takes note of how far a transition of a sharded collection has come, for those who watch the store. Nothing depends on
-    /// it. Default: nobody watches.
+    /// Reports the progress of a transition of a sharded collection, for observers. Nothing depends
+    /// on it. Default: ignored.
     fn note_transition(&self, report: &TransitionReport<'_>) {
         let _ = report;
     }
 
-    /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
+    /// Returns the recent contention on this record; `None` if there was none or the store does not
+    /// count.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
 }
 
-/// The filter of a record none of whose collections is sharded, and which holds no shard: made once, since it is compiled once.
+/// Passes only records without sharded collections that hold no shard. A static, so that it is
+/// compiled once.
 pub(crate) static NONE_SHARDED: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
-/// Reads a list or map of each of these records by calls with a filter, and lends what they returned to `show`.
+/// Reads a list or map of each of these records by filtered calls, and passes the results to
+/// `show`.
 fn read_filtered<R: RecordSet + ?Sized>(
     records: &R,
     keys: &[Key<'_>],
@@ -249,7 +272,7 @@ fn read_filtered<R: RecordSet + ?Sized>(
     }
 }
 
-/// Lends a result to `show` in its stored form.
+/// Passes a result to `show` in its stored form.
 fn lend(result: Option<&Value>, show: impl FnOnce(Result<UnshardedRead<'_>>)) {
     let result = result.filter(|value| !matches!(value, Value::Nil));
     let Some(value) = result else {
@@ -262,54 +285,56 @@ fn lend(result: Option<&Value>, show: impl FnOnce(Result<UnshardedRead<'_>>)) {
     show(value.map(|value| UnshardedRead::Value(Some(value))));
 }
 
-/// A set whose records are found by secondary indexes.
+/// A set with secondary indexes.
 pub trait IndexedRecordSet: RecordSet {
-    /// Declares an index of the set and waits until it is complete. Does nothing if there is the same one.
+    /// Declares an index of the set and waits until it is complete. Does nothing if it exists
+    /// already.
     ///
     /// # Errors
-    /// [`Error::IndexExists`] if there is another one of this name; those of [`Set::create_index`].
+    /// [`Error::IndexExists`] if another index has this name; errors of [`Set::create_index`].
     fn ensure_index(&self, definition: IndexDefinition) -> Result<()>;
 
-    /// Returns the keys of the records that an index leads to, a page of them in the order of the index.
+    /// Returns the keys of the records that a query finds, one page in the order of the index.
     ///
     /// # Errors
-    /// [`Error::IndexNotFound`]; [`Error::Parameter`] for a record without a stored key, and for a cursor of another query.
+    /// [`Error::IndexNotFound`]; [`Error::Parameter`] for a record without a stored key, and for a
+    /// cursor of another query.
     fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage>;
 }
 
-/// What is asked of a secondary index.
+/// A query of a secondary index.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexQuery<'a> {
     /// The name of the index.
     pub index: &'a str,
-    /// What the first components are equal to.
+    /// The values of the first components.
     pub equal: &'a [Value],
-    /// What the next component is to be.
+    /// The condition on the next component.
     pub range: IndexRange<'a>,
-    /// How many keys at most.
+    /// Maximum number of keys.
     pub limit: usize,
-    /// The cursor of the page before; `None`: the first page.
+    /// The cursor of the previous page; `None` for the first page.
     pub after: Option<&'a str>,
 }
 
-/// What is asked of the component of an index behind those that have one value.
+/// The condition on the component after those with fixed values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum IndexRange<'a> {
-    /// Nothing.
+    /// No condition.
     #[default]
     Any,
-    /// To lie between two bounds of one type.
+    /// Between two bounds of one type.
     Between(Bound<&'a Value>, Bound<&'a Value>),
-    /// To begin with this text, or these bytes.
+    /// Beginning with this text, or these bytes.
     BeginsWith(&'a Value),
 }
 
-/// Keys that a secondary index has led to.
+/// A page of keys from a secondary index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyPage {
     /// The keys, in the order of the index.
     pub keys: Vec<Key<'static>>,
-    /// The cursor of the next page; `None`: there is none.
+    /// The cursor of the next page; `None` after the last one.
     pub cursor: Option<String>,
 }
 
@@ -456,7 +481,7 @@ impl RecordSet for Set {
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        // Why it ended is known to `each`.
+        // `each` knows why the scan ended.
         let _: ControlFlow<()> = self
             .with_companions()
             .scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
@@ -483,7 +508,7 @@ impl RecordSet for Set {
     }
 }
 
-/// A query is no part of the transaction: it sees what is committed.
+/// A query is not part of the transaction: it sees committed records.
 impl IndexedRecordSet for TransactionSet<'_> {
     fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
         self.outside().ensure_index(definition)
@@ -494,7 +519,8 @@ impl IndexedRecordSet for TransactionSet<'_> {
     }
 }
 
-/// Operations are part of the transaction; a scan is not: it sees what is committed, at no particular moment.
+/// Operations are part of the transaction. A scan is not: it sees committed records, at no
+/// particular moment.
 impl RecordSet for TransactionSet<'_> {
     fn operate_on(
         &self,
@@ -528,7 +554,7 @@ impl RecordSet for TransactionSet<'_> {
         self.lost_root_count()
     }
 
-    /// Nobody fights over what only the transaction sees.
+    /// Always `None`: the transaction's versions are visible to itself only.
     fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
         None
     }

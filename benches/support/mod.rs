@@ -1,4 +1,5 @@
-//! What the benches share: seeded keys and draws, stores that are ready to be measured, and threads that work at once.
+//! What the benches share: seeded keys and draws, stores that are ready to be measured, and threads
+//! that work at once.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use criterion::Criterion;
@@ -69,14 +70,15 @@ pub fn open_hashing(dir: Option<&Path>, key_hash: KeyHash) -> (Store, Namespace,
     (store, namespace, set)
 }
 
-/// Puts so many records of one blob bin.
+/// Puts records of one blob bin each.
 pub fn fill(set: &Set, records: u64, value: &[u8]) {
     for number in 0..records {
         set.put(&key(number), [(BIN, value)]).unwrap();
     }
 }
 
-/// Runs `work` in as many threads at once, each with its number; the time from the common start to the last end.
+/// Runs `work` in as many threads at once, each with its number; the time from the common start to
+/// the last end.
 pub fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
     let start = Barrier::new(threads as usize + 1);
     std::thread::scope(|scope| {

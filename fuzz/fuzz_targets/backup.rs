@@ -1,12 +1,12 @@
-//! Backups of any bytes, with and without their first line: refused, or read; what is read is written, and read again as
-//! it was.
+//! Backups of any bytes, with and without their first line: refused, or read; records read are
+//! written and read again unchanged.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::backup::{Blobs, Reader, SavedRecord, Writer};
 
-/// The records up to the first that does not hold.
+/// The records up to the first malformed one.
 fn read(text: &[u8]) -> Vec<SavedRecord> {
     let mut records = Vec::new();
     if let Ok(mut reader) = Reader::new(text) {
@@ -18,7 +18,8 @@ fn read(text: &[u8]) -> Vec<SavedRecord> {
     records
 }
 
-/// What is kept of a record. The bins as text: a NaN equals nothing, and a wish for an index is not saved.
+/// The comparable content of a record. Bins as text, since a NaN equals nothing; flags of persisted
+/// indexes are not saved.
 fn kept(record: &SavedRecord) -> impl PartialEq + std::fmt::Debug {
     (
         record.namespace.clone(),

@@ -1,4 +1,5 @@
-//! Expressions of any bytes: refused, or evaluated on a record of all types without a panic; their encoding is kept.
+//! Expressions of any bytes: refused, or evaluated on a record of all types without a panic; their
+//! encoding is kept.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Frames of any bytes, plain and compressed: taken apart or refused, and no memory that the bytes do not account for.
+//! Frames of any bytes, plain and compressed: taken apart or refused, and no memory that the bytes
+//! do not account for.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Calls on lists as a client sends them, on a list with and one without persisted index: both do the same, and what is
-//! stored is always in normal form.
+//! Calls on lists as a client sends them, on a list with and one without persisted index: both do
+//! the same, and stored lists are always in normal form.
 
 #![no_main]
 

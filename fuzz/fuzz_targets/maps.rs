@@ -1,5 +1,5 @@
-//! Calls on maps as a client sends them, on a map with and one without persisted index: both become the same, and what
-//! is stored is always in normal form.
+//! Calls on maps as a client sends them, on a map with and one without persisted index: both become
+//! the same, and stored maps are always in normal form.
 
 #![no_main]
 
@@ -26,7 +26,8 @@ fuzz_target!(|data: &[u8]| {
         }
         run(set, maps::create_persistent(INDEXED, order(set))).expect("gets an index");
         while let Some(call) = piece(&mut data) {
-            // An index of values decides in which order values are told, and which of equal ones a path finds.
+            // An order of values changes the order of replies, and the choice of a path among equal
+            // values.
             let by_value = order(set) == MapOrder::KeyValueOrdered;
             for writes in [false, true] {
                 let plain = run(set, fuzzing::collection_call(BIN, writes, call));

@@ -1,8 +1,8 @@
 //! Messages of any bytes, executed by a server of a store in memory: every answer is well-formed.
 //!
-//! The first byte chooses what stands in front of the rest: nothing, or the head and fields of a read, a write, a batch or a
-//! query, or that the rest is the text of info commands or the parameters of an index, so that the bytes behind it reach what
-//! is deeper.
+//! The first byte chooses a prefix for the rest: nothing, or the head and fields of a read, a
+//! write, a batch or a query; or it makes the rest the text of info commands or the parameters of
+//! an index. The other bytes then reach deeper code.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the targets share: a set in memory, and how its bins are looked at.
+//! Helpers of the targets: a set in memory, and access to its bins.
 
 #![allow(dead_code)]
 
@@ -13,7 +13,7 @@ thread_local! {
         .expect("a store in memory opens");
 }
 
-/// Runs `body` with a set whose record "k" does not exist.
+/// Runs `body` with a set that has no record "k".
 pub fn with_set<R>(body: impl FnOnce(&Set) -> R) -> R {
     SET.with(|set| {
         set.delete("k").expect("deletes");
@@ -34,8 +34,8 @@ pub fn read(set: &Set, bin: &str) -> Option<Value> {
     bins.get(bin).cloned()
 }
 
-/// A list or map is in normal form: as a client's write it is accepted, and stays what it is. So ordered lists are sorted,
-/// maps have each key once, and nothing is malformed.
+/// Checks that a list or map is in normal form: written by a client, it is accepted and unchanged.
+/// So ordered lists are sorted, maps have each key once, and nothing is malformed.
 pub fn check_stored(set: &Set, bin: &str) {
     let particle = set.read("k", |view| {
         view.particle(bin)
@@ -66,7 +66,7 @@ pub fn run(set: &Set, operation: Operation) -> Result<Option<Value>, u8> {
         .map_err(|error| error.result_code())
 }
 
-/// Splits off a piece whose length is in the first byte.
+/// Splits off a piece; the first byte gives its length.
 pub fn piece<'a>(data: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, rest) = data.split_first()?;
     let (piece, rest) = rest.split_at(rest.len().min(usize::from(*len)));

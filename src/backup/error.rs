@@ -1,30 +1,30 @@
-//! What can go wrong with backups.
+//! The errors of backups and restores.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Why a backup cannot be read on.
+/// The reason why reading a backup failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The input failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The bytes are no backup, or a damaged one.
+    /// The bytes are not a backup, or a damaged one.
     #[error("line {line}, byte {offset}: {what}")]
     Malformed {
         /// The line, from 1 on. Line feeds inside values count, as in an editor.
         line: u64,
-        /// How many bytes are before the place.
+        /// The number of bytes before the place.
         offset: u64,
-        /// What is wrong there.
+        /// The problem.
         what: String,
     },
 }
 
-/// Why a backup was not made, or not restored.
+/// The reason why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
@@ -33,23 +33,23 @@ pub enum BackupError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// A file is no backup, or a damaged one.
+    /// A file is not a backup, or a damaged one.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Where, and what is wrong there.
+        /// The problem and its place.
         #[source]
         source: ReadError,
     },
-    /// It was not begun; the text says why, and what to do.
+    /// The call was refused before it began; the text says why, and what to do.
     #[error("{0}")]
     Refused(String),
-    /// It was cancelled before it was done.
+    /// The call was cancelled before it finished.
     #[error("cancelled before it was done")]
     Cancelled,
     /// The store refused.
@@ -60,27 +60,27 @@ pub enum BackupError {
     Record {
         /// The file.
         path: PathBuf,
-        /// Where the record begins.
+        /// The line where the record begins.
         line: u64,
-        /// What the store says.
+        /// The store's error.
         #[source]
         source: Error,
     },
     /// The store refused a secondary index.
     #[error("index {index:?}: {source}")]
     Index {
-        /// Its name.
+        /// The index's name.
         index: String,
-        /// What the store says.
+        /// The store's error.
         #[source]
         source: Error,
     },
-    /// A restore ended before its end.
+    /// A restore ended early.
     #[error("{source}; {restored} records had been restored before")]
     Stopped {
-        /// How many records are there.
+        /// Number of records restored.
         restored: u64,
-        /// Why it ended.
+        /// The reason.
         #[source]
         source: Box<BackupError>,
     },
@@ -94,7 +94,7 @@ impl BackupError {
         }
     }
 
-    /// An error of a file that is being read.
+    /// Wraps an error of reading `path`.
     pub(super) fn read(path: &Path, source: ReadError) -> Self {
         match source {
             ReadError::Io(source) => Self::Io {

@@ -1,5 +1,6 @@
-//! Where backups are: one file, or a directory of files. A new one is written beside its place, synced, and renamed into
-//! it when it is whole, so that nothing ever looks like a backup and is none.
+//! Backup files on disk: one file, or a directory of files. A new backup is written under a
+//! temporary name, synced, and renamed when complete, so an incomplete one never looks like a
+//! backup.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -7,16 +8,17 @@ use std::path::{Path, PathBuf};
 
 use super::error::BackupError;
 
-/// What the names of backup files end in.
+/// The extension of backup files.
 const EXTENSION: &str = "asb";
 
-/// What is buffered before it is written.
+/// Size of the write buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The files of a backup: the file itself, or those of a directory that end in `.asb`, by name.
+/// Returns the files of a backup: the file itself, or a directory's files ending in `.asb`, by
+/// name.
 ///
 /// # Errors
-/// What the system says of the path.
+/// The operating system's error for the path.
 pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -36,11 +38,11 @@ fn is_file_name(path: &Path) -> bool {
     path.extension().is_some_and(|found| found == EXTENSION)
 }
 
-/// A backup under way. Dropped before [`Output::finish`] it leaves nothing.
+/// A backup being written. Dropping it before [`Output::finish`] removes its files.
 #[derive(Debug)]
 pub(super) struct Output {
     target: PathBuf,
-    /// A file or a directory, as the target will be.
+    /// A file or a directory, like the target.
     temporary: PathBuf,
     is_dir: bool,
     files: Vec<PathBuf>,
@@ -48,7 +50,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins one file, if the name ends in `.asb`, or else a directory, which may be there if it is empty.
+    /// Starts one file if the name ends in `.asb`, else a directory, which may exist if it is
+    /// empty.
     pub(super) fn begin(target: &Path) -> Result<Self, BackupError> {
         let refused = |why: &str| BackupError::Refused(format!("{}: {why}", target.display()));
         let is_dir = target.is_dir() || !is_file_name(target);
@@ -66,7 +69,7 @@ impl Output {
         }
         let name = target
             .file_name()
-            .ok_or_else(|| refused("this is no name of a file or directory"))?;
+            .ok_or_else(|| refused("this is not the name of a file or directory"))?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.partial", std::process::id()));
@@ -92,7 +95,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Whether there may be several files.
+    /// Returns whether the backup can have several files.
     pub(super) const fn is_dir(&self) -> bool {
         self.is_dir
     }
@@ -104,7 +107,7 @@ impl Output {
         }
     }
 
-    /// Begins a file: of this name in the directory, or the one file.
+    /// Starts a file: with this name in the directory, or the single file.
     pub(super) fn file(&mut self, name: &str) -> Result<BufWriter<File>, BackupError> {
         let (path, target) = if self.is_dir {
             (self.temporary.join(name), self.target.join(name))
@@ -116,18 +119,18 @@ impl Output {
         Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
     }
 
-    /// What a failed write to the present file means.
+    /// Returns a function that turns an error of writing the current file into a [`BackupError`].
     pub(super) fn failed(&self) -> impl Fn(io::Error) -> BackupError {
         BackupError::io(self.files.last().unwrap_or(&self.target))
     }
 
-    /// Ends a file.
+    /// Finishes a file.
     pub(super) fn sync(&self, file: BufWriter<File>) -> Result<(), BackupError> {
         let sync = || file.into_inner().map_err(io::Error::from)?.sync_all();
         sync().map_err(self.failed())
     }
 
-    /// Puts what was written in its place. Returns the files.
+    /// Moves the finished backup to its final place. Returns the files.
     pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, BackupError> {
         let sync_dir = |path: &Path| {
             let synced = File::open(path).and_then(|dir| dir.sync_all());
@@ -148,7 +151,7 @@ impl Drop for Output {
         if self.finished {
             return;
         }
-        // What cannot be removed has a name that says that it is not whole.
+        // On failure the leftovers keep their temporary name, which marks them as incomplete.
         let _ = if self.is_dir {
             fs::remove_dir_all(&self.temporary)
         } else {

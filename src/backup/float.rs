@@ -1,11 +1,11 @@
-//! Floats as text: C's `%.17g`, which is enough digits to be read back exactly.
+//! Floats as text: C's `%.17g`, with enough digits to restore the exact value.
 
 use std::io::Write as _;
 
-/// How many digits count.
+/// Number of significant digits.
 const DIGITS: i32 = 17;
 
-/// Numbers from this power of ten on are written with an exponent, as are those below 10^-4.
+/// Powers of ten below this one are written with an exponent, as are 10^17 and above.
 const MIN_PLAIN_EXPONENT: i32 = -4;
 
 /// Appends the text of a float. A NaN loses its payload: only its sign is written.
@@ -21,7 +21,7 @@ pub(super) fn write_float(value: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(b"inf");
         return;
     }
-    // One digit before the point and sixteen behind it, rounded exactly.
+    // One digit before the point and sixteen after it, rounded exactly.
     let text = format!("{:.16e}", value.abs());
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn write_float(value: f64, out: &mut Vec<u8>) {
     let _ = write!(out, "e{sign}{:02}", exponent.abs());
 }
 
-/// Digits with the point in its place.
+/// Appends digits with the point in its place.
 fn plain(first: &str, behind: &str, exponent: i32, out: &mut Vec<u8>) {
     match usize::try_from(exponent) {
         Ok(places) => {
@@ -56,7 +56,7 @@ fn plain(first: &str, behind: &str, exponent: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// The point and the digits behind it, without zeros at the end; nothing if there are only zeros.
+/// Appends the point and the digits after it, without trailing zeros; nothing if all are zeros.
 fn fraction(digits: &str, out: &mut Vec<u8>) {
     let digits = digits.trim_end_matches('0');
     if !digits.is_empty() {
@@ -65,7 +65,7 @@ fn fraction(digits: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The float of a text; `None` if it is none.
+/// Parses a float; `None` for other text.
 pub(super) fn read_float(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn floats_are_written_as_c_writes_them() {
-        // What `printf("%.17g")` prints.
+        // Expected output of `printf("%.17g")`.
         let table = [
             (0.0, "0"),
             (-0.0, "-0"),

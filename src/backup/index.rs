@@ -1,4 +1,5 @@
-//! Index definitions in a backup: as lines of Aerospike's tools, and as spikelet's own where those cannot say them.
+//! Index definitions in a backup: lines as Aerospike's tools write them, and a form of spikelet's
+//! own for other definitions.
 //!
 //! ```text
 //! * i NAMESPACE SET INDEX N|L|K|V 1 BIN S|N|G|B [CONTEXT]      a bin, or what a path of contexts leads to in it
@@ -6,10 +7,11 @@
 //! * u L spikelet-indexes.lua LENGTH MODULE                     other definitions
 //! ```
 //!
-//! The set is empty for an index of all sets; contexts and expressions are Base64. A context of 1,000 characters or more is in
-//! no line, since asrestore takes 999. The module is Lua of nothing but
-//! comments, so that other readers take it for a module of functions: `--`, a space, and a definition as JSON in each line.
-//! A definition there goes before one of the same name in a line, which says only a part of it.
+//! The set is empty for an index of all sets; contexts and expressions are Base64. A context of
+//! 1,000 characters or more gets no line, since asrestore takes 999. The module consists of Lua
+//! comments, so other readers take it for a module of functions: each line is `--`, a space, and a
+//! definition as JSON. A definition there replaces one of the same name in a line, which holds only
+//! part of it.
 
 use std::io::BufRead;
 
@@ -18,20 +20,23 @@ use serde::{Deserialize, Serialize};
 use super::error::ReadError;
 use super::scanner::{Place, Scanner};
 use crate::base64;
+#[cfg(feature = "cluster")]
+use crate::index::VALUE_BYTES_MAX;
 use crate::index::{IndexPart, IndexSource};
 use crate::query::{IndexDefinition, IndexType};
 use crate::record::MAX_SET_NAME_BYTES;
 
-/// The module that holds what lines cannot say.
+/// The module for definitions beyond the format of a line.
 pub(super) const MODULE: &str = "spikelet-indexes.lua";
 
 /// The first line of the module.
 const MODULE_HEAD: &str = "-- Index definitions of spikelet, for its restore. No functions.";
 
-/// The longest path of contexts or expression that is read, in Base64.
+/// The longest context path or expression read, in Base64.
 const ENCODED_BYTES_MAX: usize = 64 << 10;
 
-/// The longest that is written: asrestore fails at a longer name, number or context, and restores nothing behind it.
+/// The longest one written: asrestore fails at a longer name, number or context, and restores
+/// nothing after it.
 const WRITTEN_BYTES_MAX: usize = 999;
 
 const PARTS: [(IndexPart, u8); 4] = [
@@ -54,15 +59,15 @@ const KINDS: [(IndexType, u8); 4] = [
 pub struct SavedIndex {
     /// The namespace that it was saved from.
     pub namespace: String,
-    /// The set that it is of; `None`: the records of all sets.
+    /// The indexed set; `None` means the records of all sets.
     pub set: Option<String>,
-    /// Its name, and what it is of.
+    /// The index's name and indexed values.
     #[serde(flatten)]
     pub definition: IndexDefinition,
 }
 
 impl SavedIndex {
-    /// An index of a set of a namespace, or of all sets.
+    /// Describes an index of one set, or of all sets of a namespace.
     #[must_use]
     pub fn new(namespace: &str, set: Option<&str>, definition: IndexDefinition) -> Self {
         Self {
@@ -72,13 +77,55 @@ impl SavedIndex {
         }
     }
 
-    /// Whether a line of Aerospike's tools says all of it. If not, only spikelet restores it as it was.
+    /// Returns whether a line of Aerospike's tools holds the whole definition. If not, only
+    /// spikelet restores it completely.
     #[must_use]
     pub fn is_portable(&self) -> bool {
         self.line().is_some_and(|line| line.is_whole)
     }
 
-    /// As much of it as a line can say; `None`: an index of Aerospike cannot stand for it.
+    /// Returns the parameters of `sindex-create` that make it, the namespace aside; `None`: no index of Aerospike can stand
+    /// for it. A limit of its own on the length of values is not kept: servers have theirs.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn parameters(&self) -> Option<String> {
+        // Servers leave out values above their own limit, whatever the definition says.
+        let within_limit = Self {
+            definition: self
+                .definition
+                .clone()
+                .ignoring_longer_than(VALUE_BYTES_MAX),
+            ..self.clone()
+        };
+        let line = within_limit.line().filter(|line| line.is_whole)?;
+        let kind = match line.kind {
+            b'S' => "string",
+            b'N' => "numeric",
+            b'G' => "geo2dsphere",
+            _ => "blob",
+        };
+        let part = match line.part {
+            b'L' => ";indextype=list",
+            b'K' => ";indextype=mapkeys",
+            b'V' => ";indextype=mapvalues",
+            _ => "",
+        };
+        let set = self
+            .set
+            .as_ref()
+            .map_or_else(String::new, |set| format!(";set={set}"));
+        let context = if line.path.is_empty() {
+            String::new()
+        } else {
+            format!(";context={}", base64::encode(line.path))
+        };
+        let (name, bin) = (self.definition.name(), line.bin);
+        Some(format!(
+            "indexname={name}{set};bin={bin};type={kind}{part}{context}"
+        ))
+    }
+
+    /// Returns the part of the definition that fits a line; `None` if no index of Aerospike can
+    /// stand in for it.
     fn line(&self) -> Option<IndexLine<'_>> {
         let [component] = self.definition.components() else {
             return None;
@@ -106,7 +153,7 @@ impl SavedIndex {
     }
 }
 
-/// What a line says of an index.
+/// The part of an index definition that fits a line.
 struct IndexLine<'a> {
     part: u8,
     bin: &'a str,
@@ -125,7 +172,7 @@ fn of_letter<T: Copy>(letters: &[(T, u8)], wanted: u8) -> Option<T> {
     known.find_map(|(known, letter)| (*letter == wanted).then_some(*known))
 }
 
-/// Appends the text of indexes. `name` appends a name with its escapes.
+/// Appends the text of indexes. `name` appends a name, escaped.
 pub(super) fn append_indexes(
     out: &mut Vec<u8>,
     indexes: &[SavedIndex],
@@ -151,7 +198,7 @@ pub(super) fn append_indexes(
             out.push(b'\n');
         }
         if line.is_none_or(|line| !line.is_whole)
-            // Strings, numbers, and no maps with other keys: it has a form.
+            // Always succeeds: the definition holds only strings, numbers, and maps keyed by text.
             && let Ok(text) = serde_json::to_string(index)
         {
             module.push_str("-- ");
@@ -166,7 +213,7 @@ pub(super) fn append_indexes(
     }
 }
 
-/// Reads the line of an index behind its letter: `i`, or `e` for that of an expression.
+/// Reads an index line after its letter: `i`, or `e` for an index of an expression.
 pub(super) fn read_line(
     scanner: &mut Scanner<impl BufRead>,
     is_expression: bool,
@@ -207,7 +254,7 @@ pub(super) fn read_line(
     scanner.expect(b"\n", INDEX)?;
     let decoded = base64::decode(&encoded).map(Vec::into_boxed_slice);
     let decoded =
-        decoded.ok_or_else(|| refused("its context or expression is no Base64".into()))?;
+        decoded.ok_or_else(|| refused("its context or expression is not Base64".into()))?;
     let source = match is_expression {
         true if decoded.is_empty() => return Err(refused("it has no expression".to_owned())),
         true => IndexSource::Expression(decoded),
@@ -239,7 +286,8 @@ fn check_set(set: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// The definitions in the text of a module, which begins in the line of `place`. `None`: it is another module of this name.
+/// Parses the definitions in a module's text, which begins at `place`. `None` for another module of
+/// this name.
 pub(super) fn definitions_of(
     text: &[u8],
     place: Place,
@@ -259,7 +307,7 @@ pub(super) fn definitions_of(
         };
         let malformed = |why: String| place.malformed(format!("index definition: {why}"));
         let json = line.strip_prefix(b"-- ");
-        let json = json.ok_or_else(|| malformed("the line is no comment".to_owned()))?;
+        let json = json.ok_or_else(|| malformed("the line is not a comment".to_owned()))?;
         let index: SavedIndex =
             serde_json::from_slice(json).map_err(|error| malformed(error.to_string()))?;
         index

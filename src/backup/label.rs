@@ -1,4 +1,4 @@
-//! The letters that stand for the types of values.
+//! The letters of value types.
 
 use crate::value::ParticleType;
 
@@ -16,14 +16,14 @@ pub(super) const STRING: u8 = b'S';
 pub(super) const ENCODED_STRING: u8 = b'X';
 /// GeoJSON, as it is.
 pub(super) const GEOJSON: u8 = b'G';
-/// Bytes.
+/// A blob, in Base64 unless [`RAW`] follows.
 pub(super) const BLOB: u8 = b'B';
-/// A large data type, which servers have not known since 2016.
+/// A large data type; servers dropped these in 2016.
 pub(super) const LARGE_DATA: u8 = b'U';
-/// Behind the letter of bytes that are not in Base64.
+/// Follows the letter of bytes that are not in Base64.
 pub(super) const RAW: u8 = b'!';
 
-/// The types that are bytes of a length, and their letters.
+/// The blob types and their letters.
 const BYTES: [(ParticleType, u8); 10] = [
     (ParticleType::Blob, BLOB),
     (ParticleType::JavaBlob, b'J'),
@@ -37,7 +37,8 @@ const BYTES: [(ParticleType, u8); 10] = [
     (ParticleType::List, b'L'),
 ];
 
-/// The letter of a type of bytes. What has none, as vectors, is written as plain bytes.
+/// Returns the letter of a blob type. Types without one, such as vectors, are written as plain
+/// bytes.
 pub(super) fn of_bytes(kind: ParticleType) -> u8 {
     BYTES
         .iter()
@@ -45,7 +46,7 @@ pub(super) fn of_bytes(kind: ParticleType) -> u8 {
         .unwrap_or(BLOB)
 }
 
-/// The type of bytes that a letter stands for.
+/// Returns the blob type with a letter.
 pub(super) fn bytes_of(label: u8) -> Option<ParticleType> {
     BYTES
         .iter()

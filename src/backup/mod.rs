@@ -1,7 +1,10 @@
-//! Backups: a store as text, in the format of Aerospike's backup tools (`.asb`, version 3.1; 3.0 and 3.2 are read, too).
+//! Backups: a store as text, in the format of Aerospike's backup tools (`.asb`, version 3.1; 3.0
+//! and 3.2 are read, too).
 //!
-//! * [`Reader`], [`SavedRecord`], [`SavedIndex`], [`Writer`]: text to records and indexes, one after another, and back.
-//! * [`save`]: a store to files. [`Restore`]: files to a store, checked before anything is written. [`files_of`]: which they are.
+//! * [`Reader`], [`SavedRecord`], [`SavedIndex`], [`Writer`]: records and indexes as text, one
+//!   after another.
+//! * [`save`] writes a store to files. [`Restore`] checks files and writes them to a store.
+//!   [`files_of`] lists a backup's files.
 //!
 //! ```text
 //! Version 3.1                      first line
@@ -18,8 +21,8 @@
 //! - B|J|C|P|R|H|E|Y|M|L[!] NAME LENGTH BYTES       base64, and its length, unless there is a '!'
 //! ```
 //!
-//! In names, a backslash stands before spaces, line feeds and backslashes. Lists and maps are MessagePack as on the wire:
-//! with their order, without the index that a store may keep of them.
+//! A backslash in a name escapes a space, line feed or backslash. Lists and maps are MessagePack as
+//! on the wire: with their order, without persisted indexes.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,6 +48,7 @@ mod float;
 mod index;
 mod label;
 mod path;
+mod piece;
 mod reader;
 mod record;
 mod restore;
@@ -58,6 +62,7 @@ pub use error::{BackupError, ReadError};
 pub use files::files_of;
 pub use index::SavedIndex;
 pub use path::is_within;
+pub use piece::{Piece, PieceStart, digest_of, piece, piece_of};
 pub use reader::{Reader, Skipped};
 pub use record::SavedRecord;
 pub use restore::{Restore, RestoreOptions, RestoreSummary};

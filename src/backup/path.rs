@@ -1,17 +1,18 @@
-//! Whether one path leads into another, whatever links are on the way.
+//! Tests whether one path leads into another, across links.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Returns whether `path` is `outer`, by any of its names, or lies inside it: by this [`save`](super::save) refuses to write
-/// into the store that it reads. `path` need not exist yet; it then lies in the nearest of its directories that exists. Paths
-/// that cannot be looked up are not within anything.
+/// Returns whether `path` is `outer`, under any of its names, or is inside it.
+/// [`save`](super::save) uses it to refuse writing into the store that it reads. `path` need not
+/// exist yet: its nearest existing parent directory counts. A path that cannot be resolved is
+/// inside nothing.
 #[must_use]
 pub fn is_within(path: &Path, outer: &Path) -> bool {
     let Ok(outer) = outer.canonicalize() else {
         return false;
     };
-    // A hard link is the same file and has a path of its own.
+    // A hard link is the same file under another path.
     let file = |path: &Path| {
         let found = path.metadata().ok()?;
         Some((found.dev(), found.ino()))

@@ -1,4 +1,4 @@
-//! The text of a backup to records, one after another.
+//! Reads the text of a backup, one record after another.
 
 use std::io::BufRead;
 
@@ -17,7 +17,7 @@ use crate::{base64, geo, hll};
 /// The length of a digest in Base64.
 const DIGEST_LETTERS: u64 = base64::encoded_len(Digest::LEN) as u64;
 
-/// Reads a backup record by record. Takes the memory of one record, which has at most 16 MiB.
+/// Reads a backup record by record. Holds one record in memory, at most 16 MiB.
 ///
 /// ```
 /// # fn main() -> Result<(), spikelet::backup::ReadError> {
@@ -36,17 +36,17 @@ pub struct Reader<R> {
     scanner: Scanner<R>,
     namespace: Option<String>,
     indexes: Vec<SavedIndex>,
-    /// Whether a definition of an index that does not hold is passed over.
+    /// Skips a malformed index definition instead of failing.
     tolerates_indexes: bool,
-    /// What was passed over for that.
+    /// The errors of skipped definitions.
     index_faults: Vec<ReadError>,
     skipped: Skipped,
-    /// One bin's value, kept from bin to bin.
+    /// Buffers reused from bin to bin.
     wire: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// What a reader has passed over.
+/// Counts of content that a reader has skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Modules of user-defined functions.
@@ -66,7 +66,8 @@ impl<R: BufRead> Reader<R> {
     /// Reads the head of a backup.
     ///
     /// # Errors
-    /// [`ReadError::Malformed`] if it is no backup of version 3.0, 3.1 or 3.2; [`ReadError::Io`].
+    /// [`ReadError::Malformed`] unless it is a backup of version 3.0, 3.1 or 3.2;
+    /// [`ReadError::Io`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut scanner = Scanner::new(input);
         scanner.expect(b"Version ", "\"Version 3.1\", with which a backup begins")?;
@@ -113,46 +114,47 @@ impl<R: BufRead> Reader<R> {
         })
     }
 
-    /// Passes over definitions of indexes that do not hold, and keeps what is wrong with them.
+    /// Makes the reader skip malformed index definitions, and collect their errors.
     pub(super) const fn tolerate_indexes(&mut self) {
         self.tolerates_indexes = true;
     }
 
-    /// What is wrong with the definitions of indexes that were passed over.
+    /// Takes the errors of skipped index definitions.
     pub(super) fn take_index_faults(&mut self) -> Vec<ReadError> {
         std::mem::take(&mut self.index_faults)
     }
 
-    /// The namespace that the head names.
+    /// Returns the namespace named in the head.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.scanner.place().offset
     }
 
-    /// What has been passed over so far.
+    /// Returns the counts of skipped content up to the current position.
     #[must_use]
     pub const fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// The secondary indexes that have been read so far. Backups have them before the records. Where two are of one name,
-    /// the later one says more.
+    /// Returns the secondary indexes read up to the current position. Backups have them before the
+    /// records. If two have the same name, the later one is more complete.
     #[must_use]
     pub fn indexes(&self) -> &[SavedIndex] {
         &self.indexes
     }
 
-    /// The next record; `None` at the end of the file. After an error there is no sense in reading on. A file that was cut
-    /// off between two records cannot be told from a shorter one: the format has no end mark.
+    /// Returns the next record; `None` at the end of the file. After an error, further calls are
+    /// meaningless. A file cut off between two records looks like a shorter one: the format has no
+    /// end mark.
     ///
     /// # Errors
-    /// [`ReadError::Malformed`] with the place where the record does not hold; [`ReadError::Io`].
+    /// [`ReadError::Malformed`] with the place of the fault; [`ReadError::Io`].
     pub fn next_record(&mut self) -> Result<Option<SavedRecord>, ReadError> {
         loop {
             let place = self.scanner.place();
@@ -169,8 +171,8 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Reads an index, or passes over a module of functions. Their names have escapes in version 3.0, too, where those of
-    /// records have none: so asrestore reads them.
+    /// Reads an index, or skips a module of functions. Names here have escapes even in version 3.0,
+    /// where records have none: asrestore reads them so.
     fn global(&mut self) -> Result<(), ReadError> {
         let escapes = self.scanner.take_escapes(true);
         let read = self.global_with_escapes();
@@ -187,7 +189,7 @@ impl<R: BufRead> Reader<R> {
                 Ok(index) => self.indexes.push(index),
                 Err(fault @ ReadError::Malformed { .. }) if self.tolerates_indexes => {
                     self.index_faults.push(fault);
-                    // Otherwise it was found at the line's end.
+                    // Otherwise the fault was found at the end of the line.
                     if scanner.place().line == place.line {
                         scanner.pass_over_line("an index")?;
                     }
@@ -260,7 +262,7 @@ impl<R: BufRead> Reader<R> {
             namespace,
             set,
             digest: Digest::new(digest),
-            // No record has generation 0; whatever wrote it meant the first.
+            // No record has generation 0; read it as the first.
             generation: (generation as u16).max(1),
             void_time: void_time as u32,
             line: place.line,
@@ -270,7 +272,7 @@ impl<R: BufRead> Reader<R> {
         })
     }
 
-    /// The body of a record of so many bins, in its stored form.
+    /// Reads `announced` bins as the body of a record, in stored form.
     fn bins(&mut self, announced: u32) -> Result<Vec<u8>, ReadError> {
         let place = self.scanner.place();
         let mut bins = Vec::new();
@@ -296,7 +298,7 @@ impl<R: BufRead> Reader<R> {
         Ok(body)
     }
 
-    /// One bin, to the end of `bins`. False if it has no value, and so is none.
+    /// Appends one bin to `bins`. Returns `false` for a bin without a value, which is skipped.
     fn bin(&mut self, bins: &mut Vec<u8>) -> Result<bool, ReadError> {
         const BIN: &str = "a bin";
         const VALUE: &str = "the value of a bin";
@@ -379,13 +381,14 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Appends the stored form of a number or truth value.
+/// Appends the stored form of a number or truth value and returns its type.
 fn scalar(value: &Value, out: &mut Vec<u8>) -> ParticleType {
     // Only wildcard and infinity have no stored form.
     write_stored(value, out).unwrap_or(ParticleType::Null)
 }
 
-/// The user key in its stored form. A float, which no user key can be today, is read as no key.
+/// Reads the user key into its stored form. A float, which today's user keys cannot be, is read as
+/// no key.
 fn key(scanner: &mut Scanner<impl BufRead>) -> Result<Option<Vec<u8>>, ReadError> {
     const KEY: &str = "the key";
     let place = scanner.place();

@@ -4,45 +4,46 @@ use spikelet_storage::Digest;
 
 use crate::record::{Key, RecordView};
 
-/// A record of a backup, with its bins in the form in which a store holds them.
+/// A record of a backup, with its bins in stored form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRecord {
-    /// The namespace that it was saved from.
+    /// The namespace it was saved from.
     pub namespace: String,
-    /// Its set; empty: none.
+    /// The record's set; empty for a record without a set.
     pub set: String,
-    /// Its digest. Of set and key by RIPEMD-160, if the key is there: Aerospike's.
+    /// The record's digest: if the key is saved, Aerospike's (RIPEMD-160 of set and key).
     pub digest: Digest,
-    /// How often it had been written, 1 to 65,535.
+    /// The number of writes, 1 to 65,535.
     pub generation: u16,
-    /// The second, since 2010-01-01T00:00:00Z, after which it expires; 0: never.
+    /// The expiry, in seconds since 2010-01-01T00:00:00Z; 0 means never.
     pub void_time: u32,
-    /// The line at which it begins, from 1 on.
+    /// The line where the record begins, counted from 1.
     pub line: u64,
-    /// The byte at which it begins, from 0 on.
+    /// The byte where the record begins, counted from 0.
     pub offset: u64,
     pub(super) stored_key: Option<Vec<u8>>,
-    /// Checked when it was read.
+    /// Validated when read.
     pub(super) body: Vec<u8>,
 }
 
 impl SavedRecord {
-    /// The user key, if it was saved. Text that is not UTF-8 reads as bytes.
+    /// Returns the user key, if it was saved. Text that is not UTF-8 reads as bytes.
     #[must_use]
     pub fn key(&self) -> Option<Key<'_>> {
         Key::from_stored(self.stored_key()?).ok()
     }
 
-    /// The user key in its stored form: a byte for the type, then the key (integers as 8 bytes, big-endian).
+    /// Returns the user key in stored form: a type byte, then the key (integers as 8 bytes,
+    /// big-endian).
     #[must_use]
     pub fn stored_key(&self) -> Option<&[u8]> {
         self.stored_key.as_deref()
     }
 
-    /// The bins. O(bins).
+    /// Returns the bins. O(bins).
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        // The body was checked when it was read; the empty body stands for what cannot happen.
+        // Cannot fail: the body was validated when read.
         RecordView::parse(&self.body).unwrap_or(RecordView::EMPTY)
     }
 }

@@ -1,4 +1,4 @@
-//! A backup to a store, in two passes: the first one reads and checks everything, the second one writes.
+//! Restores a backup in two passes: the first reads and checks everything, the second writes.
 
 mod indexes;
 mod input;
@@ -21,82 +21,87 @@ use crate::{Error, Namespace, Store};
 use indexes::{BuiltIndexes, missing_indexes};
 use input::{Files, IndexFaults, Place};
 
-/// How often, and after which pause, a record is tried again that others are writing.
+/// Attempts at a record that others are writing, and the pause between them.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What storage puts in front of each record.
+/// Bytes that storage puts in front of each record.
 const ENTRY_HEADER_BYTES: u64 = 56;
 
-/// What is restored, and how. Names are those of Aerospike's tools; by default a record that exists keeps its bins and
-/// takes those of the backup, if its generation is lower than that of the backup.
+/// Options of a restore, named as in Aerospike's tools. By default an existing record with a lower
+/// generation than the saved one receives the saved bins and keeps its others.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// Only what was saved from this namespace. Default: everything.
+    /// Restores only records saved from this namespace. Default: all.
     pub namespace: Option<String>,
-    /// The namespace that it goes to. Default: that of the same name.
+    /// The target namespace. Default: the namespace of the same name.
     pub into_namespace: Option<String>,
-    /// Only these sets; the empty name is "no set". Default, none named: all.
+    /// Restores only these sets; the empty name means "no set". Default: all.
     pub sets: Vec<String>,
-    /// Leaves records alone that exist.
+    /// Leaves existing records unchanged.
     pub unique: bool,
-    /// Replaces records that exist instead of writing bins into them.
+    /// Replaces existing records instead of writing bins into them.
     pub replace: bool,
-    /// Does not ask for the generation of records that exist.
+    /// Ignores the generation of existing records.
     pub no_generation: bool,
-    /// Restores what is whole, if something is not: of a damaged file, what is before the damage.
+    /// Restores the sound part of a damaged backup: of a damaged file, everything before the
+    /// damage.
     pub partial: bool,
-    /// Restores no secondary indexes. A definition that does not hold is no damage then.
+    /// Restores no secondary indexes. A malformed definition does not count as damage then.
     pub no_indexes: bool,
-    /// Takes digests as they are: of keys of which they are not the digest, and of records without keys in a namespace
-    /// with another hash than Aerospike's.
+    /// Accepts digests that do not match their keys, and records without keys in a namespace with
+    /// another hash than Aerospike's.
     pub trust_digests: bool,
-    /// Writes over records that belong to sharded collections, too, though that may break them: over companions what is
-    /// none, into a record what is a companion, and in the place of a root a record that says nothing of its companions.
+    /// Also writes over records of sharded collections, at the risk of breaking them: an ordinary
+    /// record over a companion, a companion into an ordinary record, or a record without companions
+    /// in place of a root.
     pub override_shards: bool,
-    /// Ends the restore when it becomes true: [`Restore::prepare`] with [`BackupError::Cancelled`], [`Restore::run`] with
-    /// what it has restored, see [`RestoreSummary::cancelled`]. Default: never.
+    /// Cancels when it becomes true: [`Restore::prepare`] returns [`BackupError::Cancelled`];
+    /// [`Restore::run`] returns the counts up to then, see [`RestoreSummary::cancelled`]. Default:
+    /// never.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// What a restore has done. Every record that was read is in exactly one of the counts of records, every index in one of those
-/// of indexes.
+/// The counts of a restore. Every record read is in exactly one of the record counts, every index
+/// in exactly one of the index counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreSummary {
-    /// Records that were read.
+    /// Records read.
     pub records: u64,
-    /// Records that were written.
+    /// Records written.
     pub restored: u64,
-    /// Records that exist with the same or a higher generation.
+    /// Records that already exist with the same or a higher generation.
     pub fresher: u64,
-    /// Records that exist, and were to be left alone.
+    /// Records that already exist, with [`RestoreOptions::unique`].
     pub existed: u64,
-    /// Records that have expired since.
+    /// Records that have expired meanwhile.
     pub expired: u64,
-    /// Records without bins, of which nothing could be stored.
+    /// Records without bins; nothing to store.
     pub without_bins: u64,
-    /// Records of namespaces and sets that were not wanted.
+    /// Records outside the selected namespaces and sets.
     pub left_out: u64,
-    /// Records that cannot be restored; only where `partial` asks for the others.
+    /// Records that cannot be restored; only with `partial`, which restores the others.
     pub refused: u64,
-    /// Secondary indexes that were declared and built.
+    /// Secondary indexes declared and built.
     pub indexes: u64,
-    /// Secondary indexes that exist with the same definition.
+    /// Secondary indexes that already exist with the same definition.
     pub indexes_existed: u64,
-    /// Secondary indexes of namespaces and sets that were not wanted, or all of them by [`RestoreOptions::no_indexes`].
+    /// Secondary indexes outside the selected namespaces and sets, or all of them with
+    /// [`RestoreOptions::no_indexes`].
     pub indexes_left_out: u64,
-    /// Secondary indexes that could not be declared or built; only where `partial` asks for the rest. One sentence each.
+    /// Secondary indexes that could not be declared or built, one sentence each; only with
+    /// `partial`.
     pub indexes_refused: Vec<String>,
-    /// What is neither.
+    /// Content that is neither a record nor an index.
     pub skipped: Skipped,
-    /// It was cancelled: further records of the backup were not read, and indexes that were not built yet are not declared. The same restore goes on, since records that are
-    /// there with the generation of the backup are left alone.
+    /// The restore was cancelled: it read no further records, and declared no further indexes.
+    /// Running it again continues, because records restored with the saved generation stay.
     pub cancelled: bool,
 }
 
-/// A backup that was read and checked, and can be restored.
+/// A backup that was read and checked, ready to be restored.
 #[derive(Debug)]
 pub struct Restore {
     options: RestoreOptions,
@@ -107,13 +112,13 @@ pub struct Restore {
     damage: Vec<BackupError>,
 }
 
-/// What a backup holds for one namespace.
+/// A backup's content for one namespace.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     records: u64,
     without_keys: u64,
     first_without_key: Option<Place>,
-    /// The largest record, in the bytes that count against the limit.
+    /// The largest record, in bytes counted against the record limit.
     largest: Option<(u64, Place)>,
 }
 
@@ -135,7 +140,7 @@ impl Contents {
         }
     }
 
-    /// What keeps these records from being restored whole to a namespace.
+    /// Refuses a namespace that cannot hold all of these records.
     fn check(&self, target: &Namespace, options: &RestoreOptions) -> Result<(), BackupError> {
         let name = target.name();
         let needs_keys = target.key_hash() != KeyHash::Ripemd160 && !options.trust_digests;
@@ -160,11 +165,12 @@ impl Contents {
 }
 
 impl Restore {
-    /// Reads all of a backup, a file or a directory, and checks it. `progress` is told how many bytes have been read, of
-    /// how many. Takes the memory of one record.
+    /// Reads and checks a whole backup, a file or a directory. Calls `progress` with the bytes read
+    /// and the total. Holds one record in memory.
     ///
     /// # Errors
-    /// A file that cannot be read, a directory without backup files. Damage is no error here: see [`Restore::damage`].
+    /// A file that cannot be read, a directory without backup files. Damage does not fail the call:
+    /// see [`Restore::damage`].
     pub fn prepare(
         path: &Path,
         options: RestoreOptions,
@@ -210,33 +216,34 @@ impl Restore {
         })
     }
 
-    /// The namespaces that records and indexes go to, each with how many records there are.
+    /// Returns the target namespaces, each with its number of records.
     pub fn namespaces(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.namespaces.iter();
         all.map(|(name, contents)| (name.as_str(), contents.records))
     }
 
-    /// The secondary indexes that are to be restored, with the namespaces that they go to.
+    /// Returns the secondary indexes to restore, with their target namespaces.
     #[must_use]
     pub fn indexes(&self) -> &[SavedIndex] {
         &self.indexes
     }
 
-    /// What does not hold: of each file the first damaged place, behind which it is not read, and records whose digest or
-    /// set cannot be. At most 100.
+    /// Returns the faults found, at most 100: the first damaged place of each file (the rest of the
+    /// file is not read), and records with an impossible digest or set.
     #[must_use]
     pub fn damage(&self) -> &[BackupError] {
         &self.damage
     }
 
-    /// Writes the records to a store, which has their namespaces. `progress` as for [`Restore::prepare`]. Each record is
-    /// written on its own, and is as durable as its namespace promises; generation and expiry are those of the backup.
-    /// Secondary indexes are declared and built when the records are there. One that exists with the same definition stays.
+    /// Writes the records to a store that has their namespaces. `progress` as for
+    /// [`Restore::prepare`]. Each record is written on its own, as durable as its namespace
+    /// promises, with the saved generation and expiry. Then declares and builds the secondary
+    /// indexes; one that exists with the same definition stays.
     ///
     /// # Errors
-    /// Nothing has been written if something in the backup is damaged, or cannot be restored to these namespaces, unless
-    /// `partial` was asked for: an index of the same name and another definition, among others. [`BackupError::Stopped`]: the
-    /// store has refused a record or an index, and others are there.
+    /// Without `partial`, a damaged backup, or one that these namespaces cannot take (for example,
+    /// an index of the same name with another definition), is refused before the first write.
+    /// [`BackupError::Stopped`]: the store refused a record or an index after others were restored.
     pub fn run(
         self,
         store: &Store,
@@ -250,6 +257,7 @@ impl Restore {
             indexes_left_out,
             damage,
         } = self;
+        // Every refusal that can be known beforehand comes before the first write.
         let mut targets: BTreeMap<&str, Namespace> = BTreeMap::new();
         for (name, contents) in &namespaces {
             let target = store.namespace(name)?;
@@ -288,10 +296,12 @@ impl Restore {
         });
         let read = match read {
             Ok(mut found) => match found.damage.pop() {
-                // The files have changed since they were checked.
+                // The files have changed since the check.
                 Some(error) if !options.partial => Err(error),
                 _ => {
                     summary.skipped = found.skipped;
+                    // Indexes come last: building them from the records costs less than updating
+                    // them with each write.
                     let built = indexes.build(&targets, options.partial, options.cancel.as_ref());
                     built.map(|built| summary.note_indexes(built))
                 }
@@ -312,7 +322,7 @@ impl Restore {
     }
 }
 
-/// What became of a record.
+/// The result for one record.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Restored,
@@ -346,7 +356,7 @@ impl RestoreSummary {
 }
 
 impl RestoreOptions {
-    /// The namespace that a record goes to; `None` if it is not wanted.
+    /// Returns a record's target namespace; `None` if the record is not selected.
     fn target_of<'r>(&'r self, record: &'r SavedRecord) -> Option<&'r str> {
         let from = self.namespace.as_ref();
         let wanted = from.is_none_or(|wanted| *wanted == record.namespace)
@@ -354,8 +364,8 @@ impl RestoreOptions {
         wanted.then(|| self.into_namespace.as_deref().unwrap_or(&record.namespace))
     }
 
-    /// The indexes that are wanted, with the namespaces that they go to, and how many are not. Of two of one name, the later
-    /// one counts.
+    /// Returns the selected indexes with their target namespaces, and the number of others. Of two
+    /// with the same name, the later one counts.
     fn wanted_indexes(&self, saved: Vec<SavedIndex>) -> (Vec<SavedIndex>, u64) {
         let mut wanted: Vec<SavedIndex> = Vec::new();
         for index in saved {
@@ -401,7 +411,7 @@ impl RestoreOptions {
         }
     }
 
-    /// Why a record cannot be restored anywhere.
+    /// Returns the reason why a record cannot be restored anywhere, if there is one.
     fn fault(&self, record: &SavedRecord) -> Option<String> {
         let set = &record.set;
         if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') {
@@ -439,6 +449,7 @@ impl RestoreOptions {
         if target.is_past(record.void_time) {
             return Ok(Outcome::Expired);
         }
+        // A namespace of another hash finds records by that hash only, which needs the user key.
         let digest = match (target.key_hash(), record.stored_key()) {
             (KeyHash::Ripemd160, _) => record.digest,
             (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
@@ -457,6 +468,8 @@ impl RestoreOptions {
             Ok(WriteSaved::Written) => Ok(Outcome::Restored),
             Ok(WriteSaved::Fresher) => Ok(Outcome::Fresher),
             Ok(WriteSaved::Existed) => Ok(Outcome::Existed),
+            // These refusals concern this record alone; others, such as a full device, would meet
+            // every later record as well.
             Err(
                 Error::RecordTooBig { .. }
                 | Error::KeyMismatch { .. }
@@ -470,7 +483,7 @@ impl RestoreOptions {
     }
 }
 
-/// Tries again while others are writing the record.
+/// Retries while others are writing the record.
 fn patiently<R>(mut write: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
     for _ in 1..ATTEMPTS {
         match write() {

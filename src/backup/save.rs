@@ -1,4 +1,4 @@
-//! A store to a backup.
+//! Saves a store to a backup.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,32 +18,34 @@ use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
 use crate::{Namespace, Store};
 
-/// At this size a file of a directory ends, and the next one begins.
+/// A directory's file ends at this size, and the next one begins.
 const FILE_BYTES: u64 = 250 << 20;
 
-/// What is saved, and how. Names are those of Aerospike's tools.
+/// Options of a backup, named as in Aerospike's tools.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackupOptions {
-    /// Only this namespace. Default: all.
+    /// Saves only this namespace. Default: all.
     pub namespace: Option<String>,
-    /// Only these sets; the empty name is "no set". Default, none named: all.
+    /// Saves only these sets; the empty name means "no set". Default: all.
     pub sets: Vec<String>,
-    /// Bytes of Base64, or raw. Default: Base64.
+    /// The encoding of bytes: Base64 or raw. Default: Base64.
     pub blobs: Blobs,
-    /// Leaves out the bins: keys, generations and times are left. Such records cannot be restored. Default: false.
+    /// Leaves out the bins, so only keys, generations and times are saved. Such records cannot be
+    /// restored. Default: false.
     pub no_bins: bool,
     /// Leaves out records that expire. Default: false.
     pub no_ttl_only: bool,
     /// Leaves out the definitions of secondary indexes. Default: false.
     pub no_indexes: bool,
-    /// At this size a file of a directory ends. Default: 250 MiB.
+    /// The size in bytes at which a directory's file ends. Default: 250 MiB.
     pub file_bytes: u64,
-    /// Ends the backup when it becomes true: with [`BackupError::Cancelled`], and leaving nothing. Default: never.
+    /// Cancels the backup when it becomes true: it returns [`BackupError::Cancelled`] and leaves no
+    /// files. Default: never.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// Whether somebody wants an end.
+/// Returns whether the caller has cancelled.
 pub(super) fn is_cancelled(cancel: Option<&Arc<AtomicBool>>) -> bool {
     cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
 }
@@ -63,36 +65,37 @@ impl Default for BackupOptions {
     }
 }
 
-/// What a backup holds.
+/// The content of a finished backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupSummary {
-    /// The files, in the order in which they were written.
+    /// The files, in the order of writing.
     pub files: Vec<PathBuf>,
-    /// How many bytes of bins they have.
+    /// Bytes of all bins.
     pub bytes: u64,
-    /// The namespaces by name, each with how many records were saved.
+    /// The namespaces by name, each with its number of records.
     pub namespaces: Vec<(String, u64)>,
-    /// Records, in all.
+    /// Number of records.
     pub records: u64,
-    /// Definitions of secondary indexes, in all.
+    /// Number of definitions of secondary indexes.
     pub indexes: u64,
-    /// The names of those among them of which Aerospike's tools restore a part or nothing, with their namespaces: several components,
-    /// an expression, values of any type, a limit on their length of their own, uniqueness, an index of a set's records.
+    /// The indexes that Aerospike's tools restore in part or not at all, as pairs of namespace and
+    /// index: with several components, an expression, values of any type, their own limit on
+    /// length, uniqueness, or for the records of a set.
     pub own_indexes: Vec<(String, String)>,
-    /// Records among them that store no user key: they can be restored by their digest only.
+    /// Records that store no user key: only their digest identifies them after a restore.
     pub without_key: u64,
-    /// Records among those whose digest is spikelet's own (XXH3), by which no other store will find them.
+    /// Records with spikelet's own digest (XXH3), by which no other store finds them.
     pub foreign_digests: u64,
-    /// Vectors, which the format does not know: they are saved as plain bytes.
+    /// Vectors, which the format lacks: saved as plain bytes.
     pub vectors: u64,
-    /// Records that were not saved, since they are damaged on the device.
+    /// Records skipped because they are damaged on the device.
     pub damaged: u64,
-    /// What is wrong with the first 100 of them, one sentence each, with the places on the device.
+    /// The first 100 damaged records, one sentence each, with places on the device.
     pub damage: Vec<String>,
 }
 
-/// So many damaged records are named; all are counted.
+/// Most damaged records that are described; all are counted.
 const NAMED_MAX: usize = 100;
 
 impl BackupSummary {
@@ -104,16 +107,18 @@ impl BackupSummary {
     }
 }
 
-/// Saves the records of a store, to the file `out` if that ends in `.asb`, or else to a directory `out`, with at least one
-/// file for each namespace. `progress` is told how many records have been saved.
+/// Saves the records of a store, to the file `out` if its name ends in `.asb`, or else to a
+/// directory `out` with at least one file for each namespace. Calls `progress` with the number of
+/// records saved.
 ///
-/// The store may be in use: each record is saved as it is at one moment, but not all at the same one. Records come in the
-/// order of partitions and digests, so the same records give the same bytes. Definitions of secondary indexes come first: of
-/// the sets that are saved, and if no sets are named, of all sets. User keys are saved with Aerospike's digest;
-/// lists and maps without the index that may be kept of them. Takes the memory of a partition's digests and one record.
+/// The store may be in use: each record is saved as of one moment, different records as of
+/// different moments. Records come in the order of partitions and digests, so equal records give
+/// equal bytes. Definitions of secondary indexes come first: for the saved sets, and, if no sets
+/// are named, for all sets. User keys are saved with Aerospike's digest; lists and maps without
+/// their persisted index. Holds a partition's digests and one record in memory.
 ///
 /// # Errors
-/// If something is wrong with the options or the output, or it is cancelled, nothing is left there. Damaged records are
+/// An error in the options or the output, or a cancellation, leaves no files. Damaged records are
 /// counted instead.
 pub fn save(
     store: &Store,
@@ -146,12 +151,7 @@ pub fn save(
     }
     let mut summary = BackupSummary::default();
     for namespace in &namespaces {
-        let saver = Saver {
-            namespace,
-            options,
-            set_names: set_names(namespace),
-            wanted: wanted_sets(namespace, &options.sets)?,
-        };
+        let saver = Saver::new(namespace, options)?;
         saver.save(&mut output, &mut summary, progress)?;
     }
     summary.files = output.finish()?;
@@ -172,7 +172,7 @@ fn set_names(namespace: &Namespace) -> Vec<String> {
     sets.map(|set| set.name).collect()
 }
 
-/// The numbers of the sets to be saved; `None`: all.
+/// Returns the numbers of the sets to save; `None` means all.
 fn wanted_sets(namespace: &Namespace, names: &[String]) -> Result<Option<Vec<u16>>, BackupError> {
     if names.is_empty() {
         return Ok(None);
@@ -191,15 +191,27 @@ fn wanted_sets(namespace: &Namespace, names: &[String]) -> Result<Option<Vec<u16
 }
 
 /// Saves one namespace.
-struct Saver<'a> {
+pub(super) struct Saver<'a> {
     namespace: &'a Namespace,
     options: &'a BackupOptions,
-    /// By number.
+    /// Set names by number.
     set_names: Vec<String>,
     wanted: Option<Vec<u16>>,
 }
 
-impl Saver<'_> {
+impl<'a> Saver<'a> {
+    pub(super) fn new(
+        namespace: &'a Namespace,
+        options: &'a BackupOptions,
+    ) -> Result<Self, BackupError> {
+        Ok(Self {
+            namespace,
+            options,
+            set_names: set_names(namespace),
+            wanted: wanted_sets(namespace, &options.sets)?,
+        })
+    }
+
     fn save(
         mut self,
         output: &mut Output,
@@ -215,6 +227,7 @@ impl Saver<'_> {
         let own = indexes.iter().filter(|index| !index.is_portable());
         let named = own.map(|index| (index.namespace.clone(), index.definition.name().to_owned()));
         summary.own_indexes.extend(named);
+        // Digests are collected a partition at a time, so that memory does not grow with the store.
         for partition in 0..PARTITIONS {
             let wanted = self.wanted.as_deref();
             let namespace = self.namespace;
@@ -225,6 +238,7 @@ impl Saver<'_> {
                 if is_cancelled(self.options.cancel.as_ref()) {
                     return Err(BackupError::Cancelled);
                 }
+                // Checked before the record, so that a file ends between records.
                 if file.written() >= self.options.file_bytes && output.is_dir() {
                     summary.bytes += file.written();
                     output.sync(file.into_inner())?;
@@ -256,8 +270,8 @@ impl Saver<'_> {
         Writer::new(file, name, number == 0, self.options.blobs).map_err(output.failed())
     }
 
-    /// The indexes that are to be saved, by name.
-    fn indexes(&self) -> Vec<SavedIndex> {
+    /// Returns the indexes to save, by name.
+    pub(super) fn indexes(&self) -> Vec<SavedIndex> {
         let (namespace, options) = (self.namespace, self.options);
         let is_wanted = |set: Option<&str>| match set {
             _ if options.sets.is_empty() => !options.no_indexes,
@@ -265,7 +279,7 @@ impl Saver<'_> {
             None => false,
         };
         let all = namespace.indexes().into_iter();
-        // One that is dropped meanwhile has no definition.
+        // An index dropped meanwhile has no definition.
         let defined = all.filter_map(|index| namespace.index_definition(&index.name));
         let mut indexes: Vec<SavedIndex> = defined
             .filter(|(set, _)| is_wanted(set.as_deref()))
@@ -275,8 +289,9 @@ impl Saver<'_> {
         indexes
     }
 
-    /// Puts the text of a record into `text`. False if it is not to be saved, or gone, or damaged.
-    fn record(
+    /// Writes the text of a record into `text`. Returns `false` if it is not selected, gone, or
+    /// damaged.
+    pub(super) fn record(
         &mut self,
         digest: &Digest,
         text: &mut Vec<u8>,
@@ -312,7 +327,7 @@ impl Saver<'_> {
         }
     }
 
-    /// The name of a set, which may be newer than this backup.
+    /// Returns the name of a set, which may be newer than this backup.
     fn set_name(&mut self, id: u16) -> &str {
         let place = usize::from(id);
         if place >= self.set_names.len() {

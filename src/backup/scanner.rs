@@ -1,4 +1,4 @@
-//! The bytes of a backup, taken one token at a time; knows at which line and byte it is.
+//! Takes the bytes of a backup one token at a time, and counts lines and bytes.
 
 use std::io::{self, BufRead};
 
@@ -6,26 +6,26 @@ use super::error::ReadError;
 use super::float::read_float;
 use crate::base64;
 
-/// The longest name or number: far beyond what any of them may have.
+/// The longest name or number accepted: far beyond any valid one.
 const MAX_TOKEN_BYTES: usize = 1024;
 
-/// The longest value: more than the largest record that Aerospike or spikelet hold, as Base64.
+/// The longest value accepted: more than the largest record of Aerospike or spikelet, as Base64.
 pub(super) const MAX_VALUE_BYTES: u64 = 16 << 20;
 
-/// Bytes with a place.
+/// Input with a position.
 #[derive(Debug)]
 pub(super) struct Scanner<R> {
     input: R,
     line: u64,
     offset: u64,
-    /// Whether a backslash takes the special meaning of what follows it: in records from version 3.1 on, and in the lines of
+    /// A backslash escapes the next character: in records from version 3.1 on, and in lines of
     /// indexes and modules of every version.
     escapes: bool,
-    /// Kept from value to value.
+    /// A buffer reused from value to value.
     text: Vec<u8>,
 }
 
-/// A place in the input.
+/// A position in the input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) line: u64,
@@ -33,7 +33,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// An error at this place.
+    /// Returns an error at this position.
     pub(super) fn malformed(self, what: impl Into<String>) -> ReadError {
         ReadError::Malformed {
             line: self.line,
@@ -54,7 +54,7 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// Whether a backslash takes the special meaning of what follows it from here on. Returns whether it did before.
+    /// Sets whether a backslash escapes the next character. Returns the previous setting.
     pub(super) const fn take_escapes(&mut self, escapes: bool) -> bool {
         std::mem::replace(&mut self.escapes, escapes)
     }
@@ -66,14 +66,15 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// The next byte, which stays; `None` at the end.
+    /// Returns the next byte without taking it; `None` at the end.
     pub(super) fn peek(&mut self) -> Result<Option<u8>, ReadError> {
         Ok(self.buffer()?.first().copied())
     }
 
-    /// What is buffered; empty at the end.
+    /// Returns the buffered bytes; empty at the end of the input.
     fn buffer(&mut self) -> Result<&[u8], ReadError> {
-        // Filled once before the borrow that is returned: a retry after an interruption would need two.
+        // Filled once before the borrow that is returned: a retry after an interruption would need
+        // two.
         while let Err(error) = self.input.fill_buf() {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error.into());
@@ -82,7 +83,7 @@ impl<R: BufRead> Scanner<R> {
         Ok(self.input.fill_buf()?)
     }
 
-    /// The next byte.
+    /// Takes the next byte.
     pub(super) fn byte(&mut self, within: &str) -> Result<u8, ReadError> {
         let Some(byte) = self.peek()? else {
             return Err(self.cut_short(within));
@@ -114,12 +115,12 @@ impl<R: BufRead> Scanner<R> {
         Ok(())
     }
 
-    /// A name or number up to one of `ends`, which stays. Escapes are resolved.
+    /// Takes a name or number up to one of `ends`, which stays. Resolves escapes.
     pub(super) fn token(&mut self, ends: &[u8], within: &str) -> Result<Vec<u8>, ReadError> {
         self.long_token(ends, within, MAX_TOKEN_BYTES)
     }
 
-    /// As [`Scanner::token`], with a limit of its own.
+    /// Like [`Scanner::token`], with its own limit on length.
     pub(super) fn long_token(
         &mut self,
         ends: &[u8],
@@ -146,7 +147,7 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// A name up to the end of the line, and the line's end.
+    /// Takes a name up to the end of the line, and the line's end.
     pub(super) fn name_line(&mut self, within: &str) -> Result<String, ReadError> {
         let place = self.place();
         let token = self.token(b"\n", within)?;
@@ -154,7 +155,7 @@ impl<R: BufRead> Scanner<R> {
         String::from_utf8(token).map_err(|_| place.malformed(format!("{within} is not UTF-8")))
     }
 
-    /// An integer up to `end`, which is taken, too.
+    /// Takes an integer and the `end` after it.
     pub(super) fn integer(
         &mut self,
         range: std::ops::RangeInclusive<i64>,
@@ -179,7 +180,7 @@ impl<R: BufRead> Scanner<R> {
             })
     }
 
-    /// A float up to the end of the line, and the line's end.
+    /// Takes a float up to the end of the line, and the line's end.
     pub(super) fn float_line(&mut self, within: &str) -> Result<f64, ReadError> {
         let place = self.place();
         let token = self.token(b"\n", within)?;
@@ -190,21 +191,22 @@ impl<R: BufRead> Scanner<R> {
         })
     }
 
-    /// A length, so many bytes as they are, and the line's end: the bytes go to the end of `out`.
+    /// Takes a length, that number of raw bytes, and the line's end. Appends the bytes to `out`.
     pub(super) fn raw_line(&mut self, out: &mut Vec<u8>, within: &str) -> Result<(), ReadError> {
         let len = self.length(MAX_VALUE_BYTES)?;
         self.take(len, within, |bytes| out.extend_from_slice(bytes))?;
         self.expect(b"\n", within)
     }
 
-    /// The same for bytes in Base64, whose length is that of the text.
+    /// Takes a length, that number of Base64 letters, and the line's end. Appends the decoded bytes
+    /// to `out`.
     pub(super) fn base64_line(&mut self, out: &mut Vec<u8>, within: &str) -> Result<(), ReadError> {
         let len = self.length(MAX_VALUE_BYTES)?;
         self.base64(len, out, within)?;
         self.expect(b"\n", within)
     }
 
-    /// Base64 of so many letters.
+    /// Takes and decodes a number of Base64 letters.
     pub(super) fn base64(
         &mut self,
         len: u64,
@@ -220,13 +222,13 @@ impl<R: BufRead> Scanner<R> {
         decoded.ok_or_else(|| place.malformed(format!("{within} is not Base64")))
     }
 
-    /// The rest of a line, which is passed over.
+    /// Skips the rest of a line.
     pub(super) fn pass_over_line(&mut self, within: &str) -> Result<(), ReadError> {
         while self.byte(within)? != b'\n' {}
         Ok(())
     }
 
-    /// A length and so many bytes, which are passed over, and the line's end.
+    /// Skips a length, that number of bytes, and the line's end.
     pub(super) fn pass_over(&mut self, within: &str) -> Result<(), ReadError> {
         let len = self.length(u64::from(u32::MAX))?;
         self.take(len, within, |_| {})?;
@@ -238,7 +240,7 @@ impl<R: BufRead> Scanner<R> {
         Ok(len.cast_unsigned())
     }
 
-    /// So many bytes, piece by piece: no memory is taken for what is only announced.
+    /// Takes a number of bytes in pieces, so an announced length alone costs no memory.
     fn take(
         &mut self,
         len: u64,
@@ -264,7 +266,7 @@ impl<R: BufRead> Scanner<R> {
     }
 }
 
-/// A byte, for messages.
+/// Shows a byte, for messages.
 fn shown(byte: u8) -> String {
     match byte {
         b'\n' => "a line feed".to_owned(),

@@ -1,4 +1,4 @@
-//! Records to the text of a backup.
+//! Writes records as the text of a backup.
 
 use std::io::{self, Write};
 
@@ -13,19 +13,19 @@ use crate::value::{
 };
 use crate::{Error, Result, base64};
 
-/// How bytes are written.
+/// The encoding of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Blobs {
-    /// In Base64: the file is text, if its strings are.
+    /// Base64: the file is text if its strings are.
     #[default]
     Base64,
-    /// As they are, which is smaller by a quarter.
+    /// Raw bytes: smaller by a quarter.
     Raw,
 }
 
-/// Writes a backup record by record. The head is written at once.
+/// Writes a backup record by record. [`Writer::new`] writes the head.
 ///
-/// Nothing is buffered beyond one record: give it a buffered output.
+/// Buffers no more than one record: pass a buffered output.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -35,10 +35,10 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file. `first`: it is the first, or only, file of its backup.
+    /// Starts a file. `first`: it is the first, or only, file of its backup.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     pub fn new(out: W, namespace: &str, first: bool, blobs: Blobs) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -57,11 +57,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes secondary indexes, before any record. What Aerospike's tools cannot read of them goes into a module of
-    /// comments.
+    /// Writes secondary indexes; call it before writing records. Definitions that Aerospike's tools
+    /// cannot read go into a module of comments.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     pub fn write_indexes(&mut self, indexes: &[SavedIndex]) -> io::Result<()> {
         self.text.clear();
         append_indexes(&mut self.text, indexes, name);
@@ -71,7 +71,7 @@ impl<W: Write> Writer<W> {
     /// Writes a record that was read.
     ///
     /// # Errors
-    /// What the output says, or [`io::ErrorKind::InvalidData`] if its bins are malformed.
+    /// The error of the output, or [`io::ErrorKind::InvalidData`] if the bins are malformed.
     pub fn write(&mut self, record: &SavedRecord) -> io::Result<()> {
         let version = SavedVersion {
             digest: record.digest,
@@ -92,23 +92,23 @@ impl<W: Write> Writer<W> {
         self.emit()
     }
 
-    /// How many bytes have been written.
+    /// Returns the number of bytes written.
     #[must_use]
     pub const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Returns the output that was written to.
+    /// Returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// The text of a record, which is to be put together before [`Writer::emit`].
+    /// Returns the buffer for a record's text, which [`Writer::emit`] writes.
     pub(super) const fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
-    /// Writes the text and empties it.
+    /// Writes the buffered text and empties the buffer.
     pub(super) fn emit(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text)?;
         self.written += self.text.len() as u64;
@@ -120,7 +120,7 @@ impl<W: Write> Writer<W> {
 /// Appends the text of a record.
 ///
 /// # Errors
-/// [`Error::Malformed`] if the value of a bin is.
+/// [`Error::Malformed`] if a bin's value is malformed.
 pub(super) fn append_record(
     out: &mut Vec<u8>,
     namespace: &str,
@@ -211,7 +211,7 @@ fn bin(bin: &RawBin<'_>, blobs: Blobs, out: &mut Vec<u8>) -> std::result::Result
     Ok(())
 }
 
-/// Whether a list or map carries an index, which is a matter of the store and not of the value.
+/// Returns whether a list or map carries an index, which belongs to the store and not to the value.
 fn is_indexed(kind: ParticleType, stored: &[u8]) -> std::result::Result<bool, CodecError> {
     let flags = match kind {
         ParticleType::List => Container::list(stored)?.flags,
@@ -221,7 +221,8 @@ fn is_indexed(kind: ParticleType, stored: &[u8]) -> std::result::Result<bool, Co
     Ok(flags & FLAG_PERSIST_INDEX != 0)
 }
 
-/// What follows the letter of bytes: the mark of raw ones, the name of the bin if it is one, length, and bytes.
+/// Appends the rest of a line of bytes, after the letter: the mark of raw bytes, the bin's name for
+/// a bin, length, and bytes.
 fn blob(bin_name: Option<&[u8]>, bytes: &[u8], blobs: Blobs, out: &mut Vec<u8>) {
     if blobs == Blobs::Raw {
         out.push(label::RAW);
@@ -241,14 +242,14 @@ fn blob(bin_name: Option<&[u8]>, bytes: &[u8], blobs: Blobs, out: &mut Vec<u8>) 
     }
 }
 
-/// A length, so many bytes, and the line's end.
+/// Appends a length, the bytes, and the line's end.
 fn sized(bytes: &[u8], out: &mut Vec<u8>) {
     line(out, format_args!("{} ", bytes.len()));
     out.extend_from_slice(bytes);
     out.push(b'\n');
 }
 
-/// A name, with its escapes.
+/// Appends a name, escaped.
 fn name(name: &[u8], out: &mut Vec<u8>) {
     for byte in name {
         if matches!(byte, b' ' | b'\n' | b'\\') {

@@ -1,4 +1,4 @@
-//! Calls of bit operations, taken apart: what is asked for, and where.
+//! Parsing of bit operations: the operation and its range.
 
 use super::code;
 use super::integer::{Arithmetic, MAX_INTEGER_BITS};
@@ -6,10 +6,12 @@ use super::policy::{BitOverflow, BitResizeFlags, BitSign, BitWriteFlags};
 use super::window::Window;
 use crate::call::{Arguments, Call, CallError};
 
-/// Offsets and sizes beyond this many bytes are refused whatever the blob: Aerospike's limit of a message.
+/// Offsets and sizes beyond this many bytes are refused for every blob: Aerospike's limit of a
+/// message.
 const MAX_BYTES: u64 = 128 << 20;
 
-/// Bits as a call names them: the offset may count from the end, and the blob may be too short.
+/// A range of bits as in a call: the offset may count from the end, and the blob may be too short
+/// for the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// In bits, at most [`MAX_BYTES`] from 0.
@@ -18,11 +20,11 @@ pub(super) struct Place {
     size: u64,
 }
 
-/// A byte as a call names it.
+/// A byte offset as in a call: a negative one counts from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByteOffset(i64);
 
-/// What a call reads from its window.
+/// An operation that reads its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadCall {
     Get,
@@ -32,7 +34,7 @@ pub(super) enum ReadCall {
     Integer(BitSign),
 }
 
-/// What a call does to a blob.
+/// An operation that changes a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Modify<'a> {
     Resize { bytes: u64, flags: BitResizeFlags },
@@ -41,10 +43,10 @@ pub(super) enum Modify<'a> {
     Window(Place, WindowModify<'a>),
 }
 
-/// What a call does to the bits of its window.
+/// An operation that changes the bits of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowModify<'a> {
-    /// With as many bytes as the window of the call needs, at least.
+    /// The bytes cover the call's window at least.
     Overwrite(Overwrite, &'a [u8]),
     Not,
     LeftShift(usize),
@@ -53,7 +55,7 @@ pub(super) enum WindowModify<'a> {
     SetInteger(u64),
 }
 
-/// How given bits change those that are there.
+/// The combination of given bits with present ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overwrite {
     Set,
@@ -63,14 +65,14 @@ pub(super) enum Overwrite {
 }
 
 impl Modify<'_> {
-    /// True if the operation creates a missing bin.
+    /// Returns whether the operation creates a missing bin.
     pub(super) const fn creates(&self) -> bool {
         matches!(self, Self::Resize { .. } | Self::Insert { .. })
     }
 }
 
 impl Place {
-    /// The first bit, counted from the front of a blob of `len` bits.
+    /// Returns the first bit, counted from the front of a blob of `len` bits.
     fn start(self, len: u64) -> Result<u64, CallError> {
         let start = if self.offset < 0 {
             len.checked_sub(self.offset.unsigned_abs())
@@ -79,13 +81,13 @@ impl Place {
         };
         start.ok_or_else(|| {
             CallError::parameter(format!(
-                "offset {} lies before the front of a blob of {len} bits",
+                "offset {} is before the front of a blob of {len} bits",
                 self.offset
             ))
         })
     }
 
-    /// The window on a blob that holds all of it. [`CallError::NotApplicable`] for a blob that does not.
+    /// Returns the window on a blob, or [`CallError::NotApplicable`] if it reaches beyond the blob.
     pub(super) fn within(self, blob: &[u8]) -> Result<Window, CallError> {
         let len = blob.len() as u64 * 8;
         let start = self.start(len)?;
@@ -100,7 +102,7 @@ impl Place {
         })
     }
 
-    /// The window on that part of a blob which is there.
+    /// Returns the part of the window inside the blob, if there is any.
     pub(super) fn clipped(self, blob: &[u8]) -> Result<Option<Window>, CallError> {
         let len = blob.len() as u64 * 8;
         let start = self.start(len)?;
@@ -112,7 +114,7 @@ impl Place {
 }
 
 impl ByteOffset {
-    /// The byte, counted from the front of the blob; there is no end to count from if there is no blob.
+    /// Returns the byte offset from the front. Without a blob, an offset from the end is refused.
     pub(super) fn byte(self, blob: Option<&[u8]>) -> Result<u64, CallError> {
         match blob {
             None if self.0 < 0 => Err(CallError::parameter(
@@ -128,7 +130,7 @@ impl ByteOffset {
     }
 }
 
-/// Takes a call that reads apart.
+/// Parses a reading call.
 pub(super) fn read(call: &Call<'_>) -> Result<(Place, ReadCall), CallError> {
     let (operation, mut arguments) = begin(call)?;
     let arguments = &mut arguments;
@@ -152,7 +154,7 @@ pub(super) fn read(call: &Call<'_>) -> Result<(Place, ReadCall), CallError> {
     Ok((place, read))
 }
 
-/// Takes a call that modifies apart.
+/// Parses a modifying call.
 pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags), CallError> {
     let (operation, mut arguments) = begin(call)?;
     let arguments = &mut arguments;
@@ -246,7 +248,8 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
     Ok((modify, flags))
 }
 
-/// Number and arguments of a call without a path; a number that no operation has becomes the greatest.
+/// Returns number and arguments of a call without a path; an unknown number becomes the greatest
+/// one.
 fn begin<'a>(call: &Call<'a>) -> Result<(u8, Arguments<'a>), CallError> {
     if call.path.levels() > 0 {
         return Err(CallError::parameter(
@@ -259,7 +262,7 @@ fn begin<'a>(call: &Call<'a>) -> Result<(u8, Arguments<'a>), CallError> {
 
 fn unknown(operation: i64, does: &str) -> CallError {
     CallError::parameter(format!(
-        "{operation} is no number of a bit operation that {does}"
+        "{operation} is not the number of a bit operation that {does}"
     ))
 }
 
@@ -283,7 +286,7 @@ fn not_empty(size: u64) -> Result<u64, CallError> {
     }
 }
 
-/// An offset in units of which a byte has `in_byte`.
+/// Takes an offset in units of which a byte has `in_byte`.
 fn offset(arguments: &mut Arguments<'_>, in_byte: u64) -> Result<i64, CallError> {
     let offset = arguments.int()?;
     at_most(offset.unsigned_abs(), MAX_BYTES * in_byte, "an offset of")?;
@@ -313,7 +316,7 @@ fn integer_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
     Ok(place)
 }
 
-/// A blob that is not empty and has at least `bits` bits.
+/// Takes a blob that is not empty and has at least `bits` bits.
 fn blob<'a>(arguments: &mut Arguments<'a>, bits: u64) -> Result<&'a [u8], CallError> {
     let bytes = arguments.bytes()?;
     if bytes.is_empty() {
@@ -328,7 +331,7 @@ fn blob<'a>(arguments: &mut Arguments<'a>, bits: u64) -> Result<&'a [u8], CallEr
     Ok(bytes)
 }
 
-/// The optional flags, of which only `allowed` may be set.
+/// Takes the optional flags; only `allowed` may be set.
 fn write_flags(
     arguments: &mut Arguments<'_>,
     allowed: BitWriteFlags,

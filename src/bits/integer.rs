@@ -6,22 +6,22 @@ use super::window::{self, Window};
 /// The most bits of an integer.
 pub(super) const MAX_INTEGER_BITS: u64 = 64;
 
-/// An addition or subtraction, to be applied to the bits of a window.
+/// An addition or subtraction on the bits of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arithmetic {
-    /// The operand; only as many of its low bits count as the window has.
+    /// The operand, truncated to the window's number of bits.
     pub(super) value: u64,
     pub(super) subtract: bool,
     pub(super) sign: BitSign,
     pub(super) overflow: BitOverflow,
 }
 
-/// The bits of the window, up to 64, as an unsigned integer.
+/// Reads the window, up to 64 bits, as an unsigned integer.
 pub(super) fn load(blob: &[u8], window: Window) -> u64 {
     window::load(blob, window.offset, window.size)
 }
 
-/// The bits of the window as an integer; 64 unsigned bits wrap into the sign.
+/// Reads the window as an integer; 64 unsigned bits wrap into the sign.
 pub(super) fn get(blob: &[u8], window: Window, sign: BitSign) -> i64 {
     let value = load(blob, window);
     match sign {
@@ -35,14 +35,15 @@ pub(super) fn set(out: &mut [u8], window: Window, value: u64) {
     window::store(out, window.offset, window.size, value);
 }
 
-/// The integer that the low `bits` bits hold in two's complement.
+/// Extends an integer of `bits` bits in two's complement.
 fn extend(value: u64, bits: usize) -> i64 {
     let unused = 64 - bits;
     (value << unused).cast_signed() >> unused
 }
 
 impl Arithmetic {
-    /// The result for an integer of `bits` bits, in its low bits; `None` if it overflows and must not.
+    /// Computes the result for an integer of `bits` bits, in its low bits; `None` if it overflows
+    /// and [`BitOverflow::Fail`] applies.
     pub(super) fn apply(&self, old: u64, bits: usize) -> Option<u64> {
         let mask = u64::MAX >> (64 - bits);
         let value = self.value & mask;
@@ -63,9 +64,10 @@ impl Arithmetic {
         }
     }
 
-    /// The limit that a signed result has crossed. As in Aerospike, a difference is the sum with the negated operand in
-    /// as many bits, and a sum has crossed a limit when its sign is the opposite of that of both operands, 0 having
-    /// none: the least value plus itself is 0, and subtracting the least value adds it.
+    /// Returns the limit that a signed result has crossed, if it has. As in Aerospike, a difference
+    /// is the sum with the negated operand in the same number of bits, and a sum has crossed a
+    /// limit when its sign is opposite to the sign of both operands, 0 having none: the least value
+    /// plus itself is 0, and subtracting the least value adds it.
     fn signed_limit(&self, old: u64, value: u64, result: u64, bits: usize) -> Option<u64> {
         let operand = if self.subtract {
             value.wrapping_neg()

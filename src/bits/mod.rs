@@ -1,13 +1,14 @@
 //! Operations on the bits of a blob.
 //!
-//! Bit 0 is the most significant bit of the first byte; integers inside are big-endian; negative offsets count from the
-//! end. A call is taken apart whole (`arguments`) before the bin is looked at, then its window is placed on the blob,
-//! then the bits are worked on 64 at a time (`window`, `integer`).
+//! Bit 0 is the most significant bit of the first byte; integers inside are big-endian; negative
+//! offsets count from the end. A call is parsed completely (`arguments`) before the bin is read;
+//! then its window is placed on the blob, and the bits are processed 64 at a time (`window`,
+//! `integer`).
 //!
-//! * [`read`] and [`modify`] are the entry points. They take bytes and never panic, whatever the bytes are.
-//! * `policy`: the flags, as users give them. `code`: the numbers of the operations.
+//! * [`read`] and [`modify`] are the entry points. They take any bytes and never panic.
+//! * `policy`: flags for users. `code`: the numbers of the operations.
 //!
-//! Knows calls and the types of bins; knows neither records nor the names of bins.
+//! May import calls and the types of bins, but neither records nor names of bins.
 
 mod arguments;
 mod integer;
@@ -27,11 +28,11 @@ use self::window::Window;
 use crate::call::{Call, CallError, Reply};
 use crate::value::ParticleType;
 
-/// The longest blob that an operation makes: the longest that a record can hold. What would be longer is refused before
-/// memory is taken for it.
+/// The longest blob that an operation makes: the longest that a record can hold. A longer one is
+/// refused before its memory is allocated.
 const MAX_BLOB_BYTES: u64 = 8 << 20;
 
-/// Executes a call that reads. O(bits of the window); a window of whole bytes is not copied.
+/// Executes a reading call. O(bits of the window); a window of whole bytes is not copied.
 pub(crate) fn read<'a>(
     (kind, blob): (ParticleType, &'a [u8]),
     call: &Call<'_>,
@@ -48,8 +49,8 @@ pub(crate) fn read<'a>(
     })
 }
 
-/// Executes a call that modifies. `None`: the bin stays as it is, or is not created. O(bytes of the blob), which is
-/// copied.
+/// Executes a modifying call. `None` leaves the bin unchanged, or missing. O(bytes of the blob),
+/// which is copied.
 pub(crate) fn modify(
     current: Option<(ParticleType, &[u8])>,
     call: &Call<'_>,
@@ -78,11 +79,11 @@ pub(crate) fn modify(
     }
 }
 
-/// What comes of a modification that was allowed to begin.
+/// The result of a modification that passed its policy.
 enum Outcome {
     Changed(Vec<u8>),
     Same,
-    /// Not with this blob; `NO_FAIL` passes over it.
+    /// Impossible for this blob; `NO_FAIL` leaves the bin unchanged then.
     Refused(CallError),
 }
 
@@ -199,7 +200,7 @@ fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: Window) -> Outcome 
     Outcome::Changed(out)
 }
 
-/// A length in bytes, if a blob may have it.
+/// Returns a length in bytes, if a blob may have it.
 fn checked_len(bytes: u64) -> Result<usize, CallError> {
     if bytes > MAX_BLOB_BYTES {
         return Err(CallError::parameter(format!(

@@ -1,27 +1,28 @@
-//! How bits are written and read.
+//! Policies for writing and reading bits.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// What a bit operation refuses, and what then happens.
+    /// Conditions under which a bit operation is refused, and the reaction.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct BitWriteFlags: u32 {
         /// Refuse a bin that exists. For `resize` and `insert`.
         const CREATE_ONLY = 1;
         /// Refuse to create the bin.
         const UPDATE_ONLY = 2;
-        /// What is refused changes nothing and is no error.
+        /// A refused operation leaves the bin unchanged instead of failing.
         const NO_FAIL = 4;
-        /// Work on that part of the bits which is there. For `remove`, `set`, `or`, `xor`, `and`, `not` and shifts.
+        /// Apply the operation to the part of the range inside the blob. For `remove`, `set`, `or`,
+        /// `xor`, `and`, `not` and shifts.
         const PARTIAL = 8;
     }
 }
 
 bitflags! {
-    /// How a blob is resized.
+    /// Options for resizing a blob.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct BitResizeFlags: u32 {
-        /// Bytes come or go at the front instead of the end.
+        /// Add or remove bytes at the front instead of the end.
         const FROM_FRONT = 1;
         /// Refuse to shrink.
         const GROW_ONLY = 2;
@@ -30,14 +31,14 @@ bitflags! {
     }
 }
 
-/// What bit operations that write refuse.
+/// The policy of an operation that writes bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BitPolicy {
     write_flags: BitWriteFlags,
 }
 
 impl BitPolicy {
-    /// A policy of the given flags.
+    /// Makes a policy with the given flags.
     #[must_use]
     pub const fn new(write_flags: BitWriteFlags) -> Self {
         Self { write_flags }
@@ -48,33 +49,33 @@ impl BitPolicy {
     }
 }
 
-/// What becomes of a sum or difference that does not fit its bits.
+/// The treatment of a sum or difference that does not fit its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitOverflow {
     /// The operation fails.
     #[default]
     Fail,
-    /// The nearest value that fits is stored.
+    /// The nearest representable value is stored.
     Saturate,
-    /// The bits that do not fit are dropped.
+    /// The excess bits are dropped.
     Wrap,
 }
 
-/// How bits are read as an integer.
+/// The reading of bits as an integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitSign {
-    /// The first bit counts like the others.
+    /// The first bit counts like the others: the integer is not negative.
     #[default]
     Unsigned,
-    /// The integer is in two's complement, so it may be negative.
+    /// Two's complement: the integer may be negative.
     Signed,
 }
 
-/// The bit of the wire that stands for [`BitSign::Signed`].
+/// The wire's bit for [`BitSign::Signed`].
 const SIGNED: u64 = 1;
-/// The bit of the wire that stands for [`BitOverflow::Saturate`].
+/// The wire's bit for [`BitOverflow::Saturate`].
 const SATURATE: u64 = 2;
-/// The bit of the wire that stands for [`BitOverflow::Wrap`].
+/// The wire's bit for [`BitOverflow::Wrap`].
 const WRAP: u64 = 4;
 
 impl BitSign {
@@ -85,7 +86,7 @@ impl BitSign {
         }
     }
 
-    /// The sign of the wire's bits, if there are no others among them.
+    /// Returns the sign in the wire's bits, if no other bit is set.
     pub(super) const fn from_bits(bits: u64) -> Option<Self> {
         match bits {
             0 => Some(Self::Unsigned),
@@ -104,7 +105,7 @@ impl BitOverflow {
         }
     }
 
-    /// Sign and overflow of the wire's bits, if they are allowed together.
+    /// Returns sign and overflow in the wire's bits, if the combination is allowed.
     pub(super) fn with_sign_from_bits(bits: u64) -> Option<(BitSign, Self)> {
         let overflow = match bits & !SIGNED {
             0 => Self::Fail,

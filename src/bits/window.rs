@@ -1,8 +1,8 @@
-//! Bits of a blob, 64 at a time.
+//! Access to the bits of a blob, 64 at a time.
 
 use std::borrow::Cow;
 
-/// A range of bits that lies within a blob.
+/// A range of bits inside a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) offset: usize,
@@ -11,8 +11,9 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The pieces of the window, front to back: position in the window and bits, up to 64. All but the first begin at a
-    /// byte of the blob, so that most of them are eight whole bytes.
+    /// Splits the window, front to back, into pieces of up to 64 bits: position in the window and
+    /// number of bits. All but the first begin at a byte of the blob, so most are eight whole
+    /// bytes.
     fn pieces(self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         let first = self.size.min(64 - self.offset % 8);
         let others = (self.size - first).div_ceil(64);
@@ -23,7 +24,8 @@ impl Window {
     }
 }
 
-/// The bytes from the one that holds bit `at` on, as the front of a 128-bit word; what is not there reads as 0.
+/// Returns the bytes from the one with bit `at` on, as the front of a 128-bit word; missing bytes
+/// read as 0.
 fn word(bytes: &[u8], at: usize) -> u128 {
     let rest = bytes.get(at / 8..).unwrap_or_default();
     let mut word = [0; 16];
@@ -34,12 +36,12 @@ fn word(bytes: &[u8], at: usize) -> u128 {
     u128::from_be_bytes(word)
 }
 
-/// The lowest `bits` bits set. `bits` is 1 to 64.
+/// Returns a word with the lowest `bits` bits set. `bits` is 1 to 64.
 fn mask(bits: usize) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// `bits` bits from position `at` on, 1 to 64, as the low end of a word.
+/// Returns `bits` bits, 1 to 64, from position `at` on, in the low end of a word.
 #[inline]
 pub(crate) fn load(bytes: &[u8], at: usize, bits: usize) -> u64 {
     if bits == 64
@@ -74,7 +76,7 @@ pub(crate) fn store(bytes: &mut [u8], at: usize, bits: usize, value: u64) {
     }
 }
 
-/// The bits of the window, moved to the front of a blob of their own; the rest of its last byte is 0.
+/// Copies the bits of the window to the front of a new blob; the rest of its last byte is 0.
 pub(super) fn get(blob: &[u8], window: Window) -> Cow<'_, [u8]> {
     if window.offset.is_multiple_of(8) && window.size.is_multiple_of(8) {
         let start = window.offset / 8;
@@ -91,7 +93,7 @@ pub(super) fn get(blob: &[u8], window: Window) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// How many bits are 1.
+/// Counts the bits that are 1.
 pub(super) fn count(blob: &[u8], window: Window) -> i64 {
     window
         .pieces()
@@ -99,12 +101,12 @@ pub(super) fn count(blob: &[u8], window: Window) -> i64 {
         .sum()
 }
 
-/// The bits of a piece that equal `bit`, as ones.
+/// Returns the bits of a piece that equal `bit`, as ones.
 fn equal_to(piece: u64, bits: usize, bit: bool) -> u64 {
     if bit { piece } else { !piece & mask(bits) }
 }
 
-/// The position in the window of its first bit that equals `bit`; -1 if there is none.
+/// Returns the position in the window of its first bit equal to `bit`; -1 if there is none.
 pub(super) fn left_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
     window
         .pieces()
@@ -115,7 +117,7 @@ pub(super) fn left_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
         .unwrap_or(-1)
 }
 
-/// The position in the window of its last bit that equals `bit`; -1 if there is none.
+/// Returns the position in the window of its last bit equal to `bit`; -1 if there is none.
 pub(super) fn right_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
     window
         .pieces()
@@ -127,7 +129,7 @@ pub(super) fn right_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
         .unwrap_or(-1)
 }
 
-/// Replaces the bits of the window by what `combine` makes of them and the first bits of `bytes`.
+/// Replaces the bits of the window by `combine(old bits, bits of bytes)`.
 pub(super) fn combine(
     out: &mut [u8],
     window: Window,
@@ -149,7 +151,7 @@ pub(super) fn negate(out: &mut [u8], window: Window) {
     }
 }
 
-/// Moves the bits of the window of `blob` towards its front, and fills with 0.
+/// Moves the bits of the window of `blob` towards its front, filling with 0.
 pub(super) fn left_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize) {
     for (at, bits) in window.pieces() {
         let left = window.size.saturating_sub(at + by).min(bits);
@@ -161,7 +163,7 @@ pub(super) fn left_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize)
     }
 }
 
-/// Moves the bits of the window of `blob` towards its end, and fills with 0.
+/// Moves the bits of the window of `blob` towards its end, filling with 0.
 pub(super) fn right_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize) {
     for (at, bits) in window.pieces() {
         let left = (at + bits).saturating_sub(by).min(bits);

@@ -1,4 +1,4 @@
-//! Contexts as users write them, and the path that they are encoded as.
+//! Contexts as users write them, and their encoding as a path.
 
 use super::CallError;
 use crate::value::msgpack::{write_array_header, write_int};
@@ -16,7 +16,8 @@ const CREATE_UNORDERED: i64 = 0x40;
 const CREATE_PADDED_OR_BY_KEY: i64 = 0x80;
 const CREATE_ORDERED: i64 = 0xc0;
 
-/// One level of the way into nested lists and maps: an element of a list, or the value of an entry of a map.
+/// One level of a path into nested lists and maps: an element of a list, or the value of a map's
+/// entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
     kind: i64,
@@ -32,18 +33,18 @@ impl Context {
     }
 }
 
-/// Whether an unordered list is filled with nil up to the position of an element that is to be created in it.
+/// The filling of an unordered list with nil, up to the position of an element to be created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ListPad {
-    /// The list is not filled: a position beyond the end is an error.
+    /// No filling: a position beyond the end is an error.
     #[default]
     Bounded,
-    /// The list is filled with nil up to the position.
+    /// Filling with nil up to the position.
     Padded,
 }
 
 impl ListPad {
-    /// The bits of a context that create a list.
+    /// Returns the bits of a context that create a list.
     pub(crate) const fn create_bits(self, order: ListOrder) -> i64 {
         match (order, self) {
             (ListOrder::Ordered, _) => CREATE_ORDERED,
@@ -53,7 +54,7 @@ impl ListPad {
     }
 }
 
-/// The bits of a context that create a map.
+/// Returns the bits of a context that create a map.
 pub(crate) const fn create_bits(order: MapOrder) -> i64 {
     match order {
         MapOrder::Unordered => CREATE_UNORDERED,
@@ -62,7 +63,7 @@ pub(crate) const fn create_bits(order: MapOrder) -> i64 {
     }
 }
 
-/// The encoded path of contexts. The last one creates what it names if `create` has bits for that.
+/// Encodes a path of contexts. `create` has the bits with which the last level creates its value.
 pub(crate) fn encode_path(contexts: &[Context], create: i64) -> Result<Vec<u8>, CallError> {
     let elements = u32::try_from(contexts.len())
         .ok()

@@ -1,4 +1,4 @@
-//! Why a call was refused.
+//! The reasons for refusing a call.
 
 use std::borrow::Cow;
 
@@ -6,41 +6,41 @@ use super::MAX_COLLECTION_BYTES;
 use crate::Error;
 use crate::value::{CodecError, ParticleType};
 
-/// Why an operation on a bin was refused. It becomes an [`Error`] once the bin is known.
+/// The reason why an operation on a bin was refused. It becomes an [`Error`] once the bin is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
     /// The call itself is wrong: its number, its arguments, its flags (code 4).
     Parameter(Cow<'static, str>),
-    /// An argument cannot be read, encoded or stored (code 4).
+    /// An argument is malformed or cannot be encoded or stored (code 4).
     Argument(CodecError),
     /// A bin exists that must not (code 6).
     BinExists,
-    /// The bin's value has another type than the operation is for (code 12).
+    /// The bin's value has the wrong type for the operation (code 12).
     WrongType {
         found: ParticleType,
         operation: &'static str,
     },
     /// A bin does not exist that must (code 17).
     BinNotFound,
-    /// The element to be changed is not there (code 23).
+    /// The element to change does not exist (code 23).
     ElementNotFound,
-    /// An element that must be unique is there already (code 24).
+    /// An element that must be unique exists already (code 24).
     ElementExists,
-    /// The operation does not apply to the present value (code 26).
+    /// The operation does not apply to the current value (code 26).
     NotApplicable(&'static str),
     /// The new value would be larger than any record can be (code 13).
     TooBig { bytes: u64 },
-    /// What is stored in the bin is malformed (code 1).
+    /// The bin's stored value is malformed (code 1).
     Stored(CodecError),
 }
 
 impl CallError {
-    /// A wrong call.
+    /// Returns the error of a wrong call.
     pub(crate) fn parameter(why: impl Into<Cow<'static, str>>) -> Self {
         Self::Parameter(why.into())
     }
 
-    /// The error of the public API.
+    /// Returns the error of the public API.
     pub(crate) fn in_bin(self, bin: &str) -> Error {
         match self {
             Self::Parameter(why) => Error::parameter(format!("{why} (bin \"{bin}\")")),

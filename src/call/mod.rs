@@ -1,15 +1,16 @@
-//! The encoded form of an operation on one bin: what builders write, what clients send, what executors read.
+//! The encoded form of an operation on one bin: written by builders, sent by clients, read by
+//! executors.
 //!
-//! Lists, maps, bits and sketches are all operated on by a *call*: a number that names the operation, and its arguments,
-//! as one MessagePack list. Holding operations in this form means that there is one path, whoever asked: the functions of
-//! `operations`, a client on the wire, or an expression.
+//! An operation on lists, maps, bits or sketches is a *call*: its number and its arguments, as one
+//! MessagePack list. This form gives all callers one path: the functions of `operations`, a client
+//! on the wire, and an expression.
 //!
-//! * `payload`: a call, taken apart: context, number, arguments.
-//! * `context`: the way into nested lists and maps. `system`: who executes a call.
-//! * `write`: a call, put together.
-//! * `reply`: what a call returns. `error`: why it was refused.
+//! * `payload`: parsing a call into context, number, arguments.
+//! * `context`: the path into nested lists and maps. `system`: the executor of a call.
+//! * `write`: encoding a call.
+//! * `reply`: the results of calls. `error`: the reasons for refusing them.
 //!
-//! Knows values and their encoding; knows neither bins nor which calls there are.
+//! May import values and their encoding. Must know neither bins nor the list of calls.
 
 pub(crate) mod context;
 mod error;
@@ -29,6 +30,6 @@ pub(crate) use write::{CallWriter, EncodedCall, below};
 /// The most items in one argument that is a list or map: Aerospike's limit.
 pub(crate) const MAX_ARGUMENT_ITEMS: usize = 1 << 20;
 
-/// The longest list or map that an operation makes: no record can hold a longer one, and a short call must not cost the
-/// memory of one.
+/// The longest list or map that an operation makes, in bytes: no record can hold a longer one, and
+/// a short call must not cost more memory.
 pub(crate) const MAX_COLLECTION_BYTES: usize = 8 << 20;

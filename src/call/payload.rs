@@ -1,4 +1,4 @@
-//! A call, taken apart.
+//! Parsing of calls.
 //!
 //! ```text
 //! [operation, argument ..]                            a plain call
@@ -13,21 +13,21 @@ use super::{CallError, MAX_ARGUMENT_ITEMS};
 use crate::value::msgpack::{Reader, Token};
 use crate::value::{CodecError, Container, Purpose, normalize_element};
 
-/// In front of a call below a path.
+/// The number in front of a call below a path.
 pub(super) const BELOW: i64 = 0xff;
-/// In front of a selection.
+/// The number in front of a selection.
 const SELECT: i64 = 0xfe;
 
-/// Where an encoded call comes from.
+/// The origin of an encoded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Our own encoder: values are in normal form.
     Normal,
-    /// Somebody else's: values are brought into normal form when they are read.
+    /// A client: values are normalized when read.
     Foreign,
 }
 
-/// An encoded call, taken apart.
+/// A parsed call or selection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// A call, perhaps below a path.
@@ -36,15 +36,15 @@ pub(crate) enum Payload<'a> {
     Select {
         path: Path<'a>,
         flags: i64,
-        /// The encoded expression that is applied to what was selected.
+        /// The encoded expression to apply to the selected elements.
         apply: Option<&'a [u8]>,
     },
 }
 
-/// A call on a bin, or on what a path leads to.
+/// A call on a bin, or on the value that a path leads to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// Empty: the bin itself.
+    /// Empty for the bin itself.
     pub(crate) path: Path<'a>,
     /// The number of the operation.
     pub(crate) operation: i64,
@@ -59,7 +59,7 @@ pub(crate) struct Path<'a> {
     rest: Reader<'a>,
 }
 
-/// The arguments of a call. Each method takes the next one off.
+/// The arguments of a call. Each method takes the next one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     left: u32,
@@ -68,8 +68,9 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Takes an encoded call apart. O(1), and no allocation.
+    /// Parses an encoded call or selection. O(1), no allocation.
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        // A call of an old client. No list begins with 0, so the forms cannot be confused.
         if let [0, operation, rest @ ..] = bytes {
             let (left, rest) = match rest {
                 [] => (0, Reader::new(rest)),
@@ -134,7 +135,7 @@ impl<'a> Payload<'a> {
 
 #[cfg(test)]
 impl<'a> Call<'a> {
-    /// The encoded call, if it is one and not a selection.
+    /// Parses an encoded call; fails for a selection.
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
         match Payload::parse(bytes, trust)? {
             Payload::Call(call) => Ok(call),
@@ -168,17 +169,17 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// How many levels are left.
+    /// Returns the number of remaining levels.
     pub(crate) const fn levels(&self) -> u32 {
         self.levels
     }
 
-    /// Whether its values are in normal form already.
+    /// Returns whether its values are in normal form already.
     pub(crate) const fn trust(&self) -> Trust {
         self.trust
     }
 
-    /// Takes the first level off: its kind, and the bytes of its value as they came.
+    /// Takes the first level: its kind, and the bytes of its value as received.
     pub(crate) fn next(&mut self) -> Result<Option<(i64, &'a [u8])>, CallError> {
         if self.levels == 0 {
             return Ok(None);
@@ -192,7 +193,7 @@ impl<'a> Path<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// How many arguments are left.
+    /// Returns the number of remaining arguments.
     pub(crate) const fn left(&self) -> u32 {
         self.left
     }
@@ -211,7 +212,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The next argument by `read`, or `None` if there is none left.
+    /// Takes the next argument with `read`; `None` if no argument remains.
     pub(crate) fn optional<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, CallError>,
@@ -222,17 +223,18 @@ impl<'a> Arguments<'a> {
         read(self).map(Some)
     }
 
-    /// An integer: an index, a rank, a delta of bits.
+    /// Takes an integer: an index, a rank, a delta of bits.
     pub(crate) fn int(&mut self) -> Result<i64, CallError> {
         next_int(&mut self.left, &mut self.rest)
     }
 
-    /// An integer that cannot be negative: a negative one is a huge one, as in Aerospike. For counts and flags.
+    /// Takes an unsigned integer for counts and flags; a negative one wraps to a huge one, as in
+    /// Aerospike.
     pub(crate) fn uint(&mut self) -> Result<u64, CallError> {
         self.int().map(i64::cast_unsigned)
     }
 
-    /// A truth value.
+    /// Takes a truth value.
     pub(crate) fn bool(&mut self) -> Result<bool, CallError> {
         let bytes = self.element()?;
         match Reader::new(bytes).token().map_err(CallError::Argument)? {
@@ -242,7 +244,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The bytes of a string or blob, without the subtype byte.
+    /// Takes the bytes of a string or blob, without the subtype byte.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CallError> {
         let bytes = self.element()?;
         match Reader::new(bytes).token().map_err(CallError::Argument)? {
@@ -252,18 +254,18 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// One element as it came.
+    /// Takes one element as received.
     pub(crate) fn element(&mut self) -> Result<&'a [u8], CallError> {
         next_element(&mut self.left, &mut self.rest)
     }
 
-    /// A value, in normal form.
+    /// Takes a value, in normal form.
     pub(crate) fn value(&mut self, purpose: Purpose) -> Result<Cow<'a, [u8]>, CallError> {
         let bytes = self.element()?;
         normal(bytes, purpose, self.trust)
     }
 
-    /// Several values in normal form, one behind the other.
+    /// Takes several values, in normal form, concatenated.
     pub(crate) fn values(
         &mut self,
         count: u32,
@@ -286,13 +288,13 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// True if any of the arguments left nests deeper than `levels`. O(bytes), no recursion.
+    /// Returns whether any remaining argument nests deeper than `levels`. O(bytes), no recursion.
     pub(crate) fn nests_deeper_than(&self, levels: u32) -> bool {
         nest_deeper_than(self.rest.rest(), levels)
     }
 
-    /// The items of a list, or the keys and values of a map in turn, all in normal form, and how many items or entries.
-    /// Which of the two it is the caller says.
+    /// Takes the items of a list, or the keys and values of a map in turn, in normal form, and the
+    /// number of items or entries. The caller chooses between list and map.
     pub(crate) fn items(
         &mut self,
         purpose: Purpose,
@@ -324,7 +326,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// True if any of the elements one after the other in `bytes` nests deeper than `levels`. O(bytes), no recursion.
+/// Returns whether any of the concatenated elements in `bytes` nests deeper than `levels`.
+/// O(bytes), no recursion.
 pub(crate) fn nest_deeper_than(bytes: &[u8], levels: u32) -> bool {
     let mut reader = Reader::new(bytes);
     let mut pending: Vec<u64> = Vec::new();
@@ -348,7 +351,7 @@ pub(crate) fn nest_deeper_than(bytes: &[u8], levels: u32) -> bool {
     false
 }
 
-/// A value that stands in a call, in normal form.
+/// Returns an argument's value in normal form.
 pub(crate) fn normal(
     bytes: &[u8],
     purpose: Purpose,
@@ -364,7 +367,7 @@ pub(crate) fn normal(
     }
 }
 
-/// The length of the list that `bytes` begin with, and a reader at its first element.
+/// Returns the length of the list that `bytes` begin with, and a reader at its first element.
 #[inline]
 fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
     let mut reader = Reader::new(bytes);

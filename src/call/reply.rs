@@ -1,4 +1,4 @@
-//! What a call returns.
+//! The results of calls.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::value::{CodecError, ParticleType, Value, ValueRef, element_to_stored,
 /// MessagePack's nil.
 const NIL: u8 = 0xc0;
 
-/// The header of a list is not longer.
+/// The longest header of a list, in bytes.
 const MAX_HEADER_BYTES: usize = 5;
 
-/// What a call returns: borrowed from the bin where it can be, and never decoded before somebody asks for it.
+/// The result of a call: borrowed from the bin where possible, and decoded only on request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply<'a> {
     /// No result, or nil.
@@ -19,9 +19,9 @@ pub(crate) enum Reply<'a> {
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// An encoded element of a list or map, or a list or map that was put together as a result.
+    /// An encoded element of a list or map, or an encoded result list or map.
     Element(Cow<'a, [u8]>),
-    /// Elements of a list, one behind the other, where they lie: a list of them.
+    /// Consecutive elements of a stored list, borrowed: the result is a list of them.
     Elements {
         count: u32,
         bytes: &'a [u8],
@@ -31,7 +31,7 @@ pub(crate) enum Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// True if it is nil, or the nil element of a list or map.
+    /// Returns whether it is nil, or the nil element of a list or map.
     pub(crate) fn is_nil(&self) -> bool {
         match self {
             Self::Nil => true,
@@ -40,7 +40,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The owned form.
+    /// Returns the owned form.
     pub(crate) fn to_value(&self) -> Result<Value, CodecError> {
         Ok(match self {
             Self::Nil => Value::Nil,
@@ -53,7 +53,7 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Lends the value to `look`, decoded as it is walked over; `None` for nil.
+    /// Passes the value to `look`, decoded during iteration; `None` for nil.
     ///
     /// # Errors
     /// A [`CodecError`] if the head of the value is malformed: `look` is not called then.
@@ -77,7 +77,8 @@ impl<'a> Reply<'a> {
         Ok(look(scalar))
     }
 
-    /// Type and stored form, as if it were the value of a bin. Nil is of the type [`ParticleType::Null`].
+    /// Returns type and stored form, as for the value of a bin. Nil has the type
+    /// [`ParticleType::Null`].
     pub(crate) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
         let scalar = |value: Value| {
             let mut out = Vec::new();

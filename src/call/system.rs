@@ -1,6 +1,6 @@
-//! Who executes a call.
+//! The executors of calls.
 
-/// Who executes a call. The numbers are those of expressions.
+/// The executor of a call. The numbers are those of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallSystem {
     /// Lists and maps.

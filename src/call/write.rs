@@ -1,17 +1,17 @@
-//! A call, put together.
+//! Encoding of calls.
 
 use super::CallError;
 use super::payload::BELOW;
 use crate::value::msgpack::{write_array_header, write_int, write_uint};
 use crate::value::{CodecError, Purpose, Value, encode};
 
-/// A call as its executor takes it; or why an argument has no encoding, to be told when it is executed.
+/// An encoded call, or the reason why an argument has no encoding; executing it returns that error.
 pub(crate) type EncodedCall = Result<Box<[u8]>, CallError>;
 
-/// Arguments that fit the one-byte header.
+/// The most arguments that fit the one-byte header.
 const MAX_ARGUMENTS: u8 = 14;
 
-/// Puts a call together, argument by argument.
+/// Encodes a call, argument by argument.
 #[derive(Clone, Debug)]
 pub(crate) struct CallWriter {
     out: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) struct CallWriter {
 }
 
 impl CallWriter {
-    /// A call of an operation, without arguments.
+    /// Starts a call without arguments.
     #[inline]
     pub(crate) fn new(operation: u8) -> Self {
         let mut out = Vec::with_capacity(16);
@@ -43,7 +43,7 @@ impl CallWriter {
         self
     }
 
-    /// An integer.
+    /// Appends an integer.
     #[inline]
     pub(crate) fn int(self, value: i64) -> Self {
         self.with(|out| {
@@ -52,7 +52,7 @@ impl CallWriter {
         })
     }
 
-    /// A count or flags.
+    /// Appends a count or flags.
     #[inline]
     pub(crate) fn uint(self, value: u64) -> Self {
         self.with(|out| {
@@ -61,13 +61,13 @@ impl CallWriter {
         })
     }
 
-    /// A value.
+    /// Appends a value.
     #[inline]
     pub(crate) fn value(self, value: &Value, purpose: Purpose) -> Self {
         self.with(|out| encode(value, purpose, out))
     }
 
-    /// A list of values.
+    /// Appends a list of values.
     pub(crate) fn list(self, values: &[Value], purpose: Purpose) -> Self {
         self.with(|out| {
             let count = u32::try_from(values.len()).map_err(|_| CodecError::TooLong)?;
@@ -78,7 +78,7 @@ impl CallWriter {
         })
     }
 
-    /// The finished call.
+    /// Returns the finished call.
     #[inline]
     pub(crate) fn finish(mut self) -> EncodedCall {
         if let Some(first) = self.out.first_mut() {
@@ -91,7 +91,7 @@ impl CallWriter {
     }
 }
 
-/// The same call on what a path leads to: an encoded list of kinds and values in turn.
+/// Returns a call on the value at a path, an encoded list of kinds and values in turn.
 pub(crate) fn below(path: &[u8], call: &[u8]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(path.len() + call.len() + 3);
     write_array_header(&mut out, 3);

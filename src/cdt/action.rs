@@ -1,4 +1,5 @@
-//! The operations on lists and maps with their arguments: read from an encoded call, or built, and encoded again.
+//! The operations on lists and maps with their arguments: parsed from a call or built, and encoded
+//! again.
 
 use std::borrow::Cow;
 
@@ -47,7 +48,7 @@ pub(crate) enum Action<'a> {
     Put {
         items: Items<'a>,
         flags: MapWriteFlags,
-        /// `None`: a missing map is not created.
+        /// The flags to create a missing map with; `None` does not create it.
         create: Option<u8>,
     },
     IncrementValue {
@@ -66,12 +67,12 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// One value for a list, or a key and its value for a map: encoded.
+    /// Wraps one encoded value for a list, or a key and its value for a map.
     pub(crate) fn of_one(bytes: Vec<u8>) -> Items<'static> {
         Items::one(Cow::Owned(bytes))
     }
 
-    /// Encoded items, one behind the other.
+    /// Wraps encoded items, concatenated.
     pub(crate) fn of_several(count: u32, bytes: Vec<u8>) -> Items<'static> {
         Items {
             bytes: Cow::Owned(bytes),
@@ -103,7 +104,7 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// Whether these are the arguments of an operation.
+    /// Returns whether these arguments belong to an operation.
     pub(super) fn fits(&self, spec: &OpSpec) -> bool {
         match (spec.kind, self) {
             (ActionKind::SetType, Self::SetType(_))
@@ -192,7 +193,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The flags of the list or map that the operation creates where there is none.
+    /// Returns the flags of the list or map that the operation creates.
     pub(super) fn create_flags(&self) -> Result<u8, CallError> {
         Ok(match self {
             Self::SetType(flags) => *flags,
@@ -204,7 +205,7 @@ impl<'a> Action<'a> {
         })
     }
 
-    /// The call as clients send it.
+    /// Returns the call as clients send it.
     pub(super) fn encode(&self, spec: &OpSpec) -> Vec<u8> {
         let mut out = EncodedArguments::new(spec.code);
         match self {
@@ -274,7 +275,7 @@ impl<'a> Action<'a> {
         out.finish()
     }
 
-    /// Reads the arguments of an operation.
+    /// Parses the arguments of an operation.
     pub(super) fn read(spec: &OpSpec, arguments: &mut Arguments<'a>) -> Result<Self, CallError> {
         let create = |arguments: &mut Arguments<'a>| {
             let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
@@ -361,7 +362,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// What is added: 1, unless the argument says otherwise.
+/// Reads the number to add; 1 if the argument is left out.
 fn read_delta(arguments: &mut Arguments<'_>) -> Result<Number, CallError> {
     let delta = match arguments.optional(Arguments::element)? {
         Some(element) => Number::read(element)?,
@@ -421,7 +422,7 @@ fn read_selector<'a>(
 }
 
 impl Selector<'_> {
-    /// Borrows the values that are looked for.
+    /// Borrows the values to search for.
     fn borrowed(&self) -> Selector<'_> {
         match self {
             Self::Index(index) => Selector::Index(*index),
@@ -458,7 +459,7 @@ impl Selector<'_> {
         }
     }
 
-    /// Which of the selectors it is.
+    /// Returns the kind of the selector.
     const fn kind(&self) -> SelectorKind {
         match self {
             Self::Index(_) => SelectorKind::Index,
@@ -512,7 +513,7 @@ impl Selector<'_> {
     }
 }
 
-/// A call under way: its number and arguments, one behind the other.
+/// A call under construction: its number and arguments, concatenated.
 struct EncodedArguments {
     out: Vec<u8>,
     elements: u8,
@@ -535,7 +536,7 @@ impl EncodedArguments {
         self.elements += 1;
     }
 
-    /// How many at most; where the argument is optional, all that there are need none.
+    /// Appends a limit on the number of items; no limit needs no argument where it is optional.
     fn limit(&mut self, count: u64, optional: bool) {
         if count != u64::MAX || !optional {
             self.uint(count);
@@ -547,13 +548,13 @@ impl EncodedArguments {
         self.elements += 1;
     }
 
-    /// An encoded value.
+    /// Appends an encoded value.
     fn value(&mut self, value: &[u8]) {
         self.out.extend_from_slice(value);
         self.elements += 1;
     }
 
-    /// Encoded values, as one list.
+    /// Appends encoded values as one list.
     fn list(&mut self, values: &[u8]) {
         write_array_header(&mut self.out, count_elements(values));
         self.value(values);
@@ -562,7 +563,7 @@ impl EncodedArguments {
     fn items(&mut self, items: &Items<'_>, shape: Shape) {
         match (items.single, shape) {
             (true, Shape::List) => {}
-            // A key and a value.
+            // A key and its value.
             (true, Shape::Map) => self.elements += 1,
             (false, Shape::List) => write_array_header(&mut self.out, items.count),
             (false, Shape::Map) => write_map_header(&mut self.out, items.count),
@@ -578,7 +579,7 @@ impl EncodedArguments {
     }
 }
 
-/// How many elements stand one behind the other.
+/// Counts concatenated elements.
 fn count_elements(values: &[u8]) -> u32 {
     let mut reader = Reader::new(values);
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! What is replied about selected items, put together from encoded bytes; and the segments that a removal takes out.
+//! Replies about selected items, built from encoded bytes, and the segments that a removal takes
+//! out.
 
 use std::borrow::Cow;
 
@@ -16,14 +17,14 @@ use crate::value::msgpack::{
 use crate::value::order::{compare, compare_total};
 use crate::value::{CodecError, FLAG_ORDERED};
 
-/// The flag of a map in a reply whose entries stand in the order of the selection. Never stored.
+/// The flag of a map in a reply whose entries are in the order of the selection. Never stored.
 const FLAG_PRESERVE_ORDER: u8 = 0x08;
 
 const NOT_SUPPORTED: CallError = CallError::NotApplicable(
-    "this return type says nothing about what is selected here: ask for single indexes or ranks, or for values",
+    "this return type does not apply to this selection: ask for single indexes or ranks, or for values",
 );
 
-/// A selection, and what can be said about it.
+/// A selection and its return type.
 #[derive(Debug)]
 pub(super) struct Selection<'l, 'a> {
     view: &'l View<'a>,
@@ -55,7 +56,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         })
     }
 
-    /// The same with the bytes found of what is selected, which a removal needs in any case.
+    /// Finds the bytes of the selected items, which a removal always needs.
     pub(super) fn located(mut self) -> Result<Self, CallError> {
         if let Places::Row { at, count, segment } = &mut self.places
             && segment.is_none()
@@ -66,7 +67,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         Ok(self)
     }
 
-    /// The reply.
+    /// Builds the reply.
     pub(super) fn reply(&self) -> Result<Reply<'a>, CallError> {
         let Returns {
             kind: what,
@@ -78,7 +79,8 @@ impl<'l, 'a> Selection<'l, 'a> {
         Ok(match what {
             ReturnKind::None => Reply::Nil,
             ReturnKind::Count => Reply::Int(i64::from(selected)),
-            // By one value or rank, inversion asks whether nothing is selected: not the same, if everything is.
+            // For one value or rank, inversion asks whether nothing is selected, not whether other
+            // items are.
             ReturnKind::Exists
                 if inverted && matches!(self.by, SelectedBy::Value | SelectedBy::Rank) =>
             {
@@ -129,12 +131,12 @@ impl<'l, 'a> Selection<'l, 'a> {
         })
     }
 
-    /// Whether consecutive positions are selected, and nothing else.
+    /// Returns whether the selection is a row of consecutive positions.
     fn is_row(&self) -> bool {
         !self.returns.inverted && matches!(self.places, Places::Row { .. })
     }
 
-    /// The elements of a list that are selected as a row, where they lie.
+    /// Returns the elements of a row, borrowed from the list.
     fn row(&self) -> Result<Reply<'a>, CallError> {
         let Places::Row { at, count, segment } = &self.places else {
             return self.content(ReturnKind::Value);
@@ -151,7 +153,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         })
     }
 
-    /// How many items are selected, without inversion.
+    /// Returns the number of selected items, without inversion.
     fn count(&self) -> u32 {
         match &self.places {
             Places::Row { count, .. } => *count,
@@ -164,7 +166,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         }
     }
 
-    /// The first index or rank of a range.
+    /// Returns the first index or rank of a range.
     fn first(&self) -> u32 {
         match &self.places {
             Places::Row { at, .. } => *at,
@@ -173,7 +175,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         }
     }
 
-    /// True if nothing was found and there is no place where it would be either.
+    /// Returns whether nothing was found and the missing item has no position either.
     fn is_nowhere(&self) -> bool {
         self.view.shape == Shape::Map
             && match self.by {
@@ -183,7 +185,7 @@ impl<'l, 'a> Selection<'l, 'a> {
             }
     }
 
-    /// The selected items (all others, if inverted) in the order of their positions, neighbours as one.
+    /// Returns the selected items (all others, if inverted) by position, neighbours joined.
     pub(super) fn segments(&self) -> Result<Vec<Segment>, CallError> {
         let segments = match &self.places {
             Places::Row { count: 0, .. } => Vec::new(),
@@ -203,7 +205,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         })
     }
 
-    /// Positions, in the order in which they are replied.
+    /// Returns the positions in the order of the reply.
     fn indexes(&self) -> Vec<u32> {
         let len = self.view.count;
         let from_end = self.returns.kind == ReturnKind::ReverseIndex;
@@ -234,7 +236,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         }
     }
 
-    /// All positions that are not selected.
+    /// Iterates over all positions that are not selected.
     fn others(&self) -> impl Iterator<Item = u32> {
         let mut selected: Vec<u32> = match &self.places {
             Places::Row { at, count, .. } => (*at..*at + *count).collect(),
@@ -248,7 +250,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         (0..self.view.count).filter(move |at| selected.binary_search(at).is_err())
     }
 
-    /// Ranks, in the order in which they are replied. `selected`: how many they are.
+    /// Returns the ranks in the order of the reply. `selected` is their number.
     fn ranks(&self, selected: u32) -> Result<Vec<u32>, CallError> {
         let len = self.view.count;
         let Returns {
@@ -262,7 +264,8 @@ impl<'l, 'a> Selection<'l, 'a> {
             && self.view.shape == Shape::List
             && !self.single
         {
-            // All of them: they are just numbered (semantics.md#order-of-results).
+            // All items are selected: their ranks are simply numbered
+            // (semantics.md#order-of-results).
             return Ok(if from_end && inverted {
                 (0..len).rev().collect()
             } else {
@@ -297,8 +300,8 @@ impl<'l, 'a> Selection<'l, 'a> {
             .collect())
     }
 
-    /// The ranks of items that were selected by position or key. In lists, equal elements have the lowest of their ranks;
-    /// in maps, they go by position.
+    /// Computes the ranks of items selected by position or key. In lists, equal elements share the
+    /// lowest of their ranks; in maps, position breaks ties.
     fn ranks_of_positions(&self, mirror: impl Fn(u32) -> u32) -> Result<Vec<u32>, CallError> {
         let positions: Vec<u32> = if self.returns.inverted {
             self.others().collect()
@@ -323,7 +326,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         Ok(ranks.into_iter().map(mirror).collect())
     }
 
-    /// Keys, values or both: a list or map of what is selected, in the order in which it is replied.
+    /// Builds keys, values or both: a list or map of the selected items in the order of the reply.
     fn content(&self, what: ReturnKind) -> Result<Reply<'a>, CallError> {
         let mut segments = match &self.places {
             Places::Ranked { items, .. } | Places::Listed(ValueMatches { items, .. })
@@ -336,7 +339,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         if let (Places::Ranked { rank, items }, Shape::List) = (&self.places, self.view.shape)
             && !self.returns.inverted
         {
-            // The lower half of an unordered list comes greatest first
+            // The lower half of an unordered list comes in descending order
             // (semantics.md#lists-order-of-results-by-rank).
             segments.clone_from(items);
             let above = self.view.count - rank - items.len() as u32;
@@ -369,6 +372,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 out.extend_from_slice(self.view.bytes(segment));
                 continue;
             }
+            // Keys or values alone are not adjacent in the content, so each item is walked.
             let mut start = segment.start;
             for at in segment.at..segment.at + segment.count {
                 super::cost::visit();
@@ -388,7 +392,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         Ok(Reply::Element(Cow::Owned(out)))
     }
 
-    /// The key or the value of one item.
+    /// Returns the key or the value of one item.
     fn part(&self, item: Segment, what: ReturnKind) -> Result<&'a [u8], CallError> {
         let bytes = self.view.bytes(item);
         let key = match self.view.shape {
@@ -402,7 +406,7 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 }
 
-/// Whether something can be said about what is selected.
+/// Returns whether a return type applies to a selection.
 fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns) -> bool {
     use ReturnKind as W;
     let Returns {
@@ -435,7 +439,7 @@ fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns)
     }
 }
 
-/// The rank of the item at a position. O(N).
+/// Computes the rank of the item at a position. O(N).
 fn rank_of(view: &View<'_>, at: u32) -> Result<u32, CallError> {
     let value = view.value(view.segment(at, 1)?);
     let mut rank = 0;
@@ -448,7 +452,7 @@ fn rank_of(view: &View<'_>, at: u32) -> Result<u32, CallError> {
     Ok(rank)
 }
 
-/// The rank of each item, by position. O(N log N).
+/// Computes the rank of each item, by position. O(N log N).
 fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
     let mut items = Vec::with_capacity(view.count as usize);
     for item in view.walk() {
@@ -475,7 +479,7 @@ fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
     Ok(ranks)
 }
 
-/// The items in the order of their positions, each once, neighbours as one.
+/// Sorts items by position, removes duplicates and joins neighbours.
 fn sorted(items: &[Segment]) -> Vec<Segment> {
     let mut items = items.to_vec();
     items.sort_unstable_by_key(|item| item.at);
@@ -483,7 +487,7 @@ fn sorted(items: &[Segment]) -> Vec<Segment> {
     joined(&items)
 }
 
-/// Segments that follow one another, as one.
+/// Joins adjacent segments.
 fn joined(segments: &[Segment]) -> Vec<Segment> {
     let mut all: Vec<Segment> = Vec::new();
     for segment in segments {
@@ -498,7 +502,7 @@ fn joined(segments: &[Segment]) -> Vec<Segment> {
     all
 }
 
-/// What lies between, before and behind segments.
+/// Returns the segments between, before and after the given ones.
 fn gaps(view: &View<'_>, segments: &[Segment]) -> Vec<Segment> {
     let (mut at, mut start) = (0, 0);
     let mut gaps = Vec::new();
@@ -516,7 +520,7 @@ fn gaps(view: &View<'_>, segments: &[Segment]) -> Vec<Segment> {
     gaps
 }
 
-/// A range of numbers below `len`; counted from the end it is ascending, too.
+/// Returns a range of numbers below `len`, counted from the end if asked for, but always ascending.
 fn mirrored(len: u32, at: u32, count: u32, from_end: bool) -> impl Iterator<Item = u32> {
     let start = if from_end { len - at - count } else { at };
     start..start + count

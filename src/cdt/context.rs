@@ -1,8 +1,8 @@
-//! Paths of contexts: down into nested lists and maps, and up again with what has changed.
+//! Paths of contexts: down into nested lists and maps, and up again with the changes.
 //!
-//! Going down, each level is one single selection. Going up, each level is one replacement: the list or map that was
-//! changed takes the place of what it was in its parent, and if that is an ordered list, goes to its new place. What a path
-//! is to create is put together around the result of the operation, from the inside out.
+//! Going down, each level is one single selection. Going up, each level is one replacement: the
+//! changed list or map replaces its old version in its parent, and moves if the parent is an
+//! ordered list. Missing levels are built around the result of the operation, from the inside out.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use crate::value::{
     element_to_stored,
 };
 
-/// The parts of a context's kind: which selector, in what it looks, what it creates.
+/// The parts of a context's kind: selector, expected container, created container.
 const SELECTOR: i64 = 0x0f;
 const IN_LIST: i64 = 0x10;
 const IN_MAP: i64 = 0x20;
@@ -40,40 +40,39 @@ const BY_VALUE: i64 = 3;
 #[derive(Clone, Debug)]
 struct Level<'a> {
     selector: Selector<'a>,
-    /// `None`: whatever is there.
+    /// The expected shape; `None` accepts lists and maps.
     shape: Option<Shape>,
     creates: Option<Creates>,
-    /// An index is to be persisted in what is created at the top.
+    /// A container created at the top gets a persisted index.
     creates_index: bool,
 }
 
-/// What a context makes of a list or map that it needs and that is missing.
+/// The container that a context creates if it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Creates {
     Unordered,
-    /// A list without order whose gaps are filled with nil, or a map ordered by key.
+    /// An unordered list whose gaps are filled with nil, or a map ordered by key.
     PaddedOrByKey,
     /// An ordered list, or a map ordered by key and value.
     Ordered,
 }
 
-const NOT_FOUND: CallError =
-    CallError::NotApplicable("a context leads to nothing: there is no such element");
+const NOT_FOUND: CallError = CallError::NotApplicable("a context finds no element");
 const WRONG_CONTAINER: CallError = CallError::NotApplicable(
     "a context does not fit what it leads into: it takes a list context for lists, a map context for maps",
 );
 const CANNOT_CREATE: CallError = CallError::NotApplicable(
-    "a context leads to nothing, and cannot create it at this index: begin at the end, or let the gap be filled",
+    "a context finds no element, and cannot create it at this index: begin at the end, or let the gap be filled",
 );
 
 impl<'a> Level<'a> {
-    /// Takes the next level off a path.
+    /// Takes the next level of a path.
     fn next(path: &mut Path<'a>) -> Result<Option<Self>, CallError> {
         let trust = path.trust();
         let Some((kind, value)) = path.next()? else {
             return Ok(None);
         };
-        let unknown = || CallError::parameter(format!("{kind:#x} is no kind of a context"));
+        let unknown = || CallError::parameter(format!("{kind:#x} is not the kind of a context"));
         if kind & !(SELECTOR | IN_LIST | IN_MAP | CREATES | CREATES_INDEX) != 0 {
             return Err(unknown());
         }
@@ -114,7 +113,7 @@ impl<'a> Level<'a> {
         }))
     }
 
-    /// The item that the level leads to.
+    /// Finds the item that the level leads to.
     fn find(&self, view: &View<'_>) -> Result<Option<Segment>, CallError> {
         let fits = self.shape.is_none_or(|shape| shape == view.shape)
             && !(matches!(self.selector, Selector::Key(_)) && view.shape == Shape::List);
@@ -124,7 +123,7 @@ impl<'a> Level<'a> {
         locate(view, &self.selector)
     }
 
-    /// The flags of the list or map that is created for this level.
+    /// Returns the flags of the container created for this level.
     fn flags(&self, shape: Shape, nested: bool) -> u8 {
         let order = match (self.creates, shape) {
             (Some(Creates::Ordered), Shape::Map) => FLAG_ORDERED | FLAG_VALUE_ORDERED,
@@ -137,7 +136,7 @@ impl<'a> Level<'a> {
         order | if persists { FLAG_PERSIST_INDEX } else { 0 }
     }
 
-    /// The list or map that is created for this level.
+    /// Returns the empty container to create for this level.
     fn empty<'v>(&self, nested: bool) -> Result<View<'v>, CallError> {
         let shape = self.shape.ok_or(CANNOT_CREATE)?;
         if self.creates_index && nested {
@@ -146,7 +145,7 @@ impl<'a> Level<'a> {
         Ok(View::empty(shape, self.flags(shape, nested)))
     }
 
-    /// Where a new child goes in a list or map that is there.
+    /// Finds the place of a new child in an existing list or map.
     fn place_in(&self, view: &View<'_>, nested: bool) -> Result<Place, CallError> {
         let creates = self.creates.ok_or(NOT_FOUND)?;
         if self.creates_index && nested {
@@ -167,7 +166,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Where a new child goes in the list or map that is created for this level.
+    /// Finds the place of a new child in the container created for this level.
     fn place_in_new(&self, view: &View<'_>, first: bool) -> Result<Place, CallError> {
         if first && self.creates.is_none() {
             return Err(NOT_FOUND);
@@ -177,7 +176,7 @@ impl<'a> Level<'a> {
             return Err(NOT_FOUND);
         }
         match (&self.selector, self.creates) {
-            (Selector::Key(key), Some(_)) => place_of_key(view, key),
+            (Selector::Key(key), _) => place_of_key(view, key),
             (Selector::Index(-1..), Some(Creates::Ordered)) => Ok(Place::Sorted),
             (Selector::Index(-1 | 0), _) => Ok(Place::Gap(view.end())),
             (Selector::Index(gap @ 1..), Some(Creates::PaddedOrByKey)) => padded(*gap),
@@ -186,7 +185,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Puts a new child to its place.
+    /// Puts a new child into its place.
     fn put<'v>(
         &self,
         view: View<'v>,
@@ -213,12 +212,12 @@ impl<'a> Level<'a> {
     }
 }
 
-/// Where a new child goes.
+/// The place of a new child.
 enum Place {
     Gap(Segment),
-    /// In an ordered list.
+    /// In order, in an ordered list.
     Sorted,
-    /// Behind the end, and so many nils.
+    /// After the end and a number of nils.
     Padded(u32),
 }
 
@@ -237,7 +236,7 @@ fn padded(gap: i64) -> Result<Place, CallError> {
     }
 }
 
-/// All levels of a path.
+/// Parses all levels of a path.
 fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
     if path.levels() >= MAX_NESTING {
         return Err(CallError::parameter(format!(
@@ -252,16 +251,16 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
     Ok(levels)
 }
 
-/// How far a path leads: what it found at each level, and where it ended.
+/// The result of following a path: the item found at each level, and the end.
 struct Descent<'a> {
     parents: Vec<(View<'a>, Segment)>,
     end: End<'a>,
 }
 
 enum End<'a> {
-    /// The element that the whole path leads to.
+    /// The element at the end of the whole path.
     Element(&'a [u8]),
-    /// A list or map that has no such element.
+    /// The list or map that lacks the next element.
     Missing(View<'a>),
 }
 
@@ -290,7 +289,7 @@ fn descend<'a>(view: View<'a>, levels: &[Level<'_>]) -> Result<Descent<'a>, Call
     Ok(Descent { parents, end })
 }
 
-/// An operation that reads what a path leads to.
+/// Executes a reading operation on the value at a path.
 pub(super) fn read<'a>(
     call: UnreadCall<'a>,
     kind: ParticleType,
@@ -307,7 +306,8 @@ pub(super) fn read<'a>(
     }
 }
 
-/// An operation that changes what a path leads to, perhaps after creating it.
+/// Executes a changing operation on the value at a path, creating missing levels if the path says
+/// so.
 pub(super) fn modify<'a>(
     call: UnreadCall<'a>,
     current: Option<(ParticleType, &'a [u8])>,
@@ -334,8 +334,8 @@ pub(super) fn modify<'a>(
     }
 }
 
-/// Creates what `levels` lead to and puts it into `view` below `parents`, or into a new bin. Nothing is created unless the
-/// operation creates something itself.
+/// Creates the containers of `levels` and puts them into `view` below `parents`, or into a new bin.
+/// Creates nothing unless the operation itself creates something.
 fn create<'a>(
     call: UnreadCall<'a>,
     view: Option<View<'a>>,
@@ -354,6 +354,8 @@ fn create<'a>(
         };
         steps.push((level, view, place));
     }
+    // The places come first, so that errors follow the order of the path. Then the operation
+    // decides whether anything is created.
     let (created, reply) = call.on_nothing(true)?;
     let Some(mut edit) = created else {
         return Ok((None, reply));
@@ -364,7 +366,8 @@ fn create<'a>(
     Ok((Some(ascend(parents, edit)?), reply))
 }
 
-/// Puts a changed list or map into its parent, that into its own, and so on: the edit of the outermost one.
+/// Puts a changed list or map into its parent, the parent into its own, and so on. Returns the edit
+/// of the outermost one.
 fn ascend<'a>(parents: &[(View<'a>, Segment)], mut edit: Edit<'a>) -> Result<Edit<'a>, CallError> {
     for (view, item) in parents.iter().rev() {
         let child = edit.to_bytes();
@@ -386,7 +389,7 @@ fn ascend<'a>(parents: &[(View<'a>, Segment)], mut edit: Edit<'a>) -> Result<Edi
     Ok(edit)
 }
 
-/// The list or map of a bin that a path begins in.
+/// Returns the list or map of a bin, where a path begins.
 fn top(kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
     let shape = Shape::of_kind(kind).ok_or_else(|| {
         CallError::parameter(format!(
@@ -397,7 +400,7 @@ fn top(kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
     View::parse(shape, bin)
 }
 
-/// The list or map that an operation is for.
+/// Returns an element as the list or map that an operation expects.
 fn target(shape: Shape, element: &[u8]) -> Result<View<'_>, CallError> {
     if Shape::of_element(element) == Some(shape) {
         return View::parse(shape, element);

@@ -1,4 +1,4 @@
-//! Changing what a list or map is: its order, whether its index is persisted; sorting.
+//! Conversions of lists and maps: order, persisted index, sorting.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,13 +13,14 @@ use crate::call::CallError;
 use crate::value::FLAG_ORDERED;
 use crate::value::order::compare;
 
-/// Gives a list or map other flags. O(1) beside the copy of the bytes, but for sorting a list that gets ordered, a walk over
-/// one that gets an index, and sorting the values of a map that gets an index of them. `None` if nothing changes.
+/// Changes the flags of a list or map. O(1) plus the copy of the bytes; newly ordering a list sorts
+/// it, a new index costs a walk, and a new order of a map's values sorts them. `None` if nothing
+/// changes.
 pub(super) fn set_type(view: View<'_>, flags: u8) -> Result<Option<Edit<'_>>, CallError> {
     if flags == view.flags {
         return Ok(None);
     }
-    // Maps are in order by key in any case.
+    // Maps are always stored in the order of keys.
     let sorts = view.shape == Shape::List && flags & FLAG_ORDERED != 0 && !view.is_ordered_list();
     let splices = if sorts {
         sorted(&view, sorting, false)?
@@ -52,7 +53,8 @@ pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'
     }
 }
 
-/// The splice that puts all elements in order, of equal ones perhaps only the first; `None` if they are.
+/// Returns the splice that sorts all elements, dropping duplicates if asked for; `None` if they are
+/// sorted.
 fn sorted<'a>(
     view: &View<'a>,
     order: impl Fn(&[u8], &[u8]) -> Ordering,

@@ -1,5 +1,5 @@
-//! The costs of operations, counted: item visits by shape and size, and bytes copied by every write. The bounds are the
-//! tables of the operations' documentation.
+//! Counts the costs of operations: item visits by shape and size, and bytes copied by every write.
+//! The limits are those in the operations' documentation.
 
 use super::testing::{Arg, Bin, call};
 use super::{code, cost};
@@ -7,17 +7,17 @@ use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, Value};
 
 const SIZES: [usize; 3] = [10, 1_000, 100_000];
 
-/// Without order, ordered, ordered with a persisted index.
+/// Unordered, ordered, ordered with a persisted index.
 const LISTS: [u8; 3] = [0, FLAG_ORDERED, FLAG_ORDERED | FLAG_PERSIST_INDEX];
 
-/// Ordered by key, the same with a persisted index, by key and value with a persisted index.
+/// Ordered by key, without and with a persisted index; by key and value with a persisted index.
 const MAPS: [u8; 3] = [
     FLAG_ORDERED,
     FLAG_ORDERED | FLAG_PERSIST_INDEX,
     FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX,
 ];
 
-/// What the elements are: integers make an index of runs, words of many lengths one of offsets.
+/// The kinds of elements: integers give an index of runs, words of many lengths one of offsets.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Integers,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// A value that belongs in the middle of `size` elements and is none of them.
+    /// Returns a value that sorts into the middle of `size` elements and equals none.
     fn missing(self, size: usize) -> Value {
         match self {
             Self::Integers => (size as i64 | 1).into(),
@@ -64,7 +64,7 @@ const SELECTED: usize = 5;
 /// The number of visits that is allowed, by size.
 type Bound = fn(usize) -> usize;
 
-/// An operation, what it is asked, and what it may cost for each of three shapes.
+/// An operation, its arguments, and its cost limit for each of three shapes.
 struct Row {
     code: u8,
     writes: bool,

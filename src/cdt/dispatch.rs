@@ -1,4 +1,4 @@
-//! What an operation makes of a list or map: of a call that somebody has encoded, and of one that this program has built.
+//! Execution of an operation on a list or map, from an encoded call or a prepared one.
 
 use std::borrow::Cow;
 
@@ -21,18 +21,19 @@ use super::view::View;
 use crate::call::{Arguments, Call, CallError, Reply};
 use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 
-/// An operation whose arguments are not read yet: what it is for is looked at first, and errors come in that order.
+/// An operation with unparsed arguments: the bin's type is checked first, and errors come in that
+/// order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnreadCall<'a> {
     spec: &'static OpSpec,
     arguments: Arguments<'a>,
 }
 
-/// What an operation came to: the edited list or map, unless nothing changes, and the reply.
+/// The result of an operation: the edited list or map, unless nothing changes, and the reply.
 pub(super) type ActionResult<'a> = Result<(Option<Edit<'a>>, Reply<'a>), CallError>;
 
 impl<'a> UnreadCall<'a> {
-    /// Finds an operation that reads, or one that writes, and checks how many arguments it has.
+    /// Finds a reading or a writing operation, and checks the number of arguments.
     pub(super) fn parse(call: &Call<'a>, writes: bool) -> Result<Self, CallError> {
         let spec = find(call.operation)
             .filter(|spec| spec.writes == writes)
@@ -50,7 +51,7 @@ impl<'a> UnreadCall<'a> {
         })
     }
 
-    /// What the operation is for.
+    /// Returns the shape that the operation works on.
     pub(super) const fn shape(&self) -> Shape {
         self.spec.shape
     }
@@ -62,19 +63,20 @@ impl<'a> UnreadCall<'a> {
         Ok(action)
     }
 
-    /// What happens where there is no list or map yet: nothing, or the operation creates one, or fails.
+    /// Executes the operation on a missing list or map: no effect, a new container, or an error.
     pub(super) fn on_nothing(self, nested: bool) -> ActionResult<'a> {
         on_nothing(self.spec, || self.read(), nested)
     }
 
-    /// What happens to a list or map; `nested` inside another one, where no index is persisted.
+    /// Executes the operation on a list or map. A `nested` one inside another gets no persisted
+    /// index.
     #[inline]
     pub(super) fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
         self.read()?.on(view, nested)
     }
 }
 
-/// An operation that this program has built: its arguments are read and checked once, for any number of executions.
+/// A prebuilt operation: its arguments are parsed and checked once, for any number of executions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PreparedCall {
     spec: &'static OpSpec,
@@ -82,7 +84,7 @@ pub(crate) struct PreparedCall {
 }
 
 impl PreparedCall {
-    /// The operation of a number with its arguments.
+    /// Builds the operation with a number from its arguments.
     pub(crate) fn new(code: u8, action: Action<'static>) -> Result<Self, CallError> {
         Self::of_spec(code, find(i64::from(code)), action)
     }
@@ -100,7 +102,7 @@ impl PreparedCall {
         }
     }
 
-    /// A call as it was encoded, with its arguments read; `None` for an operation that this program never builds.
+    /// Builds an operation from an encoded call; `None` for operations that have no builder.
     #[cfg(test)]
     pub(super) fn of(call: &Call<'static>, writes: bool) -> Result<Option<Self>, CallError> {
         let call = UnreadCall::parse(call, writes)?;
@@ -108,31 +110,32 @@ impl PreparedCall {
         Ok(action.fits(spec).then_some(Self { spec, action }))
     }
 
-    /// The operation of a number that reads or removes what is selected.
+    /// Builds the operation with a number that reads or removes selected items.
     pub(crate) fn selecting(
         code: u8,
         selector: Selector<'static>,
         returns: Returns,
     ) -> Result<Self, CallError> {
         let spec = find(i64::from(code));
-        let action = match spec.is_some_and(|spec| spec.writes) {
-            true => Action::Remove(selector, returns),
-            false => Action::Get(selector, returns),
+        let action = if spec.is_some_and(|spec| spec.writes) {
+            Action::Remove(selector, returns)
+        } else {
+            Action::Get(selector, returns)
         };
         Self::of_spec(code, spec, action)
     }
 
-    /// Whether it changes a list or map.
+    /// Returns whether it changes a list or map.
     pub(crate) const fn writes(&self) -> bool {
         self.spec.writes
     }
 
-    /// The call as clients send it.
+    /// Returns the call as clients send it.
     pub(crate) fn encode(&self) -> Vec<u8> {
         self.action.encode(self.spec)
     }
 
-    /// Executes an operation that reads: `kind` and `bin` are the type and stored value of a bin.
+    /// Executes a reading operation: `kind` and `bin` are the type and stored value of a bin.
     #[inline]
     pub(crate) fn read<'a>(
         &'a self,
@@ -147,7 +150,7 @@ impl PreparedCall {
         }
     }
 
-    /// Executes an operation that writes, as far as the edit that it makes.
+    /// Executes a writing operation. The caller writes the returned edit.
     pub(crate) fn modify<'a>(
         &'a self,
         current: Option<(ParticleType, &'a [u8])>,
@@ -162,7 +165,7 @@ impl PreparedCall {
     }
 }
 
-/// What an operation does where there is no list or map yet.
+/// Executes an operation on a missing list or map.
 fn on_nothing<'a>(
     spec: &OpSpec,
     read: impl FnOnce() -> Result<Action<'a>, CallError>,
@@ -202,6 +205,7 @@ impl<'a> Action<'a> {
                 return Ok((None, reply));
             }
             Action::Remove(selector, returns) => return remove(view, &selector, returns),
+            // Only whole bins persist an index.
             Action::SetType(flags) if nested => {
                 let edit = convert::set_type(view, flags & !FLAG_PERSIST_INDEX)?;
                 return Ok((edit, Reply::Nil));
@@ -239,11 +243,11 @@ impl<'a> Action<'a> {
 fn unknown(operation: i64, writes: bool) -> CallError {
     let kind = if writes { "writes" } else { "reads" };
     CallError::parameter(format!(
-        "{operation} is no operation that {kind} a list or map"
+        "{operation} is not an operation that {kind} a list or map"
     ))
 }
 
-/// Removes what is selected, and replies about it as it was.
+/// Removes the selected items, and replies about them as they were.
 fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> ActionResult<'a> {
     let selection = Selection::new(&view, selector, returns)?.located()?;
     let reply = selection.reply()?;
@@ -255,7 +259,7 @@ fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> Acti
     Ok((Some(Edit::new(view, view.flags, splices)?), reply))
 }
 
-/// Adds to an element, which is a replacement; behind the end, the delta is a new element.
+/// Adds to an element by replacing it. After the end, the delta becomes a new element.
 fn increment_element<'a>(
     view: View<'a>,
     index: i64,
@@ -279,7 +283,7 @@ fn increment_element<'a>(
     Ok((edit, number.reply()))
 }
 
-/// Adds to the value of a key, which is a replacement; where there is none, the delta is a new entry.
+/// Adds to the value of a key by replacing it. Without the key, the delta becomes a new entry.
 fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> ActionResult<'a> {
     check_key(&key)?;
     let (place, number) = match find_key(&view, &key)? {

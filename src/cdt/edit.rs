@@ -1,4 +1,4 @@
-//! A new list or map: what splices make of an old one.
+//! New lists and maps: old ones with splices applied.
 
 use super::cost;
 use super::new_index::NewIndex;
@@ -12,8 +12,8 @@ use crate::value::msgpack::{
 };
 use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType};
 
-/// A new list or map, not yet written: an old one with splices, perhaps with other flags. It knows its length beforehand
-/// and writes itself in one pass.
+/// A new list or map before it is written: an old one with splices, perhaps with other flags. Knows
+/// its length and writes itself in one pass.
 #[derive(Debug)]
 pub(crate) struct Edit<'a> {
     old: View<'a>,
@@ -26,7 +26,7 @@ pub(crate) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// What `splices` (in the order of their positions, not overlapping) make of `old`, with the given flags.
+    /// Plans `old` with `splices` (by position, not overlapping) and the given flags.
     pub(super) fn new(
         old: View<'a>,
         flags: u8,
@@ -41,6 +41,8 @@ impl<'a> Edit<'a> {
             count: inserted_count,
         } in &splices
         {
+            // The segments may come from a damaged stored index. `write` relies on order and
+            // bounds, so they are checked once here.
             let in_order = next_at <= removed.at && next_start <= removed.start;
             if !in_order || removed.start > removed.end || removed.end > old.content.len() {
                 return Err(CallError::Stored(CodecError::BadIndex));
@@ -48,6 +50,7 @@ impl<'a> Edit<'a> {
             (next_at, next_start) = (removed.at + removed.count, removed.end);
             count = (count.saturating_sub(removed.count))
                 .checked_add(*inserted_count)
+                // `u32::MAX` is excluded: the header counts one more element for the flags.
                 .filter(|count| *count < u32::MAX)
                 .ok_or_else(|| too_long.clone())?;
             content_len = content_len - (removed.end - removed.start) + inserted.len();
@@ -58,8 +61,10 @@ impl<'a> Edit<'a> {
             });
         }
         let persist = flags & FLAG_PERSIST_INDEX != 0;
+        // The index needs the final length: it decides the width of its entries.
         let index = NewIndex::plan(&old, &splices, persist, count, content_len)?;
         let ranked = matches!(old.shape, Shape::Map) && flags & FLAG_VALUE_ORDERED != 0;
+        // A single item has no order to persist.
         let ranks = if ranked && persist && count > 1 {
             NewRanks::plan(&old, &splices)?
         } else {
@@ -76,7 +81,7 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// A list or map without items.
+    /// Plans a list or map without items.
     pub(super) fn empty(shape: Shape, flags: u8) -> Self {
         Self {
             old: View::empty(shape, flags),
@@ -89,12 +94,12 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub(super) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The type of the bin that holds it.
+    /// Returns the type of the bin that holds it.
     pub(crate) const fn kind(&self) -> ParticleType {
         self.old.shape.kind()
     }
@@ -103,9 +108,9 @@ impl<'a> Edit<'a> {
         self.ranks.len() + self.index.len(self.count)
     }
 
-    /// The length of what [`Edit::write`] writes, in bytes.
+    /// Returns the number of bytes that [`Edit::write`] writes.
     pub(crate) fn encoded_len(&self) -> usize {
-        // The headers of lists and maps are of the same length.
+        // The headers of lists and maps have the same length.
         let head = if self.flags == 0 {
             array_header_len(self.count)
         } else {
@@ -143,7 +148,7 @@ impl<'a> Edit<'a> {
         self.copy(next, self.old.content.len(), out);
     }
 
-    /// What [`Edit::write`] writes.
+    /// Returns the bytes that [`Edit::write`] writes.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);

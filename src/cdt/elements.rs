@@ -29,7 +29,7 @@ enum Starts<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// O(1) with an index, one walk over all items without.
+    /// Prepares access: O(1) with an index, one walk over all items without.
     pub(super) fn of(view: &View<'a>) -> Result<Self, CallError> {
         let starts = match view.index {
             Index::None => {
@@ -49,7 +49,7 @@ impl<'a> Elements<'a> {
         })
     }
 
-    /// Where the item at a position begins; the position behind the last one is the end.
+    /// Returns the start of the item at a position; the position after the last item gives the end.
     #[inline]
     pub(super) fn start_of(&self, at: u32) -> usize {
         if at >= self.count {
@@ -63,20 +63,20 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The content from the item at a position on. Comparisons look at the front element only.
+    /// Returns the content from the item at a position on. Comparisons read the front element only.
     #[inline]
     pub(super) fn from(&self, at: u32) -> &'a [u8] {
         cost::visit();
         self.content.get(self.start_of(at)..).unwrap_or_default()
     }
 
-    /// The content from the value of the item at a position on.
+    /// Returns the content from the value of the item at a position on.
     #[inline]
     pub(super) fn value(&self, at: u32) -> &'a [u8] {
         self.shape.value_of(self.from(at))
     }
 
-    /// Consecutive items.
+    /// Returns consecutive items.
     pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
         let (start, end) = (self.start_of(at), self.start_of(at.saturating_add(count)));
         if at.saturating_add(count) <= self.count && start <= end && end <= self.content.len() {
@@ -91,13 +91,13 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The place in front of an item.
+    /// Returns the gap in front of an item.
     pub(super) fn gap(&self, at: u32) -> Segment {
         Segment::gap(at, self.start_of(at))
     }
 
-    /// Where items are sorted by their front (lists by value, maps by key): the first position, from `from` on, whose front
-    /// is not less than `front`. O(log N).
+    /// Returns the first position, from `from` on, whose front is not less than `front`, where
+    /// items are sorted by their front (lists by value, maps by key). O(log N).
     #[inline]
     pub(super) fn lower_bound(&self, front: &[u8], from: u32) -> u32 {
         self.partition(from, self.count, |at| {
@@ -105,7 +105,7 @@ impl<'a> Elements<'a> {
         })
     }
 
-    /// The same, whose front is greater than `front`. O(log N).
+    /// Returns the first position, from `from` on, whose front is greater than `front`. O(log N).
     #[inline]
     pub(super) fn upper_bound(&self, front: &[u8], from: u32) -> u32 {
         self.partition(from, self.count, |at| {
@@ -113,7 +113,7 @@ impl<'a> Elements<'a> {
         })
     }
 
-    /// The first number from `low` on at which `before` no longer holds, `high` at the latest.
+    /// Returns the first number from `low` on at which `before` is false, at most `high`.
     #[inline]
     pub(super) fn partition(&self, low: u32, high: u32, before: impl Fn(u32) -> bool) -> u32 {
         let (mut low, mut high) = (low, high);
@@ -128,8 +128,8 @@ impl<'a> Elements<'a> {
         low
     }
 
-    /// Where items are sorted by their front: the position of one equal to `front`, or the one at which it belongs.
-    /// O(log N).
+    /// Returns the position of an item whose front equals `front`, or the one where it belongs,
+    /// where items are sorted by their front. O(log N).
     #[inline]
     pub(super) fn find(&self, front: &[u8], from: u32) -> Result<u32, u32> {
         let at = self.lower_bound(front, from);
@@ -141,7 +141,8 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The place of a key in a map: its entry, or the gap where it belongs. O(log N) with an index, a walk up to it without.
+/// Finds a key in a map: its entry, or the gap where it belongs. O(log N) with an index, a walk up
+/// to it without.
 pub(super) fn find_key(view: &View<'_>, key: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
     if !matches!(view.index, Index::None) {
         let elements = Elements::of(view)?;
@@ -163,17 +164,18 @@ pub(super) fn find_key(view: &View<'_>, key: &[u8]) -> Result<Result<Segment, Se
     Ok(Err(view.end()))
 }
 
-/// Items by rank, where their order is known.
+/// Items by rank, for containers with a known order of values.
 #[derive(Debug)]
 pub(super) struct ByRank<'a> {
     pub(super) elements: Elements<'a>,
-    /// `None`: a rank is a position.
+    /// `None` if ranks are positions.
     ranks: Option<Ranks<'a>>,
     count: u32,
 }
 
 impl<'a> ByRank<'a> {
-    /// `None` for a list without order, and for a map whose order of values is not persisted.
+    /// Prepares access; `None` for an unordered list, and for a map without a persisted order of
+    /// values.
     pub(super) fn of(view: &View<'a>) -> Result<Option<Self>, CallError> {
         if !view.is_ordered_list() && view.ranks.is_none() {
             return Ok(None);
@@ -185,7 +187,7 @@ impl<'a> ByRank<'a> {
         }))
     }
 
-    /// The position of a rank.
+    /// Returns the position of a rank.
     #[inline]
     pub(super) fn position(&self, rank: u32) -> u32 {
         match &self.ranks {
@@ -198,22 +200,22 @@ impl<'a> ByRank<'a> {
         self.elements.value(self.position(rank))
     }
 
-    /// The lowest rank from `from` on whose value is not less than `value`. O(log N).
+    /// Returns the lowest rank, from `from` on, whose value is not less than `value`. O(log N).
     pub(super) fn lower_bound(&self, value: &[u8], from: u32) -> u32 {
         self.elements.partition(from, self.count, |rank| {
             compare_total(self.value(rank), value).is_lt()
         })
     }
 
-    /// The lowest rank from `from` on whose value is greater than `value`. O(log N).
+    /// Returns the lowest rank, from `from` on, whose value is greater than `value`. O(log N).
     pub(super) fn upper_bound(&self, value: &[u8], from: u32) -> u32 {
         self.elements.partition(from, self.count, |rank| {
             compare_total(self.value(rank), value).is_le()
         })
     }
 
-    /// The lowest rank from `rank` on, which is the lower bound of `value`, whose value is greater. O(1) where the value is
-    /// there once at most, as most are; else O(log N).
+    /// Returns the lowest rank, from `rank` on, whose value is greater. `rank` is the lower bound
+    /// of `value`. O(1) if the value occurs at most once, as most do; else O(log N).
     pub(super) fn run_end(&self, value: &[u8], rank: u32) -> u32 {
         let is_equal = |rank| rank < self.count && compare_total(self.value(rank), value).is_eq();
         if !is_equal(rank) {
@@ -225,7 +227,7 @@ impl<'a> ByRank<'a> {
         }
     }
 
-    /// The rank of the item at a position. O(log N).
+    /// Returns the rank of the item at a position. O(log N).
     pub(super) fn rank_of(&self, at: u32) -> u32 {
         if self.ranks.is_none() {
             return at;
@@ -239,10 +241,10 @@ impl<'a> ByRank<'a> {
     }
 }
 
-/// Finds values equal to one value where nothing is sorted.
+/// Finds values equal to one value in unsorted items.
 ///
-/// Stored text, bytes, nil and truth values have one encoding each, so equal bytes are all there is to compare; integers
-/// compare as such; the other types (and wildcards) take the comparison proper.
+/// Stored text, bytes, nil and truth values have one encoding each, so comparing bytes suffices;
+/// integers compare as integers; the other types (and wildcards) need the full comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Matcher<'v> {
     Integer(i64),
@@ -267,7 +269,7 @@ impl<'v> Matcher<'v> {
         }
     }
 
-    /// Apart, so that the comparison of integers is inlined.
+    /// Kept out of line so that the comparison of integers is inlined.
     #[inline(never)]
     fn matches_other(&self, value: &[u8]) -> bool {
         match self {
@@ -278,7 +280,8 @@ impl<'v> Matcher<'v> {
     }
 }
 
-/// The order to sort by: that of `compare_total`, and an order even where a damaged bin holds a wildcard.
+/// Compares for sorting, like `compare_total`, with a valid order even if a damaged bin holds a
+/// wildcard.
 #[inline]
 pub(super) fn sorting(a: &[u8], b: &[u8]) -> Ordering {
     match (front_int(a), front_int(b)) {
@@ -287,7 +290,7 @@ pub(super) fn sorting(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// The encoded elements one after the other in `bytes`, taken apart.
+/// Splits concatenated elements.
 pub(super) fn split(mut bytes: &[u8]) -> Result<Vec<&[u8]>, CallError> {
     let mut elements = Vec::new();
     while !bytes.is_empty() {

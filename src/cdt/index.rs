@@ -1,8 +1,8 @@
-//! The persisted index of a list or map: where each item begins, without a walk.
+//! The persisted index of a list or map: finds the start of an item without a walk.
 //!
-//! It is the data of the extension that carries the flags (behind the ranks, if there are any), and takes one of these
-//! forms, told apart by the first byte. A list or map of fewer than two items has none; neither has one that was written
-//! as a whole, until it is edited.
+//! It is the data of the extension that carries the flags (after the ranks, if there are any), in
+//! one of these forms, distinguished by the first byte. A list or map of fewer than two items has
+//! no index, nor has one written as a whole, until it is edited.
 //!
 //! ```text
 //! runs     00, then at most MAX_RUNS times (count: u32, width: u32), little-endian:
@@ -11,19 +11,20 @@
 //!          little-endian; the width is the least that holds the length of all items
 //! ```
 //!
-//! Runs are what most lists need: equal-sized elements (ids, digests, times, doubles) are one run, and an ordered list
-//! of any integers has at most ten, since encoded lengths follow the values. There an insertion changes a few bytes of
-//! index, not a table of N entries. Lists of strings of all lengths need offsets; an insertion copies them and adds its
-//! length to those behind it.
+//! Runs suit most lists: equal-sized elements (ids, digests, times, doubles) are one run, and an
+//! ordered list of any integers has at most ten, since encoded lengths follow the values. An
+//! insertion then changes a few bytes of index, not a table of N entries. Lists of strings of all
+//! lengths need offsets; an insertion copies them and adds its length to all later ones.
 
 use crate::value::CodecError;
 
-/// More runs than this become offsets: finding a position reads them one by one, and this many fill two cache lines.
+/// Above this number of runs, offsets are used: a search reads runs one by one, and this many fill
+/// two cache lines.
 pub(super) const MAX_RUNS: usize = 16;
 
 /// The first byte of an index of runs.
 pub(super) const FORM_RUNS: u8 = 0;
-/// A run, stored.
+/// The size of a stored run.
 pub(super) const RUN_BYTES: usize = 8;
 
 /// The index of a stored list or map.
@@ -34,7 +35,7 @@ pub(super) enum Index<'a> {
     Offsets(Offsets<'a>),
 }
 
-/// Offsets of items, by the width of an entry.
+/// Offsets of items, by entry width.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Offsets<'a> {
     One(&'a [u8]),
@@ -63,7 +64,7 @@ impl Run {
 }
 
 impl<'a> Index<'a> {
-    /// Reads index data, and checks that its size fits `count` items of `content_len` bytes.
+    /// Parses index data, and checks that its size fits `count` items of `content_len` bytes.
     pub(super) fn parse(
         data: &'a [u8],
         count: u32,
@@ -111,7 +112,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Where the item at a position in range begins; `None` without an index.
+    /// Returns the start of the item at a valid position; `None` without an index.
     #[inline]
     pub(super) fn start_of(&self, mut at: u32) -> Option<usize> {
         match self {

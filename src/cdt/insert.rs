@@ -1,5 +1,4 @@
-//! Adding elements to lists, and replacing them: at a position, at the end, or at their place in an ordered list; unique
-//! or not.
+//! Adding and replacing elements of lists: at a position, at the end, or in order; unique or not.
 
 use std::borrow::Cow;
 
@@ -14,40 +13,40 @@ use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::order::{compare, compare_total};
 
-/// Encoded items of an argument, one behind the other.
+/// Encoded items of an argument, concatenated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Items<'a> {
     pub(super) bytes: Cow<'a, [u8]>,
     pub(super) count: u32,
-    /// One value, not a list or map with one.
+    /// A single value, as opposed to a list or map with one.
     pub(super) single: bool,
 }
 
-/// The edit that an operation makes of a list, unless nothing changes.
+/// The edit of a list; `None` if nothing changes.
 type Edited<'a> = Result<Option<Edit<'a>>, CallError>;
 
-/// The greatest position that may be filled up to.
+/// The greatest position that an insertion may fill up to.
 const MAX_INDEX: i64 = i32::MAX as i64;
 
 const ORDERED: CallError = CallError::NotApplicable(
     "elements of an ordered list cannot be put to a position: append them, or give the list no order",
 );
 const BEFORE_BEGINNING: CallError =
-    CallError::NotApplicable("the index lies before the beginning of the list");
+    CallError::NotApplicable("the index is before the beginning of the list");
 const BEYOND_END: CallError = CallError::NotApplicable(
-    "the index lies beyond the end of the list: leave out INSERT_BOUNDED to fill the gap with nil",
+    "the index is beyond the end of the list: leave out INSERT_BOUNDED to fill the gap with nil",
 );
 const REPEATED: CallError = CallError::NotApplicable(
     "the items to be added repeat one another, and elements must be unique",
 );
 
-/// Appends items. Beside the copy of the bytes, for M items: O(M) without order, O(M log N) with order and index, a walk
-/// more without index; uniqueness costs O((M + N) log M) without order.
+/// Appends items. Besides the copy of the bytes, for M items: O(M) without order, O(M log N) with
+/// order and index, plus a walk without index; uniqueness costs O((M + N) log M) without order.
 pub(super) fn append<'a>(view: View<'a>, items: Items<'a>, flags: ListWriteFlags) -> Edited<'a> {
     add(view, items, None, flags)
 }
 
-/// Inserts items before the element at `index`, or behind the end, the gap filled with nil.
+/// Inserts items before the element at `index`, or after the end, filling the gap with nil.
 pub(super) fn insert<'a>(
     view: View<'a>,
     index: i64,
@@ -82,7 +81,7 @@ pub(super) fn set<'a>(
     }
 }
 
-/// Replaces an element. An ordered list puts the new one to its place.
+/// Replaces an element. In an ordered list the new one moves to its place.
 pub(super) fn replace<'a>(
     view: View<'a>,
     element: Segment,
@@ -100,7 +99,7 @@ pub(super) fn replace<'a>(
     Edit::new(view, view.flags, splices).map(Some)
 }
 
-/// The splices that take an element out of an ordered list and put another to its place.
+/// Returns the splices that remove an element of an ordered list and insert another in order.
 fn moved<'a>(
     view: &View<'a>,
     element: Segment,
@@ -121,7 +120,7 @@ fn moved<'a>(
     })
 }
 
-/// The position to insert at. `None`: it is refused, and that is no error.
+/// Returns the position to insert at; `None` if the policy refuses it silently.
 fn position(view: &View<'_>, index: i64, flags: ListWriteFlags) -> Result<Option<u32>, CallError> {
     let at = if index < 0 {
         index.saturating_add(i64::from(view.count))
@@ -154,6 +153,7 @@ fn violated<'a>(error: CallError, flags: ListWriteFlags) -> Edited<'a> {
 
 fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFlags) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
+    // The most common case, without collecting items.
     if items.single && view.is_ordered_list() {
         return add_one_in_order(view, items.bytes, flags);
     }
@@ -167,6 +167,7 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
     if !unique && !view.is_ordered_list() {
         return put_at(view, at, bytes, count);
     }
+    // The items must be looked at one by one: to compare them, or to sort them into the list.
     let mut values: Vec<Cow<'a, [u8]>> = match bytes {
         Cow::Borrowed(bytes) => split(bytes)?.into_iter().map(Cow::Borrowed).collect(),
         Cow::Owned(bytes) => {
@@ -181,6 +182,7 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
         {
             return violated(first.clone(), flags);
         }
+        // `retain` visits the values in order, as `violations` is.
         let mut violations = violations.iter();
         values.retain(|_| violations.next().is_none_or(Option::is_none));
     }
@@ -196,16 +198,17 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
     put_at(view, at, Cow::Owned(values.concat()), values.len() as u32)
 }
 
-/// The most common addition of all. O(log N) with an index.
+/// Adds one element in order, the most common addition. O(log N) with an index.
 fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFlags) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
     let gap = if is_short_and_sorted(&view) {
         place_of(&view, &value, unique)?
     } else {
         let elements = Elements::of(&view)?;
-        let at = match unique {
-            true => elements.find(&value, 0).err(),
-            false => Some(elements.upper_bound(&value, 0)),
+        let at = if unique {
+            elements.find(&value, 0).err()
+        } else {
+            Some(elements.upper_bound(&value, 0))
         };
         at.map(|at| elements.gap(at))
     };
@@ -215,7 +218,7 @@ fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFl
     Edit::new(view, view.flags, vec![Splice::new(gap, value, 1)]).map(Some)
 }
 
-/// Puts elements to a position of a list without order, or to its end.
+/// Inserts elements at a position of an unordered list, or at its end.
 fn put_at<'a>(view: View<'a>, at: Option<u32>, elements: Cow<'a, [u8]>, count: u32) -> Edited<'a> {
     if count == 0 {
         return Ok(None);
@@ -238,7 +241,8 @@ fn put_at<'a>(view: View<'a>, at: Option<u32>, elements: Cow<'a, [u8]>, count: u
     Edit::new(view, view.flags, vec![splice]).map(Some)
 }
 
-/// True if a list has an element equal to `value`, at another position than `except`. O(N); O(log N) with order and index.
+/// Returns whether an element equals `value`, at another position than `except`. O(N); O(log N)
+/// with order and index.
 fn contains(view: &View<'_>, value: &[u8], except: Option<u32>) -> Result<bool, CallError> {
     if view.is_ordered_list() {
         let elements = Elements::of(view)?;
@@ -258,7 +262,7 @@ fn contains(view: &View<'_>, value: &[u8], except: Option<u32>) -> Result<bool, 
     Ok(false)
 }
 
-/// Which items violate uniqueness, and how, in the order of the items.
+/// Returns the items that violate uniqueness, and how, in the order of the items.
 fn violations(
     view: &View<'_>,
     items: &[Cow<'_, [u8]>],
@@ -267,7 +271,7 @@ fn violations(
     let item = |at: &usize| items.get(*at).map_or(&[][..], |item| item);
     let mut by_value: Vec<usize> = (0..items.len()).collect();
     by_value.sort_by(|a, b| sorting(item(a), item(b)));
-    // The sort is stable: of equal items the earliest comes first, and is not a repetition.
+    // The sort is stable: of equal items the earliest comes first and counts as no repetition.
     for pair in by_value.windows(2) {
         if let [before, at] = pair
             && compare(item(before), item(at)).is_eq()
@@ -301,7 +305,7 @@ fn violations(
     Ok(violations)
 }
 
-/// Where sorted items belong in an ordered list: one splice for all that go to the same place.
+/// Finds the places of sorted items in an ordered list: one splice for all items of one place.
 fn in_order<'a>(view: &View<'a>, items: Vec<Cow<'a, [u8]>>) -> Result<Vec<Splice<'a>>, CallError> {
     let mut splices: Vec<Splice<'a>> = Vec::new();
     if items.is_empty() {

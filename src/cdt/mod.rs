@@ -1,21 +1,24 @@
 //! Lists and maps inside bins: operations on their encoded bytes.
 //!
-//! Nothing here decodes a list or map to read or edit a part of it. A call goes through these steps:
+//! Nothing here decodes a list or map to read or edit a part of it. A call goes through these
+//! steps:
 //!
-//! 1. `dispatch` reads the call: which operation it is (`table`, `code`), and its arguments (`action`). Operations that this
-//!    program builds have theirs read already.
-//! 2. `context` goes down a path into nested lists and maps, if the call has one.
-//! 3. [`View`] reads the head of the list or map: count, flags, index data (`index`, `ranks`), where the items begin. Lists
-//!    and maps are both rows of items (`shape`, `segment`); an item of a map is a key with its value.
-//! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), with the costs that the index
-//!    allows.
-//! 5. The operation replies something about what is selected (`answer`, put together from encoded bytes), removes it, or
-//!    replaces it (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]: splices of encoded items (`splice`), with
-//!    the length of what it will write known beforehand, and with the new index (`new_index`, `new_ranks`).
+//! 1. `dispatch` finds the operation (`table`, `code`) and parses its arguments (`action`).
+//!    Operations built in this process have them parsed already.
+//! 2. `context` follows the call's path into nested lists and maps, if it has one.
+//! 3. [`View`] parses the head of the list or map: count, flags, index data (`index`, `ranks`),
+//!    start of the items. Lists and maps are both rows of items (`shape`, `segment`); a map's item
+//!    is a key with its value.
+//! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
+//!    costs that the index allows.
+//! 5. The operation replies about the selected items (`answer`, built from encoded bytes), removes
+//!    them, or replaces them (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]:
+//!    splices of encoded items (`splice`). Its length and new index (`new_index`, `new_ranks`) are
+//!    known before it is written.
 //! 6. The executor of operations lets the edit write itself, once, straight into the new record.
 //!
-//! Data comes in as the bytes of a bin's value and of an encoded call, and goes out as edits and replies. This layer knows
-//! values and calls, but neither records nor bins.
+//! Input is the bytes of a bin's value and of an encoded call; output is edits and replies. May
+//! import values and calls, but neither records nor bins.
 
 mod action;
 mod answer;
@@ -73,7 +76,7 @@ use view::View;
 use crate::call::{Call, CallError, Payload, Reply};
 use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
-/// Executes a call that reads a list or map: `current` is the type and stored value of its bin.
+/// Executes a reading call. `current` is the type and stored value of the bin.
 pub(crate) fn read<'a>(
     current: (ParticleType, &'a [u8]),
     payload: &Payload<'a>,
@@ -90,8 +93,8 @@ pub(crate) fn read<'a>(
     Ok(reply)
 }
 
-/// Executes a call that changes a list or map, as far as the edit that it makes: none, if nothing changes. A missing bin
-/// may be created.
+/// Executes a writing call. Returns the edit, which the caller writes, or none if nothing changes.
+/// May create a missing bin.
 pub(crate) fn modify<'a>(
     current: Option<(ParticleType, &'a [u8])>,
     payload: &Payload<'a>,
@@ -117,7 +120,7 @@ pub(crate) fn modify<'a>(
     }
 }
 
-/// Whether the operation of a number changes a list or map.
+/// Returns whether the operation with a number changes a list or map.
 pub(crate) fn writes(code: u8) -> bool {
     table::find(i64::from(code)).is_some_and(|spec| spec.writes)
 }

@@ -1,6 +1,6 @@
-//! The index that an edit writes: planned before a byte is written, so that the edit knows its length.
+//! The index that an edit writes, planned before the first byte so that the edit knows its length.
 //!
-//! What is stored, and how it is read, is `index`.
+//! `index` describes and reads the stored form.
 
 use super::cost;
 use super::index::{FORM_RUNS, Index, MAX_RUNS, Offsets, RUN_BYTES, Run};
@@ -17,13 +17,13 @@ pub(super) enum NewIndex {
     Runs(Vec<Run>),
     /// Too many runs: written as offsets of this width.
     Unrolled(Vec<Run>, usize),
-    /// The old offsets, moved, in entries of this width.
+    /// The old offsets, shifted, in entries of this width.
     Moved(usize),
 }
 
 impl NewIndex {
-    /// The index of what `splices` make of `view`, if it has one. O(1) for runs, beside the splices; a walk over all items
-    /// where there is no index yet.
+    /// Plans the index of `view` after `splices`, if it has one. O(1) for runs, besides the
+    /// splices; a walk over all items if there is no index yet.
     pub(super) fn plan(
         view: &View<'_>,
         splices: &[Splice<'_>],
@@ -36,6 +36,7 @@ impl NewIndex {
         }
         let mut runs = RunWriter::default();
         match view.index {
+            // Offsets never become runs again: finding out would cost a walk at each edit.
             Index::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
             Index::Runs(old) => {
                 runs.splice(
@@ -44,6 +45,7 @@ impl NewIndex {
                     view.shape,
                 )?;
             }
+            // Each item is a run of one; `push` joins equal neighbours.
             Index::None => {
                 let one = |width: usize| Run {
                     count: 1,
@@ -62,7 +64,7 @@ impl NewIndex {
         })
     }
 
-    /// The length of what [`NewIndex::write`] writes, for `count` items.
+    /// Returns the number of bytes that [`NewIndex::write`] writes for `count` items.
     pub(super) fn len(&self, count: u32) -> usize {
         match self {
             Self::None => 0,
@@ -124,7 +126,7 @@ fn write_moved(
     old.write_moved(next, old.len(), by, width, out);
 }
 
-/// The least width of an entry for items of `content_len` bytes.
+/// Returns the least width of an entry for items of `content_len` bytes.
 const fn entry_width(content_len: usize) -> usize {
     match content_len {
         0..=0xff => 1,
@@ -165,6 +167,8 @@ impl RunWriter {
     ) -> Result<(), CallError> {
         let mut current = Run { count: 0, width: 0 };
         let mut next = 0;
+        // Moves past `count` old items, into `runs` if they stay. `current` is the unread rest of
+        // the run in front.
         let mut advance = |mut runs: Option<&mut Self>, mut count: u32| -> Result<(), CallError> {
             while count > 0 {
                 if current.count == 0 {
@@ -206,7 +210,8 @@ impl RunWriter {
 }
 
 impl Offsets<'_> {
-    /// Appends the entries of the positions `from..to`, each moved by `by` bytes, in entries of `width` bytes.
+    /// Appends the entries of the positions `from..to`, each shifted by `by` bytes, in entries of
+    /// `width` bytes.
     fn write_moved(&self, from: usize, to: usize, by: isize, width: usize, out: &mut Vec<u8>) {
         cost::copy((to.saturating_sub(from)) * width);
         let at = out.len();

@@ -1,6 +1,6 @@
-//! The ranks that an edit writes, planned before a byte is written.
+//! The ranks that an edit writes, planned before the first byte.
 //!
-//! What is stored, and how it is read, is `ranks`.
+//! `ranks` describes and reads the stored form.
 
 use std::cmp::Ordering;
 
@@ -20,13 +20,14 @@ pub(super) struct NewRanks {
 }
 
 impl NewRanks {
-    /// The ranks of what `splices` make of `old`. With old ranks: O(log N) comparisons for each new entry, and one pass over
-    /// numbers; without: a sort.
+    /// Plans the ranks of `old` after `splices`. With old ranks: O(log N) comparisons for each new
+    /// entry, and one pass over numbers; without: a sort.
     pub(super) fn plan(old: &View<'_>, splices: &[Splice<'_>]) -> Result<Self, CallError> {
         let moves = Moves::of(splices);
         let mut news = inserted(old.shape, splices)?;
         let old_ranks = match old.ranks {
             Some(ranks) => ranks,
+            // Without old ranks every value must be compared anyway: sort all of them.
             None => {
                 for item in old.walk() {
                     let item = item?;
@@ -39,6 +40,8 @@ impl NewRanks {
                 return Ok(Self { positions });
             }
         };
+        // Merge: the new entries in order, and between them the old ranks up to each new one's
+        // place.
         news.sort_by(by_value);
         let elements = Elements::of(old)?;
         let mut positions = Vec::with_capacity(old.count as usize + news.len());
@@ -54,6 +57,8 @@ impl NewRanks {
         };
         for new in &news {
             let rank = elements.partition(0, old.count, |rank| {
+                // Ties are broken by position, and by the position after the edit: an earlier
+                // insertion moves the old entry.
                 let at = old_ranks.position(rank);
                 let (Place::At(place) | Place::Gone(place)) = moves.place(at);
                 let value = old.shape.value_of(elements.from(at));
@@ -66,7 +71,7 @@ impl NewRanks {
         Ok(Self { positions })
     }
 
-    /// The length of what [`NewRanks::write`] writes.
+    /// Returns the number of bytes that [`NewRanks::write`] writes.
     pub(super) fn len(&self) -> usize {
         self.positions.len() * entry_width(self.positions.len() as u32)
     }
@@ -103,7 +108,7 @@ fn ranks_position(ranks: &Ranks<'_>, rank: u32, count: u32) -> Result<u32, CallE
     }
 }
 
-/// The values of the inserted entries, and the positions that they will have.
+/// Returns the values of the inserted entries, and their new positions.
 fn inserted<'s>(
     shape: Shape,
     splices: &'s [Splice<'_>],
@@ -125,16 +130,16 @@ fn inserted<'s>(
     Ok(news)
 }
 
-/// Where an old item is after an edit.
+/// The position of an old item after an edit.
 enum Place {
     At(u32),
-    /// Nowhere; it would be here.
+    /// Removed; the position is where it would be.
     Gone(u32),
 }
 
-/// Where old items go: behind each splice, by how much they move.
+/// The new positions of old items: the shift after each splice.
 struct Moves {
-    /// First removed position, first position behind, what it becomes.
+    /// For each splice: first removed position, first position after it, the latter's new position.
     splices: Vec<(u32, u32, u32)>,
 }
 

@@ -1,9 +1,9 @@
-//! Adding to numbers inside lists and maps.
+//! Arithmetic on numbers inside lists and maps.
 
 use crate::call::{CallError, Reply};
 use crate::value::msgpack::{Reader, Token, write_float, write_int};
 
-/// A number that is an element.
+/// A number as an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i64),
@@ -11,7 +11,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// The number at the front of `bytes`; `None` for nil. Anything else is an error.
+    /// Reads the number at the front of `bytes`; `None` for nil. Other types are errors.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, CallError> {
         match Reader::new(bytes).token().map_err(CallError::Stored)? {
             Token::Nil => Ok(None),
@@ -20,12 +20,13 @@ impl Number {
             Token::Float(value) => Ok(Some(Self::Float(value))),
             Token::Float32(value) => Ok(Some(Self::Float(f64::from(value)))),
             _ => Err(CallError::parameter(
-                "only numbers can be added to one another: element or delta is none",
+                "only numbers can be added to one another: element or delta is not a number",
             )),
         }
     }
 
-    /// The element at the front of `bytes` with this added to it. The element's kind of number stays; integers wrap.
+    /// Adds this number to the element at the front of `bytes`. The element keeps its type;
+    /// integers wrap.
     pub(super) fn added_to(self, bytes: &[u8]) -> Result<Self, CallError> {
         let not_a_number = || CallError::parameter("the element to be added to is not a number");
         Ok(match (Self::read(bytes)?.ok_or_else(not_a_number)?, self) {

@@ -1,53 +1,56 @@
-//! How a list or map is created and written.
+//! Policies for creating and writing lists and maps.
 
 use bitflags::bitflags;
 
 use crate::value::{FLAG_PERSIST_INDEX, ListOrder, MapOrder};
 
 bitflags! {
-    /// What a write to a list refuses, and what then happens.
+    /// Conditions under which a write to a list is refused, and the reaction.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct ListWriteFlags: u32 {
-        /// Refuse elements that are equal to one that is there.
+        /// Refuse elements that equal a present one.
         const ADD_UNIQUE = 1;
         /// Refuse to insert beyond the end, instead of filling the gap with nil.
         const INSERT_BOUNDED = 2;
-        /// What is refused changes nothing and is no error.
+        /// A refused write leaves the list unchanged instead of failing.
         const NO_FAIL = 4;
-        /// With [`ListWriteFlags::NO_FAIL`] and several items: leave out the refused ones and write the others.
+        /// With [`ListWriteFlags::NO_FAIL`] and several items: skip the refused ones and write the
+        /// others.
         const DO_PARTIAL = 8;
     }
 }
 
 bitflags! {
-    /// What a write to a map refuses, and what then happens.
+    /// Conditions under which a write to a map is refused, and the reaction.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct MapWriteFlags: u32 {
-        /// Refuse keys that are there.
+        /// Refuse keys that exist.
         const CREATE_ONLY = 1;
-        /// Refuse keys that are not there.
+        /// Refuse keys that do not exist.
         const UPDATE_ONLY = 2;
-        /// What is refused changes nothing and is no error.
+        /// A refused write leaves the map unchanged instead of failing.
         const NO_FAIL = 4;
-        /// With [`MapWriteFlags::NO_FAIL`] and several entries: leave out the refused ones and write the others.
+        /// With [`MapWriteFlags::NO_FAIL`] and several entries: skip the refused ones and write the
+        /// others.
         const DO_PARTIAL = 8;
     }
 }
 
 bitflags! {
-    /// How a list is sorted.
+    /// Options for sorting a list.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct ListSortFlags: u32 {
-        /// The greatest element first. Has no effect on an ordered list.
+        /// Sort in descending order. Has no effect on an ordered list.
         const DESCENDING = 1;
-        /// Keep one of equal elements. Not together with [`ListSortFlags::DESCENDING`] on a list without order.
+        /// Keep one of equal elements. Not together with [`ListSortFlags::DESCENDING`] on an
+        /// unordered list.
         const DROP_DUPLICATES = 2;
     }
 }
 
-/// How a list is created when its bin does not exist yet, and what writes to it refuse.
+/// The form of lists that writes create, and the conditions under which writes are refused.
 ///
-/// Order and persisted index count at creation only: they never convert a list that is there.
+/// Order and persisted index apply at creation only: they never convert an existing list.
 ///
 /// ```
 /// use spikelet::{ListOrder, ListPolicy, ListWriteFlags};
@@ -65,7 +68,7 @@ pub struct ListPolicy {
 }
 
 impl ListPolicy {
-    /// A policy of the given order and flags, without persisted index.
+    /// Makes a policy with the given order and flags, without persisted index.
     #[must_use]
     pub const fn new(order: ListOrder, write_flags: ListWriteFlags) -> Self {
         Self {
@@ -75,9 +78,9 @@ impl ListPolicy {
         }
     }
 
-    /// Whether a list that is created carries the offsets of its elements with it: a position is then one load
-    /// away, and a search in an ordered list takes O(log N). Costs up to 4 bytes an element, next to nothing where
-    /// neighbours have the same encoded length. Default: false.
+    /// Makes new lists persist the offsets of their elements: access by position then takes one
+    /// load, and a search in an ordered list O(log N). Costs up to 4 bytes an element, and next to
+    /// nothing if neighbours have the same encoded length. Default: false.
     #[must_use]
     pub const fn persist_index(mut self, persist_index: bool) -> Self {
         self.persist_index = persist_index;
@@ -92,15 +95,15 @@ impl ListPolicy {
         self.write_flags
     }
 
-    /// The flags that a list created by this policy carries.
+    /// Returns the flags of a list created by this policy.
     pub(crate) const fn create_flags(&self) -> u8 {
         with_index(self.order.flags(), self.persist_index)
     }
 }
 
-/// How a map is created when its bin does not exist yet, and what writes to it refuse.
+/// The form of maps that writes create, and the conditions under which writes are refused.
 ///
-/// Order and persisted index count at creation only: they never convert a map that is there.
+/// Order and persisted index apply at creation only: they never convert an existing map.
 ///
 /// ```
 /// use spikelet::{MapOrder, MapPolicy, MapWriteFlags};
@@ -117,7 +120,7 @@ pub struct MapPolicy {
 }
 
 impl MapPolicy {
-    /// A policy of the given order and flags, without persisted index.
+    /// Makes a policy with the given order and flags, without persisted index.
     #[must_use]
     pub const fn new(order: MapOrder, write_flags: MapWriteFlags) -> Self {
         Self {
@@ -127,9 +130,9 @@ impl MapPolicy {
         }
     }
 
-    /// Whether a map that is created carries the offsets of its entries with it: an entry is then found by key in
-    /// O(log N), and, if the map is ordered by key and value, by value or rank too. Costs up to 4 bytes an entry, and up
-    /// to 4 more for the order of values. Default: false.
+    /// Makes new maps persist the offsets of their entries: a search by key then takes O(log N),
+    /// and, if the map is ordered by key and value, a search by value or rank, too. Costs up to 4
+    /// bytes an entry, and up to 4 more for the order of values. Default: false.
     #[must_use]
     pub const fn persist_index(mut self, persist_index: bool) -> Self {
         self.persist_index = persist_index;
@@ -140,7 +143,7 @@ impl MapPolicy {
         self.write_flags
     }
 
-    /// The flags that a map created by this policy carries.
+    /// Returns the flags of a map created by this policy.
     pub(crate) const fn create_flags(&self) -> u8 {
         with_index(self.order.flags(), self.persist_index)
     }

@@ -15,8 +15,8 @@ use crate::call::CallError;
 use crate::value::CodecError;
 use crate::value::msgpack::{Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token};
 
-/// Puts entries, whose keys are distinct and in order. Beside the copy of the bytes, for M entries: O(M log N) with index, a
-/// walk more without. `None`: nothing changes.
+/// Puts entries with distinct, sorted keys. Besides the copy of the bytes, for M entries: O(M log
+/// N) with index, plus a walk without. `None` if nothing changes.
 pub(super) fn put<'a>(
     view: View<'a>,
     items: Items<'a>,
@@ -24,7 +24,7 @@ pub(super) fn put<'a>(
 ) -> Result<Option<Edit<'a>>, CallError> {
     let no_fail = flags.contains(MapWriteFlags::NO_FAIL);
     let partial = no_fail && flags.contains(MapWriteFlags::DO_PARTIAL) && !items.single;
-    // An empty map takes all entries then, whatever the flags say (semantics.md#maps-write-flags).
+    // An empty map then takes all entries, in spite of the flags (semantics.md#maps-write-flags).
     let unchecked = partial && view.count == 0 && !flags.contains(MapWriteFlags::CREATE_ONLY);
     let mut places = Places::of(&view, &items)?;
     let mut changes: Vec<Change> = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn put<'a>(
     Edit::new(view, view.flags, splices).map(Some)
 }
 
-/// What a splice will be: entries of the argument in place of one that is there, or in a gap.
+/// A planned splice: entries of the argument in place of a present one, or in a gap.
 struct Change {
     removed: Segment,
     entries: Range<usize>,
@@ -76,6 +76,7 @@ struct Change {
 
 fn add(changes: &mut Vec<Change>, place: Result<Segment, Segment>, entries: Range<usize>) {
     let (Ok(removed) | Err(removed)) = place;
+    // Consecutive new entries of one gap form one splice, so that the edit copies them at once.
     match changes.last_mut() {
         Some(last)
             if last.removed == removed
@@ -115,7 +116,7 @@ impl<'l, 'a> Places<'l, 'a> {
         })
     }
 
-    /// The entry with the key at the front of `entry`, or the gap where it belongs.
+    /// Returns the entry with the key at the front of `entry`, or the gap where it belongs.
     fn next(&mut self, entry: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
         match self {
             Self::One(view) => find_key(view, entry),
@@ -132,7 +133,7 @@ impl<'l, 'a> Places<'l, 'a> {
     }
 }
 
-/// Fails unless the element at the front may be a key.
+/// Fails unless the element at the front is a valid key.
 pub(super) fn check_key(bytes: &[u8]) -> Result<(), CallError> {
     let legal = match Reader::new(bytes).token().map_err(CallError::Argument)? {
         Token::Int(_) | Token::BigInt(_) => true,

@@ -1,6 +1,6 @@
-//! Ranges of positions, as users give them: negative positions count from the end, ranges are clipped.
+//! Ranges of positions from arguments: negative positions count from the end, ranges are clipped.
 
-/// The position among `len` that `index` means, which counts from the end if it is negative.
+/// Returns the position that `index` denotes among `len`; a negative index counts from the end.
 pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
     let from_front = if index < 0 {
         index.saturating_add(i64::from(len))
@@ -10,10 +10,10 @@ pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
     u32::try_from(from_front).ok().filter(|at| *at < len)
 }
 
-/// The part of a collection of `len` items that begins at `start` and has at most `count` items: first position
-/// and number of items.
+/// Returns the part of `len` items that begins at `start` and has at most `count` items: first
+/// position and number of items.
 ///
-/// A start before the beginning loses what lies before it; a start at or behind the end selects nothing.
+/// A start before the beginning shortens the range; a start at or after the end selects nothing.
 pub(crate) fn clip(len: u32, start: i64, count: u64) -> (u32, u32) {
     let from_front = if start < 0 {
         start.saturating_add(i64::from(len))
@@ -23,7 +23,7 @@ pub(crate) fn clip(len: u32, start: i64, count: u64) -> (u32, u32) {
     clip_absolute(len, from_front, count)
 }
 
-/// The same from `base` on, moved by `start`, where nothing counts from the end.
+/// Like [`clip`] for a start of `base + start`, where nothing counts from the end.
 pub(crate) fn clip_relative(len: u32, base: u32, start: i64, count: u64) -> (u32, u32) {
     clip_absolute(len, start.saturating_add(i64::from(base)), count)
 }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn relative_ranges_do_not_count_from_the_end() {
-        // Six elements 0, 4, 5, 9, 11, 15: 5 is at 2, and 3 belongs at 1.
+        // Six elements 0, 4, 5, 9, 11, 15: 5 is at position 2, and 3 belongs at 1.
         let all = u64::MAX;
         let table = [
             (2, 0, all, (2, 4)),

@@ -1,11 +1,12 @@
-//! The persisted order of values of a map that is ordered by key and value: which entry has which rank.
+//! The persisted order of values, of a map ordered by key and value: maps ranks to entries.
 //!
-//! It stands in front of the offsets in the index data of the map: for each rank the position of its entry, little-endian,
-//! in 1, 2 or 4 bytes, the fewest that hold every position. Entries with equal values go by position.
+//! It precedes the offsets in the index data of the map: for each rank the position of its entry,
+//! little-endian, in 1, 2 or 4 bytes, the fewest that hold every position. Position breaks ties of
+//! equal values.
 
 use crate::value::CodecError;
 
-/// Positions by rank, as they are stored.
+/// Positions by rank, in stored form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranks<'a> {
     entries: &'a [u8],
@@ -13,7 +14,7 @@ pub(crate) struct Ranks<'a> {
 }
 
 impl<'a> Ranks<'a> {
-    /// Takes the ranks of `count` entries off the front of index data.
+    /// Splits the ranks of `count` entries from the front of index data.
     pub(super) fn split(
         data: &'a [u8],
         count: u32,
@@ -26,7 +27,8 @@ impl<'a> Ranks<'a> {
         Ok((Some(Self { entries, width }), rest))
     }
 
-    /// The position of the entry of a rank in range. Damaged data may name a position out of range.
+    /// Returns the position of the entry with a valid rank. Damaged data may yield an invalid
+    /// position.
     #[inline]
     pub(super) fn position(&self, rank: u32) -> u32 {
         let start = rank as usize * self.width;
@@ -43,7 +45,7 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// The fewest bytes that hold every position of `count` entries.
+/// Returns the fewest bytes that hold every position of `count` entries.
 pub(super) const fn entry_width(count: u32) -> usize {
     match count {
         0..=0x100 => 1,

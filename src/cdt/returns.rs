@@ -1,6 +1,7 @@
-//! What an operation on a list or map returns about what it selects.
+//! The return types of operations on lists and maps.
 
-/// What to return about selected elements of a list. [`ListReturnType::inverted`] selects all the others instead.
+/// The result of an operation on selected elements of a list. [`ListReturnType::inverted`] selects
+/// all others instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ListReturnType {
@@ -14,23 +15,24 @@ pub enum ListReturnType {
     Rank,
     /// Their positions in the order of values, counted from the greatest.
     ReverseRank,
-    /// How many there are.
+    /// Their number.
     Count,
     /// The elements themselves.
     Values,
-    /// The first position, and how many there are.
+    /// The first position, and their number.
     IndexRange,
-    /// The first position, counted from the end, and how many there are.
+    /// The first position, counted from the end, and their number.
     ReverseIndexRange,
-    /// The lowest rank, and how many there are.
+    /// The lowest rank, and their number.
     RankRange,
-    /// The lowest rank, counted from the greatest, and how many there are.
+    /// The lowest rank, counted from the greatest, and their number.
     ReverseRankRange,
-    /// Whether there are any.
+    /// Whether any element is selected.
     Exists,
 }
 
-/// What to return about selected entries of a map. [`MapReturnType::inverted`] selects all the others instead.
+/// The result of an operation on selected entries of a map. [`MapReturnType::inverted`] selects all
+/// others instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MapReturnType {
@@ -40,36 +42,36 @@ pub enum MapReturnType {
     Index,
     /// Their positions in the order of keys, counted from the end.
     ReverseIndex,
-    /// Their positions in the order of values; equal values go by key.
+    /// Their positions in the order of values; keys break ties.
     Rank,
     /// Their positions in the order of values, counted from the greatest.
     ReverseRank,
-    /// How many there are.
+    /// Their number.
     Count,
     /// The keys of the entries.
     Key,
     /// The values of the entries.
     Value,
-    /// Keys and values: a map whose entries stand in the order of the selection.
+    /// Keys and values: a map with its entries in the order of the selection.
     KeyValue,
-    /// The first position, and how many there are.
+    /// The first position, and their number.
     IndexRange,
-    /// The first position, counted from the end, and how many there are.
+    /// The first position, counted from the end, and their number.
     ReverseIndexRange,
-    /// The lowest rank, and how many there are.
+    /// The lowest rank, and their number.
     RankRange,
-    /// The lowest rank, counted from the greatest, and how many there are.
+    /// The lowest rank, counted from the greatest, and their number.
     ReverseRankRange,
-    /// Whether there are any.
+    /// Whether any entry is selected.
     Exists,
-    /// The entries, as a map without order.
+    /// The entries, as an unordered map.
     UnorderedMap,
     /// The entries, as a map ordered by key.
     OrderedMap,
 }
 
 impl ListReturnType {
-    /// Asks about all elements that are *not* selected instead; a removal removes those.
+    /// Selects all elements that are *not* selected otherwise; a removal removes these.
     #[must_use]
     pub const fn inverted(self) -> ListReturn {
         ListReturn {
@@ -97,7 +99,7 @@ impl ListReturnType {
 }
 
 impl MapReturnType {
-    /// Asks about all entries that are *not* selected instead; a removal removes those.
+    /// Selects all entries that are *not* selected otherwise; a removal removes these.
     #[must_use]
     pub const fn inverted(self) -> MapReturn {
         MapReturn {
@@ -160,7 +162,7 @@ impl From<MapReturnType> for MapReturn {
     }
 }
 
-/// What is returned, by Aerospike's number.
+/// The kind of result, with Aerospike's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ReturnKind {
@@ -182,18 +184,18 @@ pub(crate) enum ReturnKind {
     OrderedMap = 17,
 }
 
-/// What is returned about what was selected, or about everything else.
+/// The kind of result, about the selected items or all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Returns {
     pub(crate) kind: ReturnKind,
     pub(crate) inverted: bool,
 }
 
-/// The bit of an encoded return type that selects everything else.
+/// The bit of an encoded return type that inverts the selection.
 const INVERTED: u64 = 0x1_0000;
 
 impl Returns {
-    /// Nothing about what was selected.
+    /// Returns nothing.
     pub(crate) const NOTHING: Self = Self::new(ReturnKind::None);
 
     pub(crate) const fn new(kind: ReturnKind) -> Self {
@@ -203,12 +205,12 @@ impl Returns {
         }
     }
 
-    /// The encoded form: the number in the low 16 bits, inversion in the next one.
+    /// Returns the encoded form: the number in the low 16 bits, inversion in the next one.
     pub(crate) const fn code(self) -> u64 {
         self.kind as u64 | if self.inverted { INVERTED } else { 0 }
     }
 
-    /// What an encoded return type means; `None` for a number without a meaning.
+    /// Decodes a return type; `None` for an unknown number.
     pub(crate) const fn of_code(code: u64) -> Option<Self> {
         let kind = match code & 0xffff {
             0 => ReturnKind::None,

@@ -1,4 +1,4 @@
-//! Consecutive items of a list or map: where they stand and where their bytes are.
+//! Consecutive items of a list or map, by position and bytes.
 
 /// Consecutive items: their positions and their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// No items, in front of the one at a position.
+    /// Returns the empty segment in front of the item at a position.
     pub(super) const fn gap(at: u32, start: usize) -> Self {
         Self {
             at,

@@ -1,8 +1,8 @@
-//! Selecting items: by index or key, by rank or value; one, several, all from here to there.
+//! Selection of items by index or key, by rank or value: one, several, or a range.
 //!
-//! What is selected takes one of a few forms, from which everything else follows: replies (`answer`), removals, and the
-//! steps of a path. Which form it is depends on what is known of the order: a list that is ordered, and a map whose order
-//! of values is persisted, are searched; elsewhere values are looked at one by one.
+//! A selection has one of a few forms, which serve replies (`answer`), removals, and the steps of a
+//! path. Its form depends on the order: an ordered list, and a map with a persisted order of
+//! values, are searched; in all others, values are compared one by one.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,8 @@ use crate::value::CodecError;
 use crate::value::msgpack::{element_len, front_int};
 use crate::value::order::{compare, compare_total};
 
-/// Which items to select. Starts of ranges count from the end if they are negative, unless they are relative to a value.
+/// The items to select. Starts of ranges count from the end if negative, unless they are relative
+/// to a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Selector<'a> {
     Index(i64),
@@ -30,9 +31,9 @@ pub(crate) enum Selector<'a> {
         count: u64,
     },
     Key(Sought<'a>),
-    /// Encoded keys, one behind the other.
+    /// Encoded keys, concatenated.
     Keys(Sought<'a>),
-    /// From the first key on, up to the other one if there is one.
+    /// From the first key on, up to the second if given.
     KeyInterval(Sought<'a>, Option<Sought<'a>>),
     KeyRelative {
         key: Sought<'a>,
@@ -44,13 +45,13 @@ pub(crate) enum Selector<'a> {
         start: i64,
         count: u64,
     },
-    /// The first item of this value.
+    /// The first item with this value.
     FirstValue(Sought<'a>),
-    /// All items of this value.
+    /// All items with this value.
     Value(Sought<'a>),
-    /// Encoded values, one behind the other.
+    /// Encoded values, concatenated.
     Values(Sought<'a>),
-    /// From the first value on, up to the other one if there is one.
+    /// From the first value on, up to the second if given.
     ValueInterval(Sought<'a>, Option<Sought<'a>>),
     ValueRelative {
         value: Sought<'a>,
@@ -59,7 +60,7 @@ pub(crate) enum Selector<'a> {
     },
 }
 
-/// What a selection was made by, as far as it decides what can be said about it.
+/// The criterion of a selection, as far as it limits the possible return types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SelectedBy {
     Index,
@@ -70,7 +71,8 @@ pub(super) enum SelectedBy {
 }
 
 impl Selector<'_> {
-    /// True if one item is asked for: it must be there (by index and rank), and replies are no lists.
+    /// Returns whether a single item is requested: it must exist (by index and rank), and replies
+    /// are not lists.
     pub(super) const fn is_single(&self) -> bool {
         matches!(
             self,
@@ -96,7 +98,7 @@ impl Selector<'_> {
 /// Selected items.
 #[derive(Debug)]
 pub(super) enum Places {
-    /// Consecutive positions. Their bytes are known if the search came by them.
+    /// Consecutive positions. Their bytes are known if the search found them on its way.
     Row {
         at: u32,
         count: u32,
@@ -104,9 +106,10 @@ pub(super) enum Places {
     },
     /// Consecutive ranks, from the lowest on.
     Ranked { rank: u32, items: Vec<Segment> },
-    /// Ascending positions. By value, their ranks are consecutive, from `rank` on if that was asked for.
+    /// Ascending positions. In a selection by value, their ranks are consecutive from `rank` on, if
+    /// it was requested.
     Scattered { rank: u32, items: Vec<Segment> },
-    /// What the values of a list of values selected, one after the other.
+    /// The matches of each value in a list of values, in turn.
     Listed(value_list::ValueMatches),
 }
 
@@ -119,7 +122,7 @@ impl Places {
         }
     }
 
-    /// The segment of a single selection.
+    /// Returns the form of a single selection.
     fn only(segment: Option<Segment>) -> Self {
         match segment {
             Some(segment) => Self::Row {
@@ -132,8 +135,8 @@ impl Places {
     }
 }
 
-/// Selects items. `returns` says whether ranks must be found out that the selection itself does not need; where everything
-/// else is consecutive as well, that is selected instead, and it says so.
+/// Selects items. `returns` says whether to compute ranks that the selection itself does not need.
+/// If an inverted selection is one range, selects that range and clears the inversion in `returns`.
 pub(super) fn select(
     view: &View<'_>,
     selector: &Selector<'_>,
@@ -207,6 +210,8 @@ pub(super) fn select(
                     view,
                     |item| matcher.matches(item),
                     |item| rank_wanted && compare(item, value).is_lt(),
+                    // A rank needs the count of all smaller values; without one, the first match
+                    // ends the scan.
                     if rank_wanted {
                         Stop::Never
                     } else {
@@ -245,8 +250,8 @@ pub(super) fn select(
             }
             None => scan(
                 view,
-                // Without the look at `is_empty` of a search: an item is within bounds that
-                // wildcards make equal (semantics.md#index-rank-and-count).
+                // Unlike a search, does not test `is_empty`: wildcards can make the bounds equal
+                // and an item within them (semantics.md#index-rank-and-count).
                 |item| {
                     compare(item, begin).is_ge()
                         && end.as_ref().is_none_or(|end| compare(item, end).is_lt())
@@ -264,7 +269,7 @@ pub(super) fn select(
 const OUT_OF_RANGE: CallError =
     CallError::NotApplicable("there is no element at this index or rank");
 
-/// The one item that a single selection finds.
+/// Finds the item of a single selection.
 pub(crate) fn locate(
     view: &View<'_>,
     selector: &Selector<'_>,
@@ -294,14 +299,14 @@ pub(crate) fn locate(
     }
 }
 
-/// Returns true if the end of an interval is not above its begin. A search then selects nothing,
-/// whatever the wildcards of both would match.
+/// Returns whether the end of an interval is not above its begin. A search then selects nothing,
+/// even where wildcards in the bounds would match.
 fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
     end.as_ref().is_some_and(|end| compare(begin, end).is_ge())
 }
 
-/// Everything but a range of ranks in a map, if that is one range too: the entries then come by rank, as if it had been
-/// asked for (which clients rely on). Other inversions stay what they are.
+/// Turns "everything but a range of ranks" in a map into a range, if it is one: the entries then
+/// come by rank, as clients expect. Other inversions stay unchanged.
 fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> (u32, u32) {
     let len = view.count;
     let other = match (rank, count) {
@@ -317,15 +322,15 @@ fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> 
     other
 }
 
-/// Lists of up to this many elements that are sorted and have no index are walked once: cheaper than noting where each
-/// element begins, to search by halves.
+/// A sorted list without index is walked instead of searched up to this length: cheaper than
+/// collecting the starts of its elements for a binary search.
 const WALKED_MAX: u32 = 32;
 
 pub(super) fn is_short_and_sorted(view: &View<'_>) -> bool {
     view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, Index::None)
 }
 
-/// Selects the run of elements that equal a value, in one walk that ends behind it.
+/// Selects the elements equal to a value, in one walk that stops after them.
 fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
     let less = skip_while(view, view.content, 0, value, Ordering::Less)?;
     let equal = skip_while(view, less.rest, less.at, value, Ordering::Equal)?;
@@ -341,14 +346,14 @@ fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
     })
 }
 
-/// A position, and the bytes from its element on.
+/// A position, and the content from its element on.
 struct WalkPosition<'a> {
     at: u32,
     rest: &'a [u8],
 }
 
-/// Where a value belongs in a list that [`is_short_and_sorted`]: before its equals, if `unique` (`None`: there is one),
-/// otherwise behind them.
+/// Finds the place of a value in a list that [`is_short_and_sorted`]: before its equals if `unique`
+/// (`None` if it has one), else after them.
 pub(super) fn place_of(
     view: &View<'_>,
     value: &[u8],
@@ -365,10 +370,10 @@ pub(super) fn place_of(
     Ok(Some(Segment::gap(place.at, start)))
 }
 
-/// The least integer of one byte, which is its own encoding.
+/// The least integer encoded in one byte, as itself.
 const SMALL_INT_MIN: i8 = -0x20;
 
-/// Goes on from a position past all elements that compare so with a value.
+/// Skips, from a position on, all elements with this ordering relative to a value.
 #[inline]
 fn skip_while<'a>(
     view: &View<'_>,
@@ -413,7 +418,7 @@ fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallEr
     })
 }
 
-/// Consecutive ranks where the order is known: O(M).
+/// Selects consecutive ranks where the order is known. O(M).
 fn ranked(view: &View<'_>, order: &ByRank<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
     if view.is_ordered_list() {
         return row_of(&order.elements, rank, count);
@@ -424,7 +429,7 @@ fn ranked(view: &View<'_>, order: &ByRank<'_>, rank: u32, count: u32) -> Result<
     Ok(Places::Ranked { rank, items })
 }
 
-/// Consecutive ranks.
+/// Selects consecutive ranks.
 fn by_rank(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
     match ByRank::of(view)? {
         Some(order) => ranked(view, &order, rank, count),
@@ -432,7 +437,8 @@ fn by_rank(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> 
     }
 }
 
-/// Consecutive ranks where the order is not known: O(N + M log M). Equal values rank by position.
+/// Selects consecutive ranks where the order is unknown: O(N + M log M). Equal values rank by
+/// position.
 fn sorted_out(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
     let (low, high) = (rank as usize, (rank + count) as usize);
     let mut items: Vec<(Segment, &[u8])> = Vec::with_capacity(view.count as usize);
@@ -456,7 +462,8 @@ fn sorted_out(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallErro
     Ok(Places::Ranked { rank, items })
 }
 
-/// The entries of several keys, by position. O(M log N + M log M), and a walk without index.
+/// Selects the entries of several keys, by position. O(M log N + M log M), plus a walk without
+/// index.
 fn by_keys(view: &View<'_>, keys: &[&[u8]]) -> Result<Places, CallError> {
     let mut items = Vec::new();
     if !keys.is_empty() {
@@ -478,7 +485,7 @@ enum Stop {
     AtFirst,
 }
 
-/// The items whose values match, and how many are less. O(N).
+/// Selects the items whose values match, and counts the smaller ones. O(N).
 fn scan(
     view: &View<'_>,
     matches: impl Fn(&[u8]) -> bool,
@@ -511,7 +518,7 @@ fn first_only(places: Places) -> Places {
     }
 }
 
-/// How many values are less than `value`. O(N).
+/// Counts the values less than `value`. O(N).
 fn count_less(view: &View<'_>, value: &[u8]) -> Result<u32, CallError> {
     let mut less = 0;
     for item in view.walk() {

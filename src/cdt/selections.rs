@@ -1,8 +1,8 @@
-//! The selections of list elements and map entries, from which the functions that read and remove them are made: those of
-//! `operations` and those of `expressions`. One row each: names and numbers of both, the arguments, what is selected, and
-//! what that costs.
+//! The selections of list elements and map entries, as rows: the names and numbers of the functions
+//! that read and remove them, the arguments, the selected items, and the cost. The functions of
+//! `operations` and `expressions` are generated from these rows.
 
-/// Calls a macro with what it is to know of lists, and the selections of list elements.
+/// Calls a macro with the selections of list elements.
 macro_rules! list_selections {
     ($generate:ident $($kinds:tt)*) => {
         $generate! {

@@ -1,4 +1,5 @@
-//! What lists and maps have in common: both are rows of items, which differ in what an item is.
+//! The common ground of lists and maps: both are rows of items, and differ only in the form of an
+//! item.
 
 use super::cost;
 use crate::value::msgpack::element_len;
@@ -6,17 +7,17 @@ use crate::value::{
     CodecError, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType,
 };
 
-/// What the items are.
+/// The form of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Elements.
+    /// The elements of a list.
     List,
     /// Keys with their values, in the order of the keys.
     Map,
 }
 
 impl Shape {
-    /// The type of a bin that holds it.
+    /// Returns the type of a bin that holds it.
     pub(crate) const fn kind(self) -> ParticleType {
         match self {
             Self::List => ParticleType::List,
@@ -24,7 +25,7 @@ impl Shape {
         }
     }
 
-    /// The shape of a value of this type, if it has one.
+    /// Returns the shape of a value of this type, if it is a list or map.
     pub(crate) const fn of_kind(kind: ParticleType) -> Option<Self> {
         match kind {
             ParticleType::List => Some(Self::List),
@@ -33,7 +34,7 @@ impl Shape {
         }
     }
 
-    /// The shape of an encoded element, if it is a list or map.
+    /// Returns the shape of an encoded element, if it is a list or map.
     pub(crate) fn of_element(element: &[u8]) -> Option<Self> {
         match element.first() {
             Some(0x90..=0x9f | 0xdc | 0xdd) => Some(Self::List),
@@ -42,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// The length in bytes of the item at the front.
+    /// Returns the length in bytes of the item at the front.
     #[inline]
     pub(super) fn item_len(self, bytes: &[u8]) -> Result<usize, CodecError> {
         let first = element_len(bytes)?;
@@ -52,7 +53,7 @@ impl Shape {
         }
     }
 
-    /// The bytes from the value of the item at the front on.
+    /// Returns the bytes from the value of the item at the front on.
     #[inline]
     pub(super) fn value_of(self, item: &[u8]) -> &[u8] {
         match self {
@@ -64,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// The flags that this shape can have.
+    /// Returns the valid flags of this shape.
     pub(super) const fn legal_flags(self) -> u8 {
         match self {
             Self::List => FLAG_ORDERED | FLAG_PERSIST_INDEX,
@@ -72,7 +73,7 @@ impl Shape {
         }
     }
 
-    /// Flags that a client gave, without what this shape cannot have; an order by value includes that by key.
+    /// Reduces a client's flags to valid ones; an order by value implies the order by key.
     pub(super) const fn flags(self, given: u64) -> u8 {
         let flags = (given & 0xff) as u8 & self.legal_flags();
         if flags & FLAG_VALUE_ORDERED != 0 {
@@ -83,7 +84,7 @@ impl Shape {
     }
 }
 
-/// The encoded lengths of consecutive items.
+/// Iterates over the encoded lengths of consecutive items.
 pub(super) fn item_lens(shape: Shape, mut bytes: &[u8]) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

@@ -1,13 +1,13 @@
-//! An encoded value that is looked for.
+//! An encoded value to search for.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// Values up to this length in bytes take no allocation: integers, and most keys.
+/// Values up to this length in bytes are stored inline: integers, and most keys.
 const SHORT_BYTES: usize = 22;
 
-/// An encoded value that is looked for: lent by a call, or kept in an operation.
+/// An encoded value to search for: borrowed from a call, or owned by an operation.
 #[derive(Clone)]
 pub(crate) enum Sought<'a> {
     Lent(&'a [u8]),
@@ -16,7 +16,7 @@ pub(crate) enum Sought<'a> {
 }
 
 impl Sought<'_> {
-    /// Keeps a copy of an encoded value.
+    /// Copies an encoded value.
     #[inline]
     pub(crate) fn copy(value: &[u8]) -> Sought<'static> {
         let mut bytes = [0; SHORT_BYTES];
@@ -32,7 +32,7 @@ impl Sought<'_> {
         }
     }
 
-    /// The same value, borrowed.
+    /// Returns the value, borrowed.
     pub(super) fn borrowed(&self) -> Sought<'_> {
         Sought::Lent(self)
     }

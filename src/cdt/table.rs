@@ -1,32 +1,33 @@
-//! The operations on lists and maps: one row each, with everything that tells them apart.
+//! The table of operations on lists and maps: one row each.
 
 use super::code as c;
 use super::policy::MapWriteFlags;
 use super::returns::{ReturnKind, Returns};
 use super::shape::Shape;
 
-/// What an operation kind, before its arguments are read.
+/// The kind of an operation, before its arguments are parsed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ActionKind {
     SetType,
     Size,
     Clear,
     Sort,
-    /// Reads or removes what is selected. What is returned is the first argument, unless the operation fixes it.
+    /// Reads or removes selected items. The first argument is the return type, unless the operation
+    /// fixes it.
     Select(SelectorKind, Option<Returns>),
-    /// One value or several, for the end of a list.
+    /// Appends one value or several to a list.
     Append(Arity),
-    /// One value or several, for a position in a list.
+    /// Inserts one value or several at a position of a list.
     Insert(Arity),
     Set,
     IncrementElement,
-    /// One entry or several. The flags of the older operations are fixed.
+    /// Puts one entry or several. The older operations have fixed flags.
     Put(Arity, Option<MapWriteFlags>),
-    /// Adds to the value of a key, or subtracts.
+    /// Adds to the value of a key, or subtracts from it.
     IncrementValue(Sign),
 }
 
-/// The selectors, by the arguments that they need.
+/// The selectors, by their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SelectorKind {
     Index,
@@ -56,25 +57,25 @@ pub(super) enum Sign {
     Minus,
 }
 
-/// An operation.
+/// The description of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OpSpec {
     pub(super) code: u8,
     pub(super) shape: Shape,
     pub(super) writes: bool,
-    /// How many arguments it needs, and how many it can have.
+    /// The least and the greatest number of arguments.
     pub(super) required: u32,
     pub(super) allowed: u32,
     pub(super) kind: ActionKind,
 }
 
-/// The operation of a number.
+/// Returns the operation with a number.
 pub(super) fn find(code: i64) -> Option<&'static OpSpec> {
     let at = PLACES.get(usize::try_from(code).ok()?)?;
     TABLE.get(usize::from(*at))
 }
 
-/// All operations, for tests that try each of them.
+/// Returns all operations, for tests that try each of them.
 #[cfg(test)]
 pub(super) fn rows() -> &'static [OpSpec] {
     &TABLE
@@ -114,12 +115,12 @@ const fn row(
     }
 }
 
-/// Selects, and returns what the first argument says.
+/// Selects with the return type from the first argument.
 const fn by(by: SelectorKind) -> ActionKind {
     ActionKind::Select(by, None)
 }
 
-/// Selects, and returns always the same.
+/// Selects with a fixed return type.
 const fn fixed(by: SelectorKind, kind: ReturnKind, inverted: bool) -> ActionKind {
     ActionKind::Select(by, Some(Returns { kind, inverted }))
 }
@@ -205,7 +206,7 @@ static TABLE: [OpSpec; 72] = [
     map_read(c::MAP_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
 ];
 
-/// Where each number stands in the table; beyond its end for a number without an operation.
+/// The row of each number in the table; beyond its end for unused numbers.
 static PLACES: [u8; 256] = {
     let mut places = [u8::MAX; 256];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Lists and maps in tests: calls, and what they do to encoded bytes.
+//! Test helpers: calls, and their effects on encoded lists and maps.
 
 use super::dispatch::PreparedCall;
 use super::policy::MapWriteFlags;
@@ -20,7 +20,7 @@ pub(super) enum Arg {
     Map(Vec<(Value, Value)>),
 }
 
-/// A call by number and arguments.
+/// Encodes a call from its number and arguments.
 pub(super) fn call(code: u8, args: &[Arg]) -> Box<[u8]> {
     let mut call = CallWriter::new(code);
     for arg in args {
@@ -37,7 +37,7 @@ pub(super) fn call(code: u8, args: &[Arg]) -> Box<[u8]> {
     call.finish().unwrap()
 }
 
-/// The same call below a path of kinds and values.
+/// Encodes a call below a path of kinds and values.
 pub(super) fn call_below(path: &[(i64, Value)], call: &[u8]) -> Box<[u8]> {
     let mut list: Vec<Value> = Vec::new();
     for (kind, value) in path {
@@ -47,7 +47,7 @@ pub(super) fn call_below(path: &[(i64, Value)], call: &[u8]) -> Box<[u8]> {
     below(&crate::value::testing::encoded(&list.into()), call)
 }
 
-/// A bin with a list or map, or none.
+/// A bin with a list or map, or a missing one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bin(pub(super) Option<(ParticleType, Vec<u8>)>);
 
@@ -56,7 +56,7 @@ impl Bin {
         Self(Some((shape.kind(), bytes)))
     }
 
-    /// A list of these flags and elements, made by appending them.
+    /// Makes a list with these flags and elements, by appending them.
     pub(super) fn list(flags: u8, items: &[Value]) -> Self {
         let mut bin = Self::default();
         let items = Arg::List(items.to_vec());
@@ -71,7 +71,7 @@ impl Bin {
         bin
     }
 
-    /// A map of these flags and entries, made by putting them.
+    /// Makes a map with these flags and entries, by putting them.
     pub(super) fn map(flags: u8, entries: &[(Value, Value)]) -> Self {
         let mut bin = Self::default();
         let entries = Arg::Map(entries.to_vec());
@@ -141,7 +141,7 @@ impl Bin {
         Ok(reply)
     }
 
-    /// Executes an operation whose arguments were read before; the bin changes unless it fails.
+    /// Executes a prepared operation; the bin changes unless it fails.
     pub(super) fn run_prepared(&mut self, call: &PreparedCall) -> Result<Value, CallError> {
         let current = self
             .0
@@ -163,7 +163,7 @@ impl Bin {
         decode(self.bytes()).unwrap()
     }
 
-    /// Checks that the index and the ranks say what looking at every item says.
+    /// Checks that index and ranks agree with a walk over every item.
     pub(super) fn check_index(&self) {
         let view = self.view();
         let indexed = view.flags & crate::value::FLAG_PERSIST_INDEX != 0 && view.count > 1;
@@ -187,7 +187,7 @@ impl Bin {
     }
 }
 
-/// The arguments that an operation needs, in their order; those behind `required` can be left out.
+/// The arguments of an operation, in order; all after `required` are optional.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Needs {
     Int,
@@ -203,7 +203,7 @@ pub(super) enum Needs {
     Flags,
 }
 
-/// What the arguments of an operation are.
+/// Returns the arguments of an operation.
 pub(super) fn needs(spec: &OpSpec) -> Vec<Needs> {
     use Needs as N;
     let item = match spec.shape {
@@ -256,7 +256,7 @@ pub(super) fn needs(spec: &OpSpec) -> Vec<Needs> {
     }
 }
 
-/// True if a call can be taken apart.
+/// Returns whether a call can be parsed.
 pub(super) fn parses(bytes: &[u8]) -> bool {
     Call::parse(bytes, Trust::Foreign).is_ok()
 }

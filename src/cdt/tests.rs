@@ -1,5 +1,6 @@
-//! What must hold whatever is asked: an index that is true after every edit, replies that do not depend on it, nothing
-//! changed by what fails, no panic on damaged bytes. What each operation does is told by the tests of the public API.
+//! Properties of all operations: the index is right after every edit, replies do not depend on it,
+//! a failed call changes nothing, damaged bytes cause no panic. The tests of the public API cover
+//! the operations one by one.
 
 use proptest::prelude::*;
 
@@ -16,7 +17,7 @@ const ORDERED: u8 = FLAG_ORDERED;
 const PERSISTED: u8 = FLAG_PERSIST_INDEX;
 const BY_VALUE: u8 = FLAG_ORDERED | FLAG_VALUE_ORDERED;
 
-/// Elements that often equal one another, and are of all encoded lengths.
+/// Elements that are often equal to one another, with all encoded lengths.
 fn element() -> impl Strategy<Value = Value> {
     prop_oneof![
         6 => (0..6_i64).prop_map(Value::Int),
@@ -73,7 +74,7 @@ fn argument(needs: Needs, create: u8) -> BoxedStrategy<Arg> {
     }
 }
 
-/// A call of any operation on a shape, and whether it writes. Types are set to `flags`.
+/// A call of any operation on a shape, and whether it writes. Sets types to `flags`.
 fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
     let rows: Vec<&'static OpSpec> = rows().iter().filter(|row| row.shape == shape).collect();
     prop::sample::select(rows)
@@ -89,10 +90,10 @@ fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
         .boxed()
 }
 
-/// A call, whether it writes, and the other variant of it.
+/// A call, whether it writes, and its variant.
 type Pair = (bool, Box<[u8]>, Box<[u8]>);
 
-/// The same calls, with the flags of two variants where flags are given.
+/// Generates calls in two variants that differ in their flags, if they have any.
 fn calls_for(shape: Shape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
     let both = any_call(shape, with).prop_filter_map("clearing", move |(writes, call)| {
         // The flags are small integers of one byte each: give the other variant its own.
@@ -111,7 +112,7 @@ fn calls_for(shape: Shape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
     prop::collection::vec(both, 1..30).boxed()
 }
 
-/// The same bin without a persisted index.
+/// Returns the bin without its persisted index.
 fn stripped(bin: &Bin, flags: u8) -> Bin {
     let mut bin = bin.clone();
     let code = match bin.view().shape {
@@ -254,7 +255,7 @@ proptest! {
             (Shape::List, 0x95, list_writes, &list_call),
             (Shape::Map, 0x85, map_writes, &map_call),
         ] {
-            // The bytes themselves, and behind a head that says "ordered, with index data".
+            // The bytes alone, and after a head that says "ordered, with index data".
             let mut headed = vec![first, 0xc7, 7, BY_VALUE & shape_flags(shape) | PERSISTED, form];
             headed.extend_from_slice(&bytes);
             let below = call_below(&[(context, at.into())], call);
@@ -340,7 +341,7 @@ fn ten_thousand_levels_and_four_gigabytes_are_refused() {
     let append = call(code::LIST_APPEND, &[Arg::Value(1.into())]);
     assert!(bin.run(true, &call_below(&path, &append)).is_err());
 
-    // A path that creates a hundred levels, and a value of thirty more.
+    // A path that creates a hundred levels, and a value with thirty more.
     let path: Vec<(i64, Value)> = vec![(0x50, 0.into()); 100];
     let value = (0..30).fold(Value::Nil, |value, _| Value::from(vec![value]));
     let append = call(code::LIST_APPEND, &[Arg::Value(value)]);
@@ -468,7 +469,7 @@ fn an_index_has_these_bytes() {
     assert_eq!(list.bytes()[..8], [0xdc, 0, 21, 0xc7, 21, 0x10, 1, 0]);
     assert_eq!(list.bytes()[7..27], offsets);
 
-    // Ranks stand in front: value 1 is at 2, value 5 at 0, value 9 at 1.
+    // The ranks come first: value 1 is at 2, value 5 at 0, value 9 at 1.
     let map = Bin::map(
         BY_VALUE | PERSISTED,
         &[
@@ -506,7 +507,7 @@ fn what_a_client_wrote_gets_its_index_when_it_is_edited() {
 
 #[test]
 fn damaged_bins_with_wildcards_are_sorted_without_a_panic() {
-    // A wildcard equals everything, so that the order of lookups is no order to sort by.
+    // A wildcard equals everything, so the order of lookups is not an order to sort by.
     let items: Vec<u8> = (0..60_u8)
         .flat_map(|at| match at % 3 {
             0 => vec![0xd4, 0xff, 0],

@@ -1,4 +1,4 @@
-//! Selecting the items that equal one of several values.
+//! Selection of the items equal to one of several values.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -10,23 +10,23 @@ use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::WILDCARD;
 use crate::value::order::{compare, compare_total};
 
-/// What a list of values selected.
+/// The matches of a list of values.
 #[derive(Debug)]
 pub(super) struct ValueMatches {
-    /// In the order of the values, with repetitions, where the order is known (`in_order`); elsewhere by position.
+    /// If the order is known (`in_order`): by value, with repetitions; else by position.
     pub(super) items: Vec<Segment>,
-    /// The ranks that the values selected, in their order: the lowest of a row, and how many.
+    /// For each value in turn, the ranks of its matches: the lowest, and the number.
     pub(super) ranks: Vec<(u32, u32)>,
     pub(super) in_order: bool,
 }
 
-/// Items with their values compare by value, then by position.
+/// Compares items by value, then by position.
 pub(super) fn by_value(a: &(Segment, &[u8]), b: &(Segment, &[u8])) -> Ordering {
     sorting(a.1, b.1).then(a.0.at.cmp(&b.0.at))
 }
 
-/// Selects the items that equal one of `values`. O(M log N) where the order is known, O((M + N) log M) elsewhere; O(M N) if
-/// a value contains a wildcard.
+/// Selects the items equal to one of `values`. O(M log N) if the order is known, else O((M + N) log
+/// M); O(M N) if a value contains a wildcard.
 pub(super) fn select(
     view: &View<'_>,
     values: &[&[u8]],
@@ -54,7 +54,7 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
         for rank in rank..behind {
             items.push(order.elements.segment(order.position(rank), 1)?);
         }
-        // Values that repeat select their items again.
+        // Repeated values select their items again, so the selection can outgrow the collection.
         if items.len() > MAX_COLLECTION_BYTES {
             return Err(CallError::TooBig {
                 bytes: items.len() as u64,
@@ -69,7 +69,7 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
     })
 }
 
-/// True if the bytes of a wildcard occur in a value, if only by chance.
+/// Returns whether the bytes of a wildcard occur in a value, possibly by chance.
 fn may_match_several(value: &[u8]) -> bool {
     value
         .windows(WILDCARD.len())
@@ -97,7 +97,7 @@ fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
             items.push(item);
         }
     }
-    // What an earlier value selected is not selected again.
+    // An item selected by an earlier value is not selected again.
     let mut seen = BTreeSet::new();
     let ranks = rows
         .into_iter()
@@ -112,14 +112,14 @@ fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
     })
 }
 
-/// Looks every item up among the sorted values.
+/// Looks up every item among the sorted values.
 fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<ValueMatches, CallError> {
     let value = |at: &usize| values.get(*at).copied().unwrap_or_default();
     let mut sorted: Vec<usize> = (0..values.len()).collect();
-    // The sort is stable: of equal values the first one comes first, and selects what they all equal.
+    // The sort is stable: the first of several equal values selects their common matches.
     sorted.sort_by(|a, b| sorting(value(a), value(b)));
     let mut counts = vec![0_u32; sorted.len()];
-    // How many items belong in front of a sorted value, but behind the one before it.
+    // The number of items between a sorted value and its predecessor.
     let mut between = vec![0_u32; sorted.len() + 1];
     let mut items = Vec::new();
     for item in view.walk() {

@@ -1,7 +1,7 @@
 //! An encoded list or map, its head parsed.
 //!
-//! Lists and maps are looked at in the same way: as a row of *items*. An item of a list is one element; an item of a map
-//! is a key and its value, one behind the other.
+//! Lists and maps have the same view: a row of *items*. A list's item is one element; a map's item
+//! is a key followed by its value.
 
 use super::cost;
 use super::index::Index;
@@ -11,23 +11,23 @@ use super::shape::Shape;
 use crate::call::CallError;
 use crate::value::{CodecError, Container, FLAG_ORDERED, FLAG_VALUE_ORDERED, ParticleType};
 
-/// An encoded list or map. Copying it is free.
+/// An encoded list or map. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) shape: Shape,
-    /// How many items there are.
+    /// Number of items.
     pub(crate) count: u32,
-    /// Order, and whether the index is persisted.
+    /// Order, and the flag of a persisted index.
     pub(crate) flags: u8,
     pub(super) index: Index<'a>,
-    /// The items by value, if that is persisted.
+    /// The items by value, if persisted.
     pub(super) ranks: Option<Ranks<'a>>,
-    /// The encoded items, and nothing else.
+    /// Exactly the encoded items.
     pub(super) content: &'a [u8],
 }
 
 impl<'a> View<'a> {
-    /// Reads the head of a list or map. O(1).
+    /// Parses the head of a list or map. O(1).
     pub(crate) fn parse(shape: Shape, bytes: &'a [u8]) -> Result<Self, CallError> {
         let head = match shape {
             Shape::List => Container::list(bytes),
@@ -38,9 +38,10 @@ impl<'a> View<'a> {
             return Err(CallError::Stored(CodecError::Truncated));
         }
         let ranked = shape == Shape::Map && head.flags & FLAG_VALUE_ORDERED != 0;
-        let (ranks, data) = match ranked && !head.index.is_empty() {
-            true => Ranks::split(head.index, head.count).map_err(CallError::Stored)?,
-            false => (None, head.index),
+        let (ranks, data) = if ranked && !head.index.is_empty() {
+            Ranks::split(head.index, head.count).map_err(CallError::Stored)?
+        } else {
+            (None, head.index)
         };
         let index =
             Index::parse(data, head.count, head.content.len()).map_err(CallError::Stored)?;
@@ -54,7 +55,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Reads the head of the list or map that a bin of this type and value holds.
+    /// Parses the head of the list or map in a bin of this type and value.
     #[inline]
     pub(crate) fn of_bin(
         shape: Shape,
@@ -68,7 +69,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A list or map without items.
+    /// Returns a list or map without items.
     pub(crate) const fn empty(shape: Shape, flags: u8) -> Self {
         Self {
             shape,
@@ -80,12 +81,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// True for a list that keeps its elements sorted.
+    /// Returns whether this is a list that keeps its elements sorted.
     pub(super) fn is_ordered_list(&self) -> bool {
         self.shape == Shape::List && self.flags & FLAG_ORDERED != 0
     }
 
-    /// The items with their positions and bytes, front to back.
+    /// Iterates over the items with their positions and bytes, front to back.
     pub(crate) const fn walk(&self) -> Walk<'a> {
         Walk {
             shape: self.shape,
@@ -96,7 +97,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The bytes of `count` items from position `at`, both in range. O(1) with an index, O(at + count) without.
+    /// Returns the bytes of `count` items from position `at`, a valid range. O(1) with an index,
+    /// O(at + count) without.
     pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
         let end_at = at.saturating_add(count);
         let (start, end) = match (self.start_of(at), self.start_of(end_at)) {
@@ -122,7 +124,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where an item begins, if that is known without walking. The position behind the last one is the end.
+    /// Returns the start of an item if it is known without a walk. The position after the last item
+    /// gives the end.
     #[inline]
     pub(super) fn start_of(&self, at: u32) -> Option<usize> {
         if at == 0 {
@@ -134,25 +137,25 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The bytes of a segment.
+    /// Returns the bytes of a segment.
     pub(crate) fn bytes(&self, segment: Segment) -> &'a [u8] {
         self.content
             .get(segment.start..segment.end)
             .unwrap_or_default()
     }
 
-    /// The value of a segment of one item.
+    /// Returns the value of a segment of one item.
     pub(crate) fn value(&self, segment: Segment) -> &'a [u8] {
         self.shape.value_of(self.bytes(segment))
     }
 
-    /// The place behind the last item.
+    /// Returns the gap after the last item.
     pub(super) const fn end(&self) -> Segment {
         Segment::gap(self.count, self.content.len())
     }
 }
 
-/// The error of an operation on something that is not of its shape.
+/// Returns the error of an operation on a value of another shape.
 pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
     let operation = match shape {
         Shape::List => "a list operation",
@@ -161,7 +164,7 @@ pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
     CallError::WrongType { found, operation }
 }
 
-/// Walks over the items of a list or map. Ends after an item that cannot be read.
+/// Iterates over the items of a list or map. Ends after a malformed item.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk<'a> {
     shape: Shape,
@@ -172,14 +175,14 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Continues at an item whose place is known, and returns that place.
+    /// Continues at an item with a known start, and returns the start.
     const fn jump(&mut self, at: u32, start: usize) -> usize {
         self.at = at;
         self.start = start;
         start
     }
 
-    /// Walks to a position and returns where its item begins.
+    /// Walks to a position and returns the start of its item.
     fn skip_to(&mut self, at: u32) -> Result<usize, CallError> {
         while self.at < at.min(self.count) {
             self.step()?;

@@ -77,6 +77,11 @@ impl FailedCall<'_> {
             19 => Error::key_mismatch(),
             20 => Error::Namespace(self.namespace.into()),
             22 => Error::Forbidden(text(theirs).into()),
+            25 if self.policy.durable_delete => {
+                let why = "the server refuses durable deletes, which only the Enterprise Edition has: set WritePolicy::durable_delete to false, \
+                           and read in docs/from-aerospike.md what a restart of the server brings back";
+                Error::Cluster(Box::new(ClusterFailure::new(Some(25), why)))
+            }
             23 => Error::ElementNotFound {
                 bin: bin(),
                 hint: "the write flags ask for elements that exist; add NO_FAIL to pass over missing ones",

@@ -1,10 +1,11 @@
 //! The client, and the runtime that it needs: asynchronous inside, blocking outside.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use aerospike::{AdminPolicy, Client, Version};
@@ -27,6 +28,10 @@ pub(super) struct Link {
     pub(super) max_record_bytes: Option<u64>,
     /// Whether the servers can say how large a record is.
     pub(super) tells_sizes: bool,
+    /// Whether the servers are known to take deletes that are not durable.
+    pub(super) takes_deletes: AtomicBool,
+    /// Whether the servers are known to take durable deletes.
+    pub(super) takes_durable_deletes: AtomicBool,
 }
 
 impl fmt::Debug for Link {
@@ -87,6 +92,8 @@ impl Link {
             read_retries,
             max_record_bytes: None,
             tells_sizes: false,
+            takes_deletes: AtomicBool::new(false),
+            takes_durable_deletes: AtomicBool::new(false),
         };
         link.namespace = link.choose_namespace()?;
         let nodes = link.client.nodes();
@@ -138,14 +145,16 @@ impl Link {
         answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))
     }
 
-    /// The sets of all nodes: each lists those of which it has records.
-    pub(super) fn set_names(&self) -> Result<Vec<String>> {
+    /// The sets of all nodes: each lists those of which it has records, and how many.
+    pub(super) fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
         let answers = self.info_of_nodes(format!("sets/{}", self.namespace))?;
-        let mut names = BTreeSet::new();
+        let mut sizes = BTreeMap::new();
         for sets in &answers {
-            names.extend(names_of_sets(&self.namespace, sets));
+            for (name, records) in sets_of(&self.namespace, sets) {
+                *sizes.entry(name.to_owned()).or_default() += records;
+            }
         }
-        Ok(names.into_iter().map(str::to_owned).collect())
+        Ok(sizes.into_iter().collect())
     }
 
     fn choose_namespace(&self) -> Result<Box<str>> {
@@ -189,13 +198,16 @@ impl Drop for Link {
     }
 }
 
-/// The names of the sets in what a node says of a namespace's sets: `ns=N:set=S:objects=..;ns=N:set=..`. A name may have colons and
-/// semicolons itself.
-fn names_of_sets<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = &'t str> {
+/// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
+/// have colons and semicolons itself.
+fn sets_of<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = (&'t str, u64)> {
     let begin = format!("ns={namespace}:set=");
     let sets: Vec<&str> = text.split(&begin).skip(1).collect();
-    sets.into_iter()
-        .filter_map(|set| Some(set.split_once(":objects=")?.0))
+    sets.into_iter().filter_map(|set| {
+        let (name, rest) = set.split_once(":objects=")?;
+        let records = rest.split(':').next().unwrap_or_default();
+        Some((name, records.parse().unwrap_or_default()))
+    })
 }
 
 #[cfg(test)]
@@ -208,8 +220,9 @@ mod tests {
             |name: &str| format!("ns=test:set={name}:objects=1:tombstones=0:truncating=false;");
         let names = ["plain", "a:b", "c;d=e", ";", "set=x"];
         let text: String = names.iter().map(|name| set(name)).collect();
-        assert_eq!(names_of_sets("test", &text).collect::<Vec<_>>(), names);
-        assert_eq!(names_of_sets("test", "").count(), 0);
-        assert_eq!(names_of_sets("test", "ns_type=unknown").count(), 0);
+        let expected = names.map(|name| (name, 1));
+        assert_eq!(sets_of("test", &text).collect::<Vec<_>>(), expected);
+        assert_eq!(sets_of("test", "").count(), 0);
+        assert_eq!(sets_of("test", "ns_type=unknown").count(), 0);
     }
 }

@@ -6,7 +6,7 @@ use aerospike::{ListOrderType, ListPolicy, ListReturnType, ListSortFlags, ListWr
 
 use super::arguments::{Arguments, unknown};
 use crate::cdt::code as c;
-use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX};
+use crate::value::FLAG_ORDERED;
 use crate::{Error, Result};
 
 const fn order(flags: u8) -> ListOrderType {
@@ -17,7 +17,8 @@ const fn order(flags: u8) -> ListOrderType {
     }
 }
 
-/// The policy of these flags of a new list and of the write. The client has no way to ask for a persisted index here.
+/// Returns the policy of these flags of a new list and of the write. A persisted index is left out: see
+/// [`super::operation`].
 const fn policy(created: u8, write: u8) -> ListPolicy {
     ListPolicy::new(order(created), ListWriteFlags::from_bits(write))
 }
@@ -34,14 +35,7 @@ pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
 fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
     let has_count = a.len() > 1;
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
-        c::LIST_SET_TYPE => {
-            let flags = a.flags(0)?;
-            if flags & FLAG_PERSIST_INDEX == 0 {
-                theirs::set_order(bin, order(flags))
-            } else {
-                theirs::set_order_with_index(bin, order(flags))
-            }
-        }
+        c::LIST_SET_TYPE => theirs::set_order(bin, order(a.flags(0)?)),
         c::LIST_APPEND => theirs::append(&policy(a.flags(1)?, a.flags(2)?), bin, a.value(0)?),
         c::LIST_APPEND_ITEMS => {
             theirs::append_items(&policy(a.flags(1)?, a.flags(2)?), bin, a.values(0)?)

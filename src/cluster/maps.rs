@@ -7,9 +7,10 @@ use aerospike::{MapPolicy, MapReturnType, MapWriteFlags, Value as TheirValue};
 use super::arguments::{Arguments, unknown};
 use crate::Result;
 use crate::cdt::code as c;
-use crate::value::{self, FLAG_PERSIST_INDEX};
+use crate::value;
 
-/// The policy of these flags of a new map and of the write.
+/// Returns the policy of these flags of a new map and of the write. A persisted index is left out: see
+/// [`super::operation`].
 fn policy(created: u8, write: u8) -> MapPolicy {
     let order = match value::MapOrder::of_flags(created) {
         value::MapOrder::Unordered => MapOrder::Unordered,
@@ -19,7 +20,7 @@ fn policy(created: u8, write: u8) -> MapPolicy {
     MapPolicy {
         order,
         flags: MapWriteFlags::from_bits(write),
-        persist_index: created & FLAG_PERSIST_INDEX != 0,
+        persist_index: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records that are measured where they are, without being fetched.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,20 +54,33 @@ pub struct MeasuredCollection {
 }
 
 impl ClusterSet {
-    /// Shows the records of one of the 4,096 partitions to `each`, as
-    /// [`scan_each`](crate::RecordSet::scan_each) does. `records_per_second` limits how fast each server reads; `None`: as fast
-    /// as it can. Keys are spread over partitions by a hash: the records of any partition are a fair sample of the set.
-    pub fn scan_partition(
+    /// Shows the records of some of the 4,096 partitions to `each` with their digests, as
+    /// [`scan_each`](crate::RecordSet::scan_each) does: one request to each node that has any of them. `records_per_second`
+    /// limits how fast each server reads; `None`: as fast as it can. Keys are spread over partitions by a hash: the
+    /// records of any partitions are a fair sample of the set. A record may come twice where a node is lost meanwhile.
+    pub fn scan_partitions(
         &self,
-        partition: u16,
+        partitions: Range<u16>,
         records_per_second: Option<u32>,
-        each: &mut dyn FnMut(Result<crate::Record>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Result<(Digest, crate::Record)>) -> ControlFlow<()>,
     ) {
-        let partition = PartitionFilter::by_id(partition.into());
-        scan::records(self.scanned(records_per_second), partition, each);
+        let filter = filter_of(&partitions);
+        let ended = self
+            .scanned(records_per_second)
+            .run(filter, true, &mut |record| {
+                each(record.and_then(|record| {
+                    let key = record.key.as_ref().ok_or_else(without_digest)?;
+                    let digest = Digest::new(key.digest());
+                    Ok((digest, scan::record_of(record)?))
+                }))
+            });
+        if let Err(error) = ended {
+            // Why it ended is known to `each`.
+            let _: ControlFlow<()> = each(Err(error));
+        }
     }
 
-    /// Measures the records of a partition without fetching them: their size by the server's expression `record_size`, and for
+    /// Measures the records of some partitions without fetching them: their size by the server's expression `record_size`, and for
     /// each of `bins` that holds a list or map how many elements it has, with up to 8 of them. `records_per_second` limits
     /// both the scan that finds the records and the calls that measure them, one for each record.
     ///
@@ -75,18 +88,18 @@ impl ClusterSet {
     /// are added, up to 32 in all. So it is at most a few records that are fetched.
     ///
     /// Needs servers from version 7.0 on: see [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).
-    pub fn measure_partition(
+    pub fn measure_partitions(
         &self,
-        partition: u16,
+        partitions: Range<u16>,
         records_per_second: Option<u32>,
         bins: &mut Vec<String>,
         each: &mut dyn FnMut(Result<MeasuredRecord>) -> ControlFlow<()>,
     ) {
-        let partition = PartitionFilter::by_id(partition.into());
+        let filter = filter_of(&partitions);
         // The scan is over before the first call, so that slow calls hold no scan open.
         let mut found = Vec::new();
         let scanned = self.scanned(records_per_second);
-        let mut ended = scanned.run(partition, false, &mut |record| {
+        let mut ended = scanned.run(filter, false, &mut |record| {
             found.push(record);
             ControlFlow::Continue(())
         });
@@ -116,10 +129,7 @@ impl ClusterSet {
         bins: &mut Vec<String>,
         pace: &mut Pace,
     ) -> Result<MeasuredRecord> {
-        let key = record
-            .key
-            .as_ref()
-            .ok_or_else(|| super::link::failed("a server sent a record without its digest"))?;
+        let key = record.key.as_ref().ok_or_else(without_digest)?;
         pace.wait();
         let (measured, has_any) = self.measure_known(record, key, bins)?;
         if has_any || bins.len() >= BINS_MAX {
@@ -200,6 +210,14 @@ impl ClusterSet {
         };
         Ok((measured, has_any))
     }
+}
+
+fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
+    PartitionFilter::by_range(partitions.start.into(), partitions.len())
+}
+
+fn without_digest() -> crate::Error {
+    super::link::failed("a server sent a record without its digest")
 }
 
 /// Keeps calls to a rate.

@@ -26,19 +26,26 @@
 //! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's expression `record_size`
 //!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted. A server may give the size
 //!   before the call's own writes.
+//! - Deletes are durable only where [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the Enterprise Edition alone has
+//!   such deletes. Without them a server that restarts may have deleted records again: elements that were removed
+//!   stay removed, but a whole record that was deleted (an unsharded list whose handle deleted it, a child of a relation) is
+//!   back, and `verify` of the relation repairs what hangs on it. A transition that ends with deletes is refused before it begins where the server
+//!   refuses the deletes. `docs/from-aerospike.md` has the cases one by one.
+//! - No persisted index of a list or map is asked for, whatever the policy says: servers in memory have died of it.
 //! - The server knows nothing of shards: it does not protect roots and companions against other writers.
 //!   [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
 //! - [`RecordSet::now_ms`](crate::RecordSet::now_ms)(crate::RecordSet::now_ms) is the clock of this machine.
 //!
 //! What the client cannot carry is refused with [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps that
 //! are ordered by value, *inside* other lists and maps (whole bins keep their order); increments of list elements by floats,
-//! or by other amounts than 1 with flags; intervals that end at nil. A list that an append makes has no persisted index, even
-//! where the policy asks for one. The client also forgets the order of lists that it reads: they come back as unordered ones,
+//! or by other amounts than 1 with flags; intervals that end at nil. The client also forgets the order of lists that it reads: they come back as unordered ones,
 //! with their elements as the server keeps them.
 
 mod arguments;
 mod bits;
 mod builder;
+#[cfg(feature = "backup")]
+mod copy;
 mod failure;
 mod link;
 mod lists;
@@ -58,6 +65,8 @@ use std::sync::Arc;
 use link::Link;
 
 pub use builder::ClusterBuilder;
+#[cfg(feature = "backup")]
+pub use copy::{Comparison, RecordAddress};
 pub use measure::{MeasuredCollection, MeasuredRecord};
 pub use set::ClusterSet;
 pub use tls::TlsFiles;
@@ -104,7 +113,20 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
     pub fn set_names(&self) -> Result<Vec<String>> {
-        self.link.set_names()
+        Ok(self
+            .set_sizes()?
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect())
+    }
+
+    /// Returns the namespace's sets with the number of their records, in the order of their names: that of all copies
+    /// which the nodes keep, so with two copies of each record twice as many. Sets that were emptied have 0.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    pub fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
+        self.link.set_sizes()
     }
 
     /// Returns how a node answers an info command, such as `build`.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -13,13 +14,14 @@ use super::failure::FailedCall;
 use super::link::{Link, failed};
 use super::scan::Scanned;
 use super::{operation, policy, results, scan};
-use crate::expressions::record_size;
+use crate::expressions::{eq, record_size};
 use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
+use crate::query::IndexDefinition;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
-    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result,
-    WritePolicy,
+    Error, Expression, IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation,
+    Record, RecordCall, RecordSet, Result, WritePolicy,
 };
 
 /// What a record may take where the cluster does not say.
@@ -41,12 +43,12 @@ pub struct ClusterSet {
 }
 
 /// A call, as it is sent.
-struct Prepared {
-    key: theirs::Key,
-    operations: Vec<theirs::operations::Operation>,
-    writes: bool,
+pub(super) struct Prepared {
+    pub(super) key: theirs::Key,
+    pub(super) operations: Vec<theirs::operations::Operation>,
+    pub(super) writes: bool,
     /// Whether the last operation reads the size of the record.
-    asks_size: bool,
+    pub(super) asks_size: bool,
 }
 
 impl ClusterSet {
@@ -86,6 +88,15 @@ impl ClusterSet {
         }
     }
 
+    fn no_order(&self, index: &str) -> Error {
+        let why = format!(
+            "index {index:?} of set {:?}: a cluster has no index in the order of values; keep children in a list or map of their \
+             parent (Layout::key_list, Layout::consolidated), and edges by ManyToMany",
+            self.name
+        );
+        Error::Forbidden(why.into())
+    }
+
     fn prepare(
         &self,
         policy: &WritePolicy,
@@ -110,13 +121,16 @@ impl ClusterSet {
     }
 
     fn key(&self, key: &Key<'_>) -> Result<theirs::Key> {
-        let user_key = match key {
+        theirs::Key::new(&*self.link.namespace, &*self.name, Self::user_key(key))
+            .map_err(|error| Error::parameter(error.base_message()))
+    }
+
+    pub(super) fn user_key(key: &Key<'_>) -> theirs::Value {
+        match key {
             Key::Integer(key) => theirs::Value::Int(*key),
             Key::String(key) => theirs::Value::String(key.clone().into_owned()),
             Key::Blob(key) => theirs::Value::Blob(key.clone().into_owned()),
-        };
-        theirs::Key::new(&*self.link.namespace, &*self.name, user_key)
-            .map_err(|error| Error::parameter(error.base_message()))
+        }
     }
 
     pub(super) fn failed_call<'a>(
@@ -207,7 +221,7 @@ fn client_ended() -> Error {
 }
 
 /// A call as a row of a batch.
-fn row(policy: &WritePolicy, prepared: Prepared) -> Result<theirs::BatchOperation> {
+pub(super) fn row(policy: &WritePolicy, prepared: Prepared) -> Result<theirs::BatchOperation> {
     let Prepared {
         key,
         operations,
@@ -221,7 +235,7 @@ fn row(policy: &WritePolicy, prepared: Prepared) -> Result<theirs::BatchOperatio
     })
 }
 
-fn row_result(
+pub(super) fn row_result(
     row: Option<theirs::BatchOperation>,
     batch: Option<&theirs::Error>,
     failed_call: &FailedCall<'_>,
@@ -251,6 +265,22 @@ fn has_size_after(policy: &WritePolicy, operations: &[Operation]) -> bool {
         )
     };
     updates && operations.iter().all(leaves_it)
+}
+
+/// Relations that keep their children or edges in an index run on a cluster in their other layouts only: servers keep no
+/// index in the order of values, so there is none to page by.
+impl IndexedRecordSet for ClusterSet {
+    /// # Errors
+    /// [`Error::Forbidden`] always.
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        Err(self.no_order(definition.name()))
+    }
+
+    /// # Errors
+    /// [`Error::Forbidden`] always.
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        Err(self.no_order(query.index))
+    }
 }
 
 impl RecordSet for ClusterSet {
@@ -293,6 +323,38 @@ impl RecordSet for ClusterSet {
 
     fn max_record_bytes(&self) -> Option<u64> {
         self.link.max_record_bytes
+    }
+
+    /// Asks the servers to delete a record that no filter lets through: those of the Community Edition refuse every durable
+    /// delete, and namespaces that are strongly consistent every other one. One round trip for each cluster and kind of delete.
+    fn check_deletes(&self, policy: &WritePolicy) -> Result<()> {
+        let known = if policy.durable_delete {
+            &self.link.takes_durable_deletes
+        } else {
+            &self.link.takes_deletes
+        };
+        if known.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let policy = WritePolicy::default()
+            .durable_delete(policy.durable_delete)
+            .total_timeout(policy.total_timeout)
+            .filter(eq(1, 0));
+        let sent_policy = policy::single(&policy, true, self.link.read_retries)?;
+        let key = self.key(&Key::from(""))?;
+        let client = Arc::clone(&self.link.client);
+        let started = Instant::now();
+        let answer = self
+            .link
+            .wait(async move { client.delete(&sent_policy, &key).await })?;
+        if let Err(error) = answer {
+            let failed = self.failed_call(&policy, &[], started).error(&error);
+            if !matches!(failed, Error::FilteredOut { .. }) {
+                return Err(failed);
+            }
+        }
+        known.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// `None`: servers do not tell it.

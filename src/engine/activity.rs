@@ -10,13 +10,15 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use serde::Serialize;
 use spikelet_storage::Stats;
 
 use super::latency::{Latencies, LatencyHistogram};
 use crate::{Error, Result};
 
 /// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OperationKind {
     /// A read of one record: [`Set::get`](crate::Set::get), [`Set::read`](crate::Set::read) and those like them.
     Read,
@@ -201,7 +203,7 @@ impl Activity {
 }
 
 /// The operations of a kind since the namespace was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OperationStats {
     /// The kind.
@@ -244,10 +246,11 @@ impl OperationStats {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceStats {
     /// The counts of the storage.
+    #[serde(flatten)]
     pub storage: Stats,
     /// The operations, in the order of [`OperationKind::ALL`].
     pub operations: Vec<OperationStats>,

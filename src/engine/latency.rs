@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// Classes of an octave: a reported time is too long by an eighth at most.
 const PER_OCTAVE: u32 = 8;
 const PER_OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
@@ -64,7 +66,7 @@ impl Latencies {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyHistogram {
     classes: Vec<u64>,
     total: Duration,

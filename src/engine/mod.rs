@@ -32,6 +32,7 @@ pub(crate) mod simulated;
 mod store;
 mod transaction;
 mod transition_log;
+mod uncommitted;
 mod write;
 mod write_group;
 

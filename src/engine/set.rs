@@ -363,19 +363,19 @@ impl Set {
         digest: &Digest,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
+        // Put where the caller wants it: results are large.
+        let mut result = Ok(None);
         let found = self.core.namespace.storage.get(digest, |entry| {
-            match self.checked(filter, key, entry) {
+            result = match self.checked(filter, key, entry) {
                 Ok(Some(entry)) => read(entry).map(Some),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
-            }
+            };
         });
-        match found {
-            Ok(Some(Ok(read))) => Ok(read),
-            Ok(None) => Ok(None),
-            Ok(Some(Err(error))) => Err(self.about(key, error)),
-            Err(error) => Err(self.about(key, error.into())),
+        if let Err(error) = found {
+            result = Err(error.into());
         }
+        result.map_err(|error| self.about(key, error))
     }
 
     /// The error with the record that it is about.

@@ -72,7 +72,7 @@ pub(super) struct Target<'a> {
     pub(super) yields: bool,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
     /// The record's role in a sharded collection, where this write has to respect it.
     ///
     /// # Errors
@@ -87,6 +87,51 @@ impl Target<'_> {
             }
             _ => Ok(role),
         }
+    }
+
+    /// The number of the set that the record is in, or will be.
+    fn check_set(&self, live: Option<&EntryView<'_>>) -> Result<u16> {
+        self.set_id
+            .filter(|id| live.is_none_or(|entry| entry.set_id() == *id))
+            .ok_or_else(|| wrong_set(self.set_name))
+    }
+
+    /// The key of the new version. When both keys exist they are equal; borrow the caller's to avoid a copy.
+    fn key_to_store(&self, stored: Option<&[u8]>) -> Option<Cow<'a, [u8]>> {
+        match (self.key, stored) {
+            (Some(key), Some(_)) => Some(Cow::Borrowed(key)),
+            (None, Some(stored)) => Some(Cow::Owned(stored.to_vec())),
+            (key, None) => key.filter(|_| self.store_key).map(Cow::Borrowed),
+        }
+    }
+
+    /// The expiration to be set: the root of a sharded collection does not expire by the way.
+    fn check_expiration(&self, role: ShardRole, wanted: Expiration) -> Result<Expiration> {
+        match (role, wanted) {
+            (ShardRole::Root, Expiration::NamespaceDefault) => Ok(Expiration::DontUpdate),
+            (ShardRole::Root, Expiration::After(_)) => {
+                self.check_root(ShardLoss::Later).map(|()| wanted)
+            }
+            _ => Ok(wanted),
+        }
+    }
+
+    /// Whether the root of sharded collections loses their description by an edit. Refuses that, and other contents of their
+    /// bins, unless the target allows it.
+    #[cold]
+    fn check_description(
+        &self,
+        live: &EntryView<'_>,
+        edited: EditOutcome,
+        body: &[u8],
+    ) -> Result<bool> {
+        if edited == EditOutcome::Emptied || !keeps_description(live.payload(), body) {
+            return self.check_root(ShardLoss::Now).map(|()| true);
+        }
+        if changes_sharded_bin(live.payload(), body) {
+            self.check_root(ShardLoss::Beside)?;
+        }
+        Ok(false)
     }
 
     /// Refuses to take the description of its shards from a root.
@@ -205,20 +250,10 @@ pub(super) struct Evaluated<'a, R> {
     pub(super) loses_shards: bool,
 }
 
-impl<'a, R> Evaluated<'a, R> {
+impl<R> Evaluated<'_, R> {
     /// The outcome, once the plan is carried out.
     #[inline]
     pub(super) fn outcome(self, queued_behind: usize, lsn: Option<Lsn>) -> WriteOutcome<R> {
-        self.into_parts(queued_behind, lsn).1
-    }
-
-    /// The plan, and the outcome once it is carried out.
-    #[inline]
-    pub(super) fn into_parts(
-        self,
-        queued_behind: usize,
-        lsn: Option<Lsn>,
-    ) -> (Plan<'a>, WriteOutcome<R>) {
         let (generation, void_time, record_bytes) = match &self.plan {
             Plan::Nothing | Plan::Delete => (0, 0, 0),
             Plan::Put(version) => {
@@ -230,15 +265,14 @@ impl<'a, R> Evaluated<'a, R> {
                 (generation, void_time, version.record_bytes)
             }
         };
-        let outcome = WriteOutcome {
+        WriteOutcome {
             generation,
             void_time,
             record_bytes,
             queued_behind,
             lsn,
             results: self.results,
-        };
-        (self.plan, outcome)
+        }
     }
 }
 
@@ -297,100 +331,88 @@ impl Core {
         ) -> Result<(EditOutcome, R)>,
     ) -> std::result::Result<Evaluated<'a, R>, WriteRefusal> {
         let found = live.map(|entry| metadata_of(&entry));
-        if must_exist && found.is_none() {
-            return Err(Error::not_found().into());
+        let live = live.as_ref();
+        self.judge(body, target, policy, must_exist, (live, now_ms), edit)
+            .map_err(WriteRefusal::having_found(found))
+    }
+
+    /// The checks in the order of semantics.md#order-of-checks, with the edit among them.
+    #[inline(always)]
+    fn judge<'a, R>(
+        &self,
+        body: &mut Vec<u8>,
+        target: &Target<'a>,
+        policy: &WritePolicy,
+        must_exist: bool,
+        (live, now_ms): (Option<&EntryView<'_>>, u64),
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<Evaluated<'a, R>> {
+        if must_exist && live.is_none() {
+            return Err(Error::not_found());
         }
-        let refused = WriteRefusal::having_found(found);
-        policy
-            .check(found.map(|found| found.generation))
-            .map_err(&refused)?;
-        let set_id = target
-            .set_id
-            .filter(|id| live.is_none_or(|entry| entry.set_id() == *id))
-            .ok_or_else(|| refused(wrong_set(target.set_name)))?;
-        if let Some(live) = &live {
-            self.check_filter(target.filter, live, target.set_name, now_ms)
-                .map_err(&refused)?;
+        policy.check(live.map(EntryView::generation))?;
+        let set_id = target.check_set(live)?;
+        let stored_key = live.and_then(EntryView::key);
+        if let Some(live) = live {
+            self.check_filter(target.filter, live, target.set_name, now_ms)?;
         }
-        let stored_key = live.and_then(|entry| entry.key());
-        check_key(target.key, stored_key).map_err(&refused)?;
+        check_key(target.key, stored_key)?;
         // A replaced record is not read. Policy violations take precedence over a malformed record.
-        let (old, role) = match live.map(|entry| entry.payload()) {
-            Some(body) if policy.replaces() => (None, ShardRole::of(body)),
-            Some(body) => {
-                let (old, role) = parse_with_role(body);
+        let (old, role) = match live {
+            Some(live) if policy.replaces() => (None, ShardRole::of(live.payload())),
+            Some(live) => {
+                let (old, role) = parse_with_role(live.payload());
                 (Some(old), role)
             }
             None => (None, ShardRole::None),
         };
-        let role = target.concerning(role).map_err(&refused)?;
-        // When both exist they are equal; borrow the caller's to avoid a copy.
-        let key = target
-            .key
-            .filter(|_| target.store_key || stored_key.is_some());
-        let key = match (key, stored_key) {
-            (None, Some(stored)) => Some(Cow::Owned(stored.to_vec())),
-            (key, _) => key.map(Cow::Borrowed),
-        };
-        let expiration = match (role, policy.expiration) {
-            // The root of a sharded collection does not expire by the way.
-            (ShardRole::Root, Expiration::NamespaceDefault) => Expiration::DontUpdate,
-            (ShardRole::Root, Expiration::After(_)) => {
-                target.check_root(ShardLoss::Later).map_err(&refused)?;
-                policy.expiration
-            }
-            (_, expiration) => expiration,
-        };
-        let void_time = expiration
-            .void_time(
-                now_ms,
-                self.default_time_to_live,
-                found.map(|found| found.void_time),
-            )
-            .map_err(&refused)?;
-
-        let generation = found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1));
-        // Never backwards on one record.
-        let last_update_ms = now_ms.max(found.map_or(0, |found| found.last_update_ms));
+        let role = target.concerning(role)?;
+        let found = live.map(metadata_of);
         let metadata = Metadata {
-            generation,
-            void_time,
-            last_update_ms,
+            generation: found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),
+            void_time: target
+                .check_expiration(role, policy.expiration)?
+                .void_time(
+                    now_ms,
+                    self.default_time_to_live,
+                    found.map(|found| found.void_time),
+                )?,
+            // Never backwards on one record.
+            last_update_ms: now_ms.max(found.map_or(0, |found| found.last_update_ms)),
         };
+        let key = target.key_to_store(stored_key);
         let facts = RecordFacts {
             digest: target.digest,
             set_name: target.set_name,
             key: key.as_deref(),
             metadata,
             now_ms,
-            stored_bytes: live.map_or(0, |entry| entry.stored_bytes()),
+            stored_bytes: live.map_or(0, EntryView::stored_bytes),
             in_memory: self.in_memory,
         };
-        let old = old.transpose().map_err(&refused)?;
         // Other members of a group have their bodies before this one.
         let from = body.len();
-        let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
+        let (edited, results) = edit(old.transpose()?, &facts, body)?;
         let body = body.get(from..).unwrap_or_default();
-        let loses_shards = role == ShardRole::Root
-            && live.is_some_and(|live| {
-                edited == EditOutcome::Emptied || !keeps_description(live.payload(), body)
-            });
-        if loses_shards {
-            target.check_root(ShardLoss::Now).map_err(&refused)?;
-        } else if role == ShardRole::Root
-            && live.is_some_and(|live| changes_sharded_bin(live.payload(), body))
-        {
-            target.check_root(ShardLoss::Beside).map_err(&refused)?;
-        }
+        let loses_shards = match live {
+            Some(live) if role == ShardRole::Root => {
+                target.check_description(live, edited, body)?
+            }
+            _ => false,
+        };
         let plan = match edited {
             // Without bins there is no record.
-            EditOutcome::Body(0) if found.is_none() => return Err(Error::not_found().into()),
-            EditOutcome::Emptied if found.is_none() => Plan::Nothing,
+            EditOutcome::Body(0) if live.is_none() => return Err(Error::not_found()),
+            EditOutcome::Emptied if live.is_none() => Plan::Nothing,
             EditOutcome::Body(0) | EditOutcome::Emptied => Plan::Delete,
             EditOutcome::Body(_) => Plan::Put(PlannedVersion {
                 metadata,
                 set_id,
-                record_bytes: self.check_size(key.as_deref(), body).map_err(&refused)?,
+                record_bytes: self.check_size(key.as_deref(), body)?,
                 key,
             }),
         };
@@ -454,6 +476,24 @@ impl Core {
         }
     }
 
+    /// Judges a deletion by what it meets at this time, damage included. Returns whether a root loses the description of its
+    /// shards. Changes nothing.
+    pub(super) fn judge_deletion(
+        &self,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+        found: spikelet_storage::Result<Option<EntryView<'_>>>,
+        now_ms: u64,
+    ) -> std::result::Result<bool, WriteRefusal> {
+        match found {
+            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
+            found => {
+                let live = found?.filter(|entry| !expired(entry, now_ms));
+                self.evaluate_delete(target, policy, live, now_ms)
+            }
+        }
+    }
+
     /// Judges a deletion by the live record that it meets at this time. Returns whether a root loses the description of its
     /// shards. Changes nothing.
     pub(super) fn evaluate_delete(
@@ -466,18 +506,18 @@ impl Core {
         let Some(live) = live else {
             return Err(Error::not_found().into());
         };
-        let refused = WriteRefusal::having_found(Some(metadata_of(&live)));
-        self.check_set(target.set_name, target.set_id, &live)
-            .and_then(|()| policy.check_generation(live.generation()))
-            .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
-            .and_then(|()| check_key(target.key, live.key()))
-            .map_err(&refused)?;
-        let role = ShardRole::of(live.payload());
-        let is_root = target.concerning(role).map_err(&refused)? == ShardRole::Root;
-        if is_root {
-            target.check_root(ShardLoss::Now).map_err(&refused)?;
-        }
-        Ok(is_root)
+        let judge = || {
+            self.check_set(target.set_name, target.set_id, &live)?;
+            policy.check_generation(live.generation())?;
+            self.check_filter(target.filter, &live, target.set_name, now_ms)?;
+            check_key(target.key, live.key())?;
+            let role = target.concerning(ShardRole::of(live.payload()))?;
+            if role == ShardRole::Root {
+                target.check_root(ShardLoss::Now)?;
+            }
+            Ok(role == ShardRole::Root)
+        };
+        judge().map_err(WriteRefusal::having_found(Some(metadata_of(&live))))
     }
 
     /// Refuses a record of another set than the one named. A caller that names none takes any.
@@ -511,7 +551,7 @@ pub(super) fn seen_by_write<'a>(
 }
 
 /// Whether a record with damaged bytes can be deleted: if nothing depends on them.
-pub(super) fn deletes_unseen(target: &Target<'_>, policy: &WritePolicy) -> bool {
+fn deletes_unseen(target: &Target<'_>, policy: &WritePolicy) -> bool {
     policy.generation == GenerationPolicy::None && target.filter.is_none()
 }
 
@@ -543,6 +583,7 @@ pub(super) fn wrong_set(name: &str) -> Error {
 const STACK_KEY_BYTES: usize = 64;
 
 /// Lends the stored form of a key.
+#[inline]
 pub(super) fn with_stored_key<R>(key: &Key<'_>, run: impl FnOnce(&[u8]) -> R) -> R {
     let mut stack = [0u8; STACK_KEY_BYTES];
     if let Some(stored) = key
@@ -558,6 +599,7 @@ pub(super) fn with_stored_key<R>(key: &Key<'_>, run: impl FnOnce(&[u8]) -> R) ->
 
 impl Core {
     /// The size of a record. Refuses one that is too big, and names the bin to blame, or the key.
+    #[inline]
     pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
         let size = record_bytes(key, body);
         if size <= self.max_record_bytes {

@@ -1,19 +1,16 @@
 //! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
 //! where it lies, publish one group, unlock. The steps and the checks are a single write's (`write.rs`).
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use spikelet_storage::{BufferedVersion, Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
+use spikelet_storage::{Digest, EntryView, Lsn, RecordLock};
 
 use super::core::{Core, expired};
 use super::policy::WritePolicy;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
-use super::write::{
-    EditOutcome, Plan, PlannedVersion, Target, WriteRefusal, deletes_unseen, seen_by_write,
-    with_scratch, with_stored_key,
-};
+use super::uncommitted::{Uncommitted, check_limit, update_time};
+use super::write::{EditOutcome, WriteRefusal, seen_by_write, with_scratch, with_stored_key};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
 use crate::record::RecordView;
@@ -24,54 +21,7 @@ struct Member {
     digest: Digest,
     /// Whether there was something to delete before the first write.
     was_there: bool,
-    written: Option<Written>,
-}
-
-enum Written {
-    Put(PendingVersion),
-    Deleted,
-}
-
-/// A version with key and bins in the buffer that all members of the group share.
-struct PendingVersion {
-    generation: u16,
-    void_time: u32,
-    last_update_ms: u64,
-    set_id: u16,
-    key: Option<Range<usize>>,
-    payload: Range<usize>,
-}
-
-impl PendingVersion {
-    /// Keeps a version with bins in the buffer from `from` on.
-    fn new(version: &PlannedVersion<'_>, from: usize, buffer: &mut Vec<u8>) -> Self {
-        let version = version.with_body(&[]);
-        let payload = from..buffer.len();
-        let key = version.key.map(|key| {
-            buffer.extend_from_slice(key);
-            payload.end..buffer.len()
-        });
-        Self {
-            generation: version.generation,
-            void_time: version.void_time,
-            last_update_ms: version.last_update_ms,
-            set_id: version.set_id,
-            key,
-            payload,
-        }
-    }
-
-    fn view<'v>(&self, buffer: &'v [u8]) -> NewVersion<'v> {
-        let bytes = |at: &Range<usize>| buffer.get(at.clone()).unwrap_or_default();
-        NewVersion {
-            generation: self.generation,
-            void_time: self.void_time,
-            last_update_ms: self.last_update_ms,
-            set_id: self.set_id,
-            key: self.key.as_ref().map(bytes),
-            payload: bytes(&self.payload),
-        }
-    }
+    written: Option<Uncommitted>,
 }
 
 impl Member {
@@ -80,18 +30,6 @@ impl Member {
             digest: write.digest,
             was_there: false,
             written: None,
-        }
-    }
-
-    /// The change to be published. `updated_ms`: one last-update time for all members, so that a truncation by time takes all
-    /// of them or none.
-    fn change<'v>(&self, buffer: &'v [u8], updated_ms: u64) -> Option<Change<'v>> {
-        match self.written.as_ref()? {
-            Written::Put(version) => Some(Change::Put(NewVersion {
-                last_update_ms: updated_ms,
-                ..version.view(buffer)
-            })),
-            Written::Deleted => self.was_there.then_some(Change::Delete(updated_ms)),
         }
     }
 }
@@ -166,15 +104,13 @@ impl Core {
         if !reasons.is_empty() {
             return Err(Error::WritesRefused { reasons });
         }
-        check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
-
-        let updated = members.iter().filter_map(|member| match &member.written {
-            Some(Written::Put(version)) => Some(version.last_update_ms),
-            _ => None,
-        });
-        let updated_ms = updated.fold(now_ms, u64::max);
+        let written = || members.iter().filter_map(|member| member.written.as_ref());
+        let bytes = written().map(Uncommitted::bytes).sum();
+        check_limit(bytes, policy.max_bytes, "bytes", "max_bytes")?;
+        let updated_ms = update_time(written(), now_ms);
         for ((_, change), member) in locked.iter_mut().zip(&members) {
-            *change = member.change(buffer, updated_ms);
+            let written = member.written.as_ref();
+            *change = written.and_then(|written| written.change(member.was_there, updated_ms));
         }
         #[cfg(feature = "server")]
         self.overrule_unchanged(&locked);
@@ -206,22 +142,17 @@ impl Core {
         buffer: &mut Vec<u8>,
         now_ms: u64,
     ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
-        let pending = match &member.written {
-            Some(Written::Put(version)) => {
-                Some(BufferedVersion::new(&member.digest, &version.view(buffer)))
-            }
-            Some(Written::Deleted) | None => None,
-        };
         let is_live = |entry: &EntryView<'_>| !expired(entry, now_ms);
-        let found = if member.written.is_some() {
-            Ok(pending.as_ref().map(BufferedVersion::view))
-        } else {
-            let found = lock.entry();
-            member.was_there = match &found {
-                Ok(entry) => entry.as_ref().is_some_and(is_live),
-                Err(_) => true,
-            };
-            found
+        let found = match &member.written {
+            Some(written) => Ok(written.view()),
+            None => {
+                let found = lock.entry();
+                member.was_there = match &found {
+                    Ok(entry) => entry.as_ref().is_some_and(is_live),
+                    Err(_) => true,
+                };
+                found
+            }
         };
         let default;
         let policy = match write.policy {
@@ -244,16 +175,27 @@ impl Core {
         } else {
             write.set.id_for(policy, must_exist)?
         };
-        with_stored_key(&write.key, |stored_key| {
+        let judge = |stored_key: &[u8]| {
             let target = write
                 .set
                 .target_of(policy, write.digest, set_id, stored_key);
             if is_delete {
-                return self.delete_member(&target, policy, member, (found, now_ms), lock);
+                let mut result = OperateResult::gone();
+                result.queued_behind = Some(lock.queued_behind());
+                return match self.judge_deletion(&target, policy, found, now_ms) {
+                    Ok(loses_shards) => {
+                        result.lsn = Some(MARK);
+                        Ok((Some(Uncommitted::Deleted), result, loses_shards))
+                    }
+                    Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {
+                        Ok((None, result, false))
+                    }
+                    Err(refused) => Err(refused),
+                };
             }
             let live = seen_by_write(found, &target, policy)?.filter(is_live);
-            let from = buffer.len();
             let live = (live, now_ms);
+            buffer.clear();
             let edit = |old: Option<RecordView<'_>>,
                         facts: &RecordFacts<'_>,
                         body: &mut Vec<u8>| match (&checked, &write.action) {
@@ -269,59 +211,19 @@ impl Core {
             };
             let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, edit)?;
             let loses_shards = evaluated.loses_shards;
-            let (plan, outcome) = evaluated.into_parts(lock.queued_behind(), Some(MARK));
-            let mut result = outcome.into_result();
-            match plan {
-                Plan::Nothing => result.lsn = None,
-                Plan::Delete => member.written = Some(Written::Deleted),
-                Plan::Put(version) => {
-                    let version = PendingVersion::new(&version, from, buffer);
-                    member.written = Some(Written::Put(version));
-                }
-            }
-            Ok((result, loses_shards))
-        })
-    }
-
-    fn delete_member(
-        &self,
-        target: &Target<'_>,
-        policy: &WritePolicy,
-        member: &mut Member,
-        (found, now_ms): (spikelet_storage::Result<Option<EntryView<'_>>>, u64),
-        lock: &RecordLock<'_>,
-    ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
-        let mut result = OperateResult::gone();
-        result.queued_behind = Some(lock.queued_behind());
-        let deleted = match found {
-            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
-            found => {
-                let live = found?.filter(|entry| !expired(entry, now_ms));
-                self.evaluate_delete(target, policy, live, now_ms)
-            }
+            let written = Uncommitted::of(&evaluated.plan, &write.digest, buffer);
+            let lsn = written.is_some().then_some(MARK);
+            let outcome = evaluated.outcome(lock.queued_behind(), lsn);
+            Ok((written, outcome.into_result(), loses_shards))
         };
-        match deleted {
-            Ok(loses_shards) => {
-                result.lsn = Some(MARK);
-                member.written = Some(Written::Deleted);
-                Ok((result, loses_shards))
-            }
-            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok((result, false)),
-            Err(refused) => Err(refused),
+        let judged: std::result::Result<_, WriteRefusal> = with_stored_key(&write.key, judge);
+        let (written, result, loses_shards) = judged?;
+        if written.is_some() {
+            member.written = written;
         }
+        Ok((result, loses_shards))
     }
 }
 
 /// Stands for the number of the group until it has one.
 const MARK: Lsn = Lsn::new(0);
-
-fn check_limit(found: usize, limit: usize, what: &'static str, option: &'static str) -> Result<()> {
-    if found <= limit {
-        return Ok(());
-    }
-    Err(Error::TransactionLimit {
-        what,
-        limit: limit as u64,
-        option,
-    })
-}

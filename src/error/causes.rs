@@ -1,18 +1,18 @@
-//! What errors say of their causes.
+//! Causes within errors.
 
 use std::fmt;
 
-/// Where in a relation a call has failed.
+/// The place in a relation where a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelationPlace {
     /// The name of the relation.
     pub relation: Box<str>,
-    /// The side of it, by its set and bin.
+    /// The side, by its set and bin.
     pub side: Box<str>,
 }
 
-/// Which limit of space keeps a namespace from taking writes.
+/// The space limit that stops writes to a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteStop {
@@ -35,16 +35,16 @@ impl fmt::Display for WriteStop {
     }
 }
 
-/// How a write would take from a root what it says of its companions, or contradict it.
+/// The way in which a write would damage a root's description of its companions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShardLoss {
-    /// It deletes the record, or drops or changes the bins that say so.
+    /// It deletes the record, or drops or changes the bins with the description.
     Now,
     /// It lets the record expire.
     Later,
-    /// It writes the bin of a sharded collection, whose elements are in companions: what is written would not be of the
-    /// collection.
+    /// It writes the bin of a sharded collection, whose elements are in companions: the written
+    /// value would not be part of the collection.
     Beside,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for ShardLoss {
     }
 }
 
-/// Who has the files of a namespace open.
+/// The process that has the files of a namespace open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreHolder {

@@ -1,11 +1,11 @@
-//! What an error means for its caller: its number, and whether to retry.
+//! Properties of errors for callers: result code, retryability.
 
 use spikelet_storage::{ConflictCause, DeviceError, Error as StorageError};
 
 use super::{Error, StoreHolder};
 
 impl Error {
-    /// Aerospike's result code.
+    /// Returns Aerospike's result code.
     #[must_use]
     pub const fn result_code(&self) -> u8 {
         match self {
@@ -71,13 +71,14 @@ impl Error {
         }
     }
 
-    /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
-    /// ([`Error::KeyBusy`], [`Error::Timeout`]), an index is being built ([`Error::IndexBuilding`]), defragmentation has to catch up
-    /// ([`StorageError::NoSpace`]), or another process has the store open ([`Error::InUse`]).
+    /// Returns whether the same call may succeed after a wait and was certainly not applied: the
+    /// record was busy ([`Error::KeyBusy`], [`Error::Timeout`]), an index is being built
+    /// ([`Error::IndexBuilding`]), defragmentation has to catch up ([`StorageError::NoSpace`]), or
+    /// another process has the store open ([`Error::InUse`]).
     ///
-    /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
-    /// or file system needs room ([`Error::StopWrites`] comes after the wait of
-    /// [`NamespaceConfig::max_space_wait`](crate::NamespaceConfig::max_space_wait)).
+    /// False where waiting alone changes nothing: after a generation error the record must be read
+    /// again, and a full namespace or file system needs room ([`Error::StopWrites`] comes after the
+    /// wait of [`NamespaceConfig::max_space_wait`](crate::NamespaceConfig::max_space_wait)).
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -99,17 +100,17 @@ impl Error {
         }
     }
 
-    /// True when stored bytes of the record are lost: they do not match their checksums, do not decode, or belong to a part
-    /// of the log in which a newer version may have been. Replacing or deleting the record mends it; other records are not
-    /// concerned.
+    /// Returns whether stored bytes of the record are lost: they do not match their checksums, do
+    /// not decode, or belong to a part of the log that may have held a newer version. Replacing or
+    /// deleting the record repairs it; other records are not affected.
     ///
-    /// A scan gives such errors in the records' places, and goes on.
+    /// A scan yields such errors in place of the records, and continues.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Malformed { .. } | Self::Damaged { .. })
     }
 
-    /// True when it is not known whether the write was applied.
+    /// Returns whether the write may or may not have been applied.
     #[must_use]
     pub const fn in_doubt(&self) -> bool {
         match self {

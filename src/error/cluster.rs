@@ -1,4 +1,4 @@
-//! What a cluster says that no other variant of the error names.
+//! Failures of a cluster without an error variant of their own.
 
 use super::RecordId;
 
@@ -6,7 +6,8 @@ use super::RecordId;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cluster: {message}{}{}", self.of_record(), self.doubt())]
 pub struct ClusterFailure {
-    /// The server's result code; `None` for a failure of the client: no connection, an answer that cannot be read.
+    /// The server's result code; `None` for a failure of the client: no connection, a malformed
+    /// reply.
     code: Option<u8>,
     message: Box<str>,
     is_transient: bool,
@@ -45,7 +46,7 @@ impl ClusterFailure {
         self.code
     }
 
-    /// Returns the record that the call was about, if it was about one.
+    /// Returns the record of the call, if it had one.
     #[must_use]
     pub const fn record(&self) -> Option<&RecordId> {
         self.record.as_ref()

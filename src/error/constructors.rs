@@ -1,4 +1,4 @@
-//! How the library makes the errors that it makes often.
+//! Constructors of frequent errors.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use super::{Error, RelationPlace};
 use crate::value::CodecError;
 
 impl Error {
-    /// An error of a wrong argument (code 4).
+    /// Returns the error of an invalid argument (code 4).
     pub(crate) fn parameter(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Parameter(text.into())
     }
 
-    /// Malformed bytes in something that is stored (code 1).
+    /// Returns the error of malformed stored bytes (code 1).
     pub(crate) const fn malformed(what: &'static str, source: CodecError) -> Self {
         Self::Malformed {
             what,
@@ -20,7 +20,7 @@ impl Error {
         }
     }
 
-    /// The error with the relation, and the side of it, where it came up.
+    /// Adds the relation and its side to the error.
     #[cold]
     pub(crate) fn in_relation(self, relation: &str, side: &str) -> Self {
         let at = RelationPlace {
@@ -33,7 +33,7 @@ impl Error {
         }
     }
 
-    /// A value that cannot be stored (code 1).
+    /// Returns the error of a value that cannot be stored (code 1).
     pub(crate) const fn not_storable(source: CodecError) -> Self {
         Self::NotStorable {
             source,
@@ -41,17 +41,17 @@ impl Error {
         }
     }
 
-    /// There is no such record (code 2).
+    /// Returns the error of a missing record (code 2).
     pub(crate) const fn not_found() -> Self {
         Self::NotFound { record: None }
     }
 
-    /// A record has another user key (code 19).
+    /// Returns the error of a record with another user key (code 19).
     pub(crate) const fn key_mismatch() -> Self {
         Self::KeyMismatch { record: None }
     }
 
-    /// There is no such bin (code 17).
+    /// Returns the error of a missing bin (code 17).
     pub(crate) fn bin_not_found(bin: impl Into<Box<str>>) -> Self {
         Self::BinNotFound {
             bin: bin.into(),
@@ -59,7 +59,7 @@ impl Error {
         }
     }
 
-    /// An operation that does not apply to what is there (code 26).
+    /// Returns the error of an operation that does not apply to the current value (code 26).
     pub(crate) const fn not_applicable(why: Cow<'static, str>) -> Self {
         Self::OpNotApplicable { why, record: None }
     }

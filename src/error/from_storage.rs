@@ -1,4 +1,4 @@
-//! Errors of the storage engine as errors of the public API: those on which callers act have variants of their own.
+//! Conversion of storage errors: errors that callers act on have variants of their own.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl From<StorageError> for Error {
             },
             StorageError::Device(DeviceError::Locked { path }) => Self::InUse {
                 path: path.into(),
-                // Who knows that it is this process says so.
+                // Callers that find the store in this process say so instead.
                 holder: StoreHolder::OtherProcess,
             },
             StorageError::Device(DeviceError::Io {

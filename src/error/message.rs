@@ -1,10 +1,10 @@
-//! Parts of the messages of errors.
+//! Fragments of error messages.
 
 use std::fmt::Display;
 
 use super::record_id::{RecordId, Subject};
 
-/// The part of the message of [`super::Error::WritesRefused`] that names a reason.
+/// Names the first reason, for the message of [`super::Error::WritesRefused`].
 pub(super) fn first_of(reasons: &[(usize, impl Display)]) -> String {
     let first = reasons.first();
     first.map_or_else(String::new, |(position, error)| {
@@ -12,14 +12,14 @@ pub(super) fn first_of(reasons: &[(usize, impl Display)]) -> String {
     })
 }
 
-/// The part of the message of [`super::Error::RecordTooBig`] that names the largest bin.
+/// Names the largest bin, for the message of [`super::Error::RecordTooBig`].
 pub(super) fn largest(bin: &Option<(Box<str>, u64)>) -> String {
     bin.as_ref()
         .map(|(name, size)| format!(" (largest bin: \"{name}\", {size} bytes)"))
         .unwrap_or_default()
 }
 
-/// What the message of [`super::Error::RecordTooBig`] says of the sizes.
+/// Compares size and limit, for the message of [`super::Error::RecordTooBig`].
 pub(super) fn too_many_bytes(size: u64, limit: u64) -> String {
     match size {
         0 => format!("more than {limit} bytes"),
@@ -27,7 +27,7 @@ pub(super) fn too_many_bytes(size: u64, limit: u64) -> String {
     }
 }
 
-/// What the message of [`super::Error::KeyBusy`] says of those who wait.
+/// Counts the waiting writers, for the message of [`super::Error::KeyBusy`].
 pub(super) fn waiting_writers(waiting: u32) -> String {
     match waiting {
         0 => "as many writers as the server allows already wait".into(),
@@ -35,7 +35,7 @@ pub(super) fn waiting_writers(waiting: u32) -> String {
     }
 }
 
-/// What it says of the limit.
+/// States the limit, for the message of [`super::Error::KeyBusy`].
 pub(super) fn limit_of_waiters(limit: u32) -> String {
     match limit {
         0 => String::new(),
@@ -43,7 +43,7 @@ pub(super) fn limit_of_waiters(limit: u32) -> String {
     }
 }
 
-/// A noun behind its article.
+/// Puts an article in front of a noun.
 pub(crate) fn with_article(noun: &str) -> String {
     let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
         "an"
@@ -53,7 +53,7 @@ pub(crate) fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// What a message says of the generation that was found; 0: there is no record.
+/// Names the generation found; 0 means that there is no record.
 pub(super) fn found_generation(found: Option<u16>, record: &Option<Box<RecordId>>) -> String {
     let record = Subject(record);
     match found {

@@ -1,15 +1,15 @@
-//! The record that an error is about.
+//! The record named in an error.
 
 use std::fmt;
 
 use crate::record::Key;
 
-/// Characters of a key that a message shows.
+/// Number of a key's characters shown in messages.
 const KEY_CHARS_SHOWN: usize = 64;
 
 /// The record that an error is about: its set and its user key.
 ///
-/// Displayed as `record "alice" of set "users"`. Long keys are cut off in the text, not here.
+/// Displayed as `record "alice" of set "users"`. The text cuts off long keys; this value does not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId {
     set: Box<str>,
@@ -24,7 +24,7 @@ impl RecordId {
         }
     }
 
-    /// Returns the name of the set; empty for a record in no set.
+    /// Returns the name of the set; empty for a record without a set.
     #[must_use]
     pub fn set(&self) -> &str {
         &self.set
@@ -52,7 +52,7 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// How a message names the record of an error.
+/// Displays the record of an error at the beginning of a message.
 pub(super) struct Subject<'a>(pub(super) &'a Option<Box<RecordId>>);
 
 impl fmt::Display for Subject<'_> {
@@ -64,7 +64,7 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// The same after the name of a bin: nothing if the record is not known.
+/// Displays the record after the name of a bin; nothing if the record is unknown.
 pub(super) struct OfRecord<'a>(pub(super) &'a Option<Box<RecordId>>);
 
 impl fmt::Display for OfRecord<'_> {

@@ -7,17 +7,18 @@ use crate::value::msgpack::{Reader, Token};
 
 /// Compiles operands that are expressions.
 pub(super) trait CompileOperand<'e> {
-    /// Compiles the expression at the front of the reader, `depth` operations deep, and moves behind it.
+    /// Compiles the expression at the front of the reader, `depth` operations deep, and advances
+    /// the reader past it.
     fn expression(&mut self, reader: &mut Reader<'e>, depth: u32) -> Result<Typed, Refusal>;
 }
 
-/// What is left of an operation's operands.
+/// The operands of an operation that are not yet compiled.
 pub(super) struct Arguments<'r, 'e> {
     /// The operation, for messages.
     name: &'static str,
     left: u32,
     reader: &'r mut Reader<'e>,
-    /// How deep the operands stand.
+    /// Nesting depth of the operands.
     depth: u32,
 }
 
@@ -67,7 +68,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         }
     }
 
-    /// One element as it came.
+    /// Takes one element, uncompiled.
     pub(super) fn element(&mut self) -> Result<&'e [u8], Refusal> {
         self.take()?;
         self.reader
@@ -82,7 +83,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
             .or_else(|error| self.refuse(&error.to_string()))
     }
 
-    /// An integer that is no expression.
+    /// Takes an integer literal that is not compiled as an expression.
     pub(super) fn int(&mut self) -> Result<i64, Refusal> {
         match self.token()? {
             Token::Int(value) => Ok(value),
@@ -91,7 +92,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         }
     }
 
-    /// The number of a type.
+    /// Takes the number of a type.
     pub(super) fn kind(&mut self) -> Result<ExpType, Refusal> {
         let number = self.int()?;
         match ExpType::from_number(number) {
@@ -100,7 +101,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         }
     }
 
-    /// Text without the byte that says that it is one: a name, a pattern.
+    /// Takes text without its leading type byte: a name or a pattern.
     pub(super) fn raw(&mut self) -> Result<&'e [u8], Refusal> {
         match self.token()? {
             Token::Raw(raw) => Ok(raw),
@@ -108,13 +109,13 @@ impl<'r, 'e> Arguments<'r, 'e> {
         }
     }
 
-    /// An expression.
+    /// Compiles the next operand, of any type.
     pub(super) fn any(&mut self, compiler: &mut impl CompileOperand<'e>) -> Result<Typed, Refusal> {
         self.take()?;
         compiler.expression(self.reader, self.depth)
     }
 
-    /// An expression of this type.
+    /// Compiles the next operand and checks its type.
     pub(super) fn operand(
         &mut self,
         compiler: &mut impl CompileOperand<'e>,
@@ -131,7 +132,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         }
     }
 
-    /// All that is left, at least so many, all of this type.
+    /// Compiles all remaining operands, at least `least`, each of type `kind`.
     pub(super) fn operands(
         &mut self,
         compiler: &mut impl CompileOperand<'e>,
@@ -151,7 +152,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         Ok(operands.into())
     }
 
-    /// An integer or a float.
+    /// Compiles the next operand, which must be an integer or a float.
     pub(super) fn number(
         &mut self,
         compiler: &mut impl CompileOperand<'e>,

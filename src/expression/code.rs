@@ -1,11 +1,12 @@
-//! The numbers of the operations of expressions, as Aerospike has them, and their names in messages.
+//! The numbers of the operations of expressions, as Aerospike has them, and their names in
+//! messages.
 #![allow(missing_docs, reason = "the names say it")]
 
 macro_rules! codes {
     ($($number:literal $code:ident $name:literal,)*) => {
         $(pub(super) const $code: i64 = $number;)*
 
-        /// The name of an operation; `None` if no operation has this number.
+        /// Returns the name of an operation; `None` if no operation has this number.
         pub(super) const fn name(code: i64) -> Option<&'static str> {
             Some(match code {
                 $($number => $name,)*

@@ -1,6 +1,8 @@
-//! From the encoded form to the compiled one: everything that can be refused before there is a record is refused here.
+//! From the encoded form to the compiled one: everything that can be refused before there is a
+//! record is refused here.
 //!
-//! An expression is one MessagePack value: a literal, or a list of an operation's number and its operands.
+//! An expression is one MessagePack value: a literal, or a list of an operation's number and its
+//! operands.
 
 use super::arguments::{Arguments, CompileOperand};
 use super::code;
@@ -34,7 +36,7 @@ fn typed(node: Node, kind: ExpType) -> Typed {
     }
 }
 
-/// A variable that is visible where the compiler stands.
+/// A variable in scope at the compiler's position.
 struct Variable<'e> {
     name: &'e [u8],
     /// `None` while it is being defined.
@@ -47,7 +49,7 @@ const MAX_LEVELS: u32 = 256;
 /// The state of compiling one expression.
 #[derive(Default)]
 pub(super) struct Compiler<'e> {
-    /// Those of outer scopes first: the position is where the value will be kept.
+    /// Outer scopes first. A variable's index here is its slot during evaluation.
     visible: Vec<Variable<'e>>,
     variables: usize,
     nodes: u32,
@@ -65,7 +67,8 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
             bytes.len()
         ));
     }
-    // What a path selects by is compiled when it is executed, a selection within a selection again: this bounds them all.
+    // Conditions inside a path compile only when the path runs, and may hold paths again. This
+    // check bounds the whole nest up front.
     if nest_deeper_than(bytes, MAX_LEVELS) {
         return refuse(format!("it nests deeper than {MAX_LEVELS} levels"));
     }
@@ -121,7 +124,7 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
 }
 
 impl<'e> Compiler<'e> {
-    /// A list or map that stands for itself.
+    /// Compiles a list or map literal.
     fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, Refusal> {
         let mut normal = Vec::with_capacity(bytes.len());
         if from_wire(kind.particle(), bytes, &mut normal).is_err() {
@@ -160,7 +163,7 @@ impl<'e> Compiler<'e> {
             }
         };
         let Some(name) = code::name(code) else {
-            return refuse(format!("{code} is no operation"));
+            return refuse(format!("{code} is not an operation"));
         };
         let mut arguments = Arguments::new(name, count - 1, reader, depth + 1);
         let compiled = self.dispatch(code, &mut arguments)?;
@@ -298,10 +301,10 @@ impl<'e> Compiler<'e> {
                 let list = arguments.element()?;
                 match Reader::new(list).token() {
                     Ok(Token::Array(_)) => self.container(List, list),
-                    _ => arguments.refuse("what is quoted is no list"),
+                    _ => arguments.refuse("the quoted value is not a list"),
                 }
             }
-            // The last of them: `name` knows no others.
+            // The remaining operation is the call: `name` accepted no other number.
             _ => {
                 let call = super::systems::compile(self, arguments)?;
                 let kind = call.kind;
@@ -332,7 +335,7 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// Numbers, all of one type.
+    /// Compiles operands that are numbers, all of one type.
     fn fold(
         &mut self,
         operation: Fold,
@@ -465,7 +468,8 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// Names and definitions in turn, then what may use them. A definition may use those before it.
+    /// Compiles pairs of name and definition, then the scope that uses them. A definition may use
+    /// earlier ones.
     fn define(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
         let count = arguments.left();
         if count < 3 || count.is_multiple_of(2) {
@@ -525,7 +529,7 @@ fn bin_name(arguments: &mut Arguments<'_, '_>) -> Result<BinName, Refusal> {
     let name = arguments.raw()?;
     match BinName::from_utf8(name) {
         Some(name) => Ok(name),
-        None => arguments.refuse(&format!("\"{}\" is no name of a bin", shown(name))),
+        None => arguments.refuse(&format!("\"{}\" is not the name of a bin", shown(name))),
     }
 }
 
@@ -536,7 +540,7 @@ fn check_name(name: &[u8]) -> Result<(), String> {
     let digit_first = name.first().is_some_and(u8::is_ascii_digit);
     if name.is_empty() || !letters || digit_first {
         return Err(format!(
-            "\"{}\" is no name of a variable: letters, digits and underscores, no digit first",
+            "\"{}\" is not the name of a variable: use letters, digits and underscores, no digit first",
             shown(name)
         ));
     }

@@ -1,7 +1,7 @@
-//! Evaluation: a walk over the compiled expression, on the record's bytes where they lie.
+//! Evaluation: a walk over the compiled expression that reads the record's bytes without copying.
 //!
-//! `None` is the unknown value. An operand that is unknown makes its operation unknown, but for those that can tell
-//! without it: `and`, `or`, `cond`.
+//! `None` is the unknown value. An unknown operand makes its operation unknown, except where `and`,
+//! `or` and `cond` are decided by the other operands.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -21,17 +21,17 @@ use crate::value::msgpack::{Reader, write_array_header};
 use crate::value::{Container, ParticleType, ValueRef, order};
 
 impl Program {
-    /// The value; `None`: unknown.
+    /// Evaluates the expression on a record; `None` means unknown.
     pub(super) fn evaluate<'a>(&'a self, scope: Scope<'a>) -> Option<ExpValue<'a>> {
         self.evaluate_on(scope, Element::default())
     }
 
-    /// The truth value; `None`: unknown, or another value.
+    /// Evaluates the expression as a truth value; `None` means unknown or another type.
     pub(super) fn is_true<'a>(&'a self, scope: Scope<'a>) -> Option<bool> {
         self.run(scope, Element::default()).bool(&self.root)
     }
 
-    /// The value for an element that a path has led to.
+    /// Evaluates the expression for an element that a path has reached.
     fn evaluate_on<'a>(&'a self, scope: Scope<'a>, element: Element<'a>) -> Option<ExpValue<'a>> {
         self.run(scope, element).eval(&self.root)
     }
@@ -62,7 +62,7 @@ impl ElementProgram for Program {
     }
 }
 
-/// Executes a selection on a list or map. `writes`: whether it may change it.
+/// Executes a selection on a list or map. `writes` permits changes.
 pub(crate) fn select(
     current: (ParticleType, &[u8]),
     path: Path<'_>,
@@ -146,7 +146,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The value of an expression that is true or false: what filters are made of takes no detour.
+    /// Evaluates an expression that is true or false. Filters consist of these, so they skip
+    /// `ExpValue`.
     fn bool(&mut self, node: &'a Node) -> Option<bool> {
         match node {
             Node::Compare(comparison, kind, operands) => {
@@ -171,7 +172,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The bin that a node names, if it is there and of the type.
+    /// Returns the bin that a node names, if the bin exists and has the expected type.
     fn bin(&self, node: &'a Node) -> Option<(ParticleType, &'a [u8])> {
         let Node::Bin(kind, name) = node else {
             return None;
@@ -202,14 +203,15 @@ impl<'a> Run<'a> {
             (kind, a, b)
             && self.bin(a)?.1 == value.bytes_of(kind?)?
         {
-            // The same bytes, so nothing in the bin is incomparable, either.
+            // Equal bytes: the literal holds no unordered map (it would be `Incomparable`), so
+            // neither does the bin.
             return Some(numbers::holds(comparison, Some(Ordering::Equal)));
         }
         let (a, b) = (self.comparable(a)?, self.comparable(b)?);
         numbers::compare(comparison, &a, &b)
     }
 
-    /// An operand of a comparison.
+    /// Evaluates an operand of a comparison; `None` also for values without an order.
     fn comparable(&mut self, node: &'a Node) -> Option<ExpValue<'a>> {
         match node {
             Node::Literal(value) => Some(value.reborrow()),
@@ -228,7 +230,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Decided by the first operand that is `deciding`; undecided by an unknown one; else the opposite.
+    /// Returns `deciding` at the first operand that has this value. An unknown operand leaves the
+    /// result unknown unless a later one decides.
     fn first(&mut self, operands: &'a [Node], deciding: bool) -> Option<bool> {
         let mut result = Some(!deciding);
         for operand in operands {
@@ -241,7 +244,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// Whether exactly one operand is true; the second true one decides.
+    /// Returns whether exactly one operand is true. Stops at the second true operand.
     fn exclusive(&mut self, operands: &'a [Node]) -> Option<bool> {
         let mut one = false;
         for operand in operands {
@@ -279,7 +282,7 @@ impl<'a> Run<'a> {
     fn fold(&mut self, operation: Fold, operands: &'a [Node]) -> Option<ExpValue<'a>> {
         let (first, rest) = operands.split_first()?;
         let first = self.eval(first)?.into_owned();
-        // One operand alone is what something neutral is subtracted from or divided by.
+        // A single operand is negated (subtracted from 0) or inverted (1 is divided by it).
         let (value, mut result, rest) = match (operation, rest.split_first(), &first) {
             (Fold::Sub, None, ExpValue::Int(value)) => {
                 return Some(ExpValue::Int(value.wrapping_neg()));
@@ -306,7 +309,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Conditions and values in turn, then the default. An unknown condition ends it.
+    /// Evaluates pairs of condition and value, then the default. An unknown condition makes the
+    /// result unknown.
     fn cond(&mut self, cases: &'a [Node]) -> Option<ExpValue<'a>> {
         let (default, cases) = cases.split_last()?;
         for case in cases.chunks_exact(2) {
@@ -340,7 +344,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A value from inside a list or map, if it is of this type. GeoJSON was not looked at when it was put there.
+/// Returns a value from inside a list or map if it has this type. GeoJSON is validated here because
+/// elements are stored unchecked.
 fn from_inside(value: ExpValue<'_>, kind: ExpType) -> Option<ExpValue<'_>> {
     let value = value.only(kind)?;
     match value.bytes_of(ExpType::Geo) {
@@ -349,7 +354,7 @@ fn from_inside(value: ExpValue<'_>, kind: ExpType) -> Option<ExpValue<'_>> {
     }
 }
 
-/// Whether a list holds an element equal to a value, by the order of values.
+/// Returns whether a list holds an element equal to a value, by the order of values.
 fn in_list(value: &ExpValue<'_>, list: &[u8]) -> Option<bool> {
     let mut sought = Vec::with_capacity(size_of::<u64>() + 1);
     value.write_element(&mut sought)?;
@@ -364,7 +369,7 @@ fn in_list(value: &ExpValue<'_>, list: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// The keys or the values of a map, as a list.
+/// Returns the keys or the values of a map, as a list.
 fn map_part<'a>(part: MapPart, map: &[u8]) -> Option<ExpValue<'a>> {
     let map = Container::map(map).ok()?;
     let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! Filters: whether a record passes an expression, asking the record's metadata first and its bins only if need be.
+//! Filters: whether a record passes an expression. They test metadata first and read bins only if
+//! needed.
 
 use super::Expression;
 use super::node::Program;
@@ -7,26 +8,26 @@ use super::types::ExpType;
 use crate::error::with_article;
 use crate::{Error, Result};
 
-/// What the metadata alone say.
+/// The result of a filter on metadata alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passes,
     Fails,
-    /// The bins decide.
+    /// Metadata leave the result open; the bins decide.
     NeedsBins,
 }
 
-/// An expression whose value is a truth value.
+/// An expression of type boolean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filter<'e> {
     program: &'e Program,
 }
 
 impl Expression {
-    /// The expression as a filter. O(1) from the second call on.
+    /// Returns the expression as a filter. O(1) from the second call on.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if it is malformed, or its value is no truth value.
+    /// [`Error::Parameter`] if it is malformed or its type is not boolean.
     pub(crate) fn filter(&self) -> Result<Filter<'_>> {
         let program = self.program()?;
         match program.kind {
@@ -40,7 +41,7 @@ impl Expression {
 }
 
 impl Filter<'_> {
-    /// What can be said without the bins.
+    /// Evaluates the filter without reading bins.
     pub(crate) fn judge(&self, facts: &RecordFacts<'_>) -> Verdict {
         if !self.program.reads_facts && self.program.reads_bins {
             return Verdict::NeedsBins;
@@ -57,16 +58,17 @@ impl Filter<'_> {
         }
     }
 
-    /// Whether it reads anything of a record besides its bins. If not, it needs no facts.
+    /// Returns whether the filter reads anything besides bins. If not, callers need not supply
+    /// facts.
     pub(crate) const fn reads_facts(&self) -> bool {
         self.program.reads_facts
     }
 
-    /// Whether a stored record passes. What is unknown does not. Only the bins that are asked for are looked at, and those
-    /// before them. `facts` may be missing where the filter reads none.
+    /// Returns whether a stored record passes. Unknown counts as false. Reads the requested bins
+    /// and those in front of them, no others. `facts` may be `None` if the filter reads no facts.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if what is looked at is not the body of a record.
+    /// [`Error::Malformed`] if the bytes read are not a valid record body.
     pub(crate) fn passes_stored(
         &self,
         facts: Option<&RecordFacts<'_>>,

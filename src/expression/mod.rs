@@ -1,18 +1,19 @@
 //! Expressions: small programs over a record's metadata and bins, for filters, reads and writes.
 //!
-//! An expression is held in its encoded form, Aerospike's MessagePack, whether it was put together by [`expressions`] or
-//! sent by a client. It is compiled once, when it is first used: types are checked, names are resolved, patterns and
-//! geometries are read. The compiled form is evaluated on the record's bytes where they lie.
+//! An expression is held in its encoded form, Aerospike's MessagePack, whether [`expressions`]
+//! built it or a client sent it. It is compiled on first use: types are checked, names are
+//! resolved, patterns and geometries are parsed. The compiled form runs directly on the record's
+//! bytes.
 //!
-//! 1. `compile` turns bytes into the tree of `node`, or says why it refuses them (`refusal`); `types`, `arguments`, `pattern`
-//!    and `systems` help it.
-//! 2. `eval` walks the tree and gives a value of `value`, or the unknown one; it sees a record through `scope`.
-//! 3. `filter` and `operation` are what the layers above use it for; `payload` is how clients send an operation.
-//! 4. `path` selects and edits what expressions choose inside nested lists and maps. Expressions hold paths, and paths
-//!    expressions: `path` knows the latter by a trait only.
+//! 1. `compile` turns bytes into the tree of `node`, or refuses them with a reason (`refusal`);
+//!    `types`, `arguments`, `pattern` and `systems` help it.
+//! 2. `eval` walks the tree and returns a `value` or unknown; it reads a record through `scope`.
+//! 3. `filter` and `operation` serve the layers above; `payload` parses an operation of a client.
+//! 4. `path` selects and edits elements of nested lists and maps that expressions choose.
+//!    Expressions hold paths and paths hold expressions: `path` knows these by a trait only.
 //!
-//! Data comes in as bytes and goes out as values borrowed from them. Knows calls and their executors; knows neither
-//! operations nor stores.
+//! Input is bytes; output is values borrowed from them. May import calls and their executors, but
+//! neither operations nor stores.
 
 mod arguments;
 mod code;
@@ -52,9 +53,10 @@ pub(crate) use operation::{EvaluatedWrite, Evaluation};
 pub(crate) use path::Selection;
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
-/// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].
+/// A program that computes a value from a record, or has none ("unknown"). Built by the functions
+/// of [`expressions`].
 ///
-/// Cheap to clone. It is checked when it is first used, or by [`Expression::check`]; all clones share the result.
+/// Cheap to clone. Checked on first use or by [`Expression::check`]; all clones share the result.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -73,16 +75,16 @@ pub struct Expression {
 }
 
 struct Inner {
-    /// Or why there is no encoded form.
+    /// The encoded form, or the reason that there is none.
     encoded: std::result::Result<Box<[u8]>, Refusal>,
     program: OnceLock<std::result::Result<Program, Refusal>>,
 }
 
 impl Expression {
-    /// An expression in Aerospike's encoding, checked. O(bytes).
+    /// Reads and checks an expression in Aerospike's encoding. O(bytes).
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the bytes are no expression, or its types do not fit.
+    /// [`Error::Parameter`] if the bytes are malformed or its types do not fit.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let expression = Self::of_encoded(bytes.into());
         expression.check()?;
@@ -99,7 +101,7 @@ impl Expression {
         Self::from_bytes(&bytes)
     }
 
-    /// Aerospike's encoding.
+    /// Returns Aerospike's encoding.
     ///
     /// # Errors
     /// [`Error::Parameter`] if a value in it has no encoding.
@@ -107,7 +109,7 @@ impl Expression {
         Ok(self.encoded().map_err(refused)?.to_vec())
     }
 
-    /// The Base64 form.
+    /// Returns the Base64 form.
     ///
     /// # Errors
     /// As for [`Expression::to_bytes`].
@@ -115,15 +117,15 @@ impl Expression {
         Ok(base64::encode(self.encoded().map_err(refused)?))
     }
 
-    /// Whether the expression can be evaluated. O(bytes) the first time, then O(1).
+    /// Checks that the expression can be evaluated. O(bytes) the first time, then O(1).
     ///
     /// # Errors
-    /// [`Error::Parameter`] that names the operation whose operands are wrong.
+    /// [`Error::Parameter`], naming the operation with the wrong operands.
     pub fn check(&self) -> Result<()> {
         self.program().map(drop)
     }
 
-    /// The type of its value; `None` if it is always unknown.
+    /// Returns the type of its value; `None` if it is always unknown.
     ///
     /// # Errors
     /// As for [`Expression::check`].
@@ -131,8 +133,8 @@ impl Expression {
         Ok(self.program()?.kind)
     }
 
-    /// Whether its value may be another one for the same version of a record: it asks for the time to live, the time since
-    /// the last update, or a size.
+    /// Returns whether its value can change while the record does not: it reads the time to live,
+    /// the time since the last update, or a size.
     ///
     /// # Errors
     /// As for [`Expression::check`].
@@ -140,7 +142,7 @@ impl Expression {
         Ok(self.program()?.is_volatile)
     }
 
-    /// An expression of these bytes, to be checked later.
+    /// Wraps encoded bytes; they are checked on first use.
     pub(crate) fn of_encoded(bytes: Box<[u8]>) -> Self {
         Self::of(Ok(bytes))
     }
@@ -154,7 +156,7 @@ impl Expression {
         }
     }
 
-    /// The encoded form, borrowed.
+    /// Returns the encoded form, borrowed.
     #[cfg(feature = "cluster")]
     pub(crate) fn encoded_bytes(&self) -> Result<&[u8]> {
         self.encoded().map_err(refused)
@@ -178,12 +180,12 @@ impl Expression {
         }
     }
 
-    /// The compiled form, or the error of the public API.
+    /// Returns the compiled form, or the error of the public API.
     fn program(&self) -> Result<&Program> {
         self.compiled().map_err(refused)
     }
 
-    /// The compiled form, or the error of an operation on a bin.
+    /// Returns the compiled form, or the error of an operation on a bin.
     fn checked(&self) -> std::result::Result<&Program, CallError> {
         self.compiled()
             .map_err(|why| CallError::parameter(format!("expression: {why}")))

@@ -1,4 +1,4 @@
-//! An expression, compiled: a tree that is evaluated again and again.
+//! A compiled expression: a tree that is evaluated many times.
 
 use super::pattern::Pattern;
 use super::types::{ExpType, StaticType};
@@ -7,20 +7,20 @@ use crate::call::{CallSystem, Trust};
 use crate::geo::Geometry;
 use crate::record::BinName;
 
-/// A compiled expression and what was found out about it.
+/// A compiled expression and the properties found while compiling.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) root: Node,
     pub(super) kind: StaticType,
-    /// How many variables can be defined at the same time.
+    /// The most variables in scope at the same time.
     pub(super) variables: usize,
-    /// Whether it reads bins.
+    /// Reads bins.
     pub(super) reads_bins: bool,
-    /// Whether it reads anything else of the record.
+    /// Reads anything else of the record.
     pub(super) reads_facts: bool,
-    /// Whether it reads what is not settled when a version is written: what changes with time, and sizes.
+    /// Its value can change while the record does not: it reads times that pass, or sizes.
     pub(super) is_volatile: bool,
-    /// Whether a list or map in it holds what cannot be stored: wildcard, infinity, illegal keys.
+    /// A list or map in it holds values that cannot be stored: wildcard, infinity, illegal keys.
     pub(super) holds_lookups: bool,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum Node {
     Unknown,
     Remove,
     Literal(ExpValue<'static>),
-    /// A list or map with an unordered map inside, which cannot be compared.
+    /// A list or map that holds an unordered map, and so cannot be compared.
     Incomparable(ExpValue<'static>),
-    /// The type is that of both operands.
+    /// Both operands have this type.
     Compare(Comparison, StaticType, Box<[Node; 2]>),
     Matches(Box<(Pattern, Node)>),
     Geo(Box<GeoNode>),
@@ -60,7 +60,7 @@ pub(super) enum Node {
     Builtin(ExpType, Builtin),
     Cond(Box<[Node]>),
     Var(usize),
-    /// The first variable, its definition and those of the next ones, and the scope.
+    /// The slot of the first variable, the definitions in order, then the scope.
     Let(usize, Box<[Node]>),
     Call(Box<CallNode>),
 }
@@ -110,14 +110,14 @@ pub(super) enum Binary {
     ArithmeticRightShift,
 }
 
-/// From which end a bit is searched.
+/// The end from which a bit scan starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scan {
     Left,
     Right,
 }
 
-/// What a record knows about itself besides key and bins.
+/// A fact about a record besides key and bins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
     DeviceSize,
@@ -151,7 +151,7 @@ pub(super) enum MapPart {
     Values,
 }
 
-/// What the expressions of a path know of the element that they are asked about.
+/// A property of the element that a path has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builtin {
     Key,
@@ -159,7 +159,7 @@ pub(super) enum Builtin {
     Index,
 }
 
-/// A comparison of two geometries, and those of them that are known beforehand, read.
+/// A comparison of two geometries; literal ones are parsed beforehand.
 #[derive(Debug)]
 pub(super) struct GeoNode {
     pub(super) operands: [Node; 2],
@@ -175,8 +175,9 @@ pub(super) struct CallNode {
     pub(super) trust: Trust,
     /// The encoded call, up to the first argument that is an expression.
     pub(super) head: Box<[u8]>,
-    /// What follows, in turn: an expression whose value is an argument, and the encoded arguments after it.
+    /// The rest, in pairs: an expression computing an argument, then the encoded arguments after
+    /// it.
     pub(super) tail: Box<[(Node, Box<[u8]>)]>,
-    /// On what it is called.
+    /// The expression for the value that the call works on.
     pub(super) on: Node,
 }

@@ -7,7 +7,7 @@ use super::types::ExpType;
 use super::value::ExpValue;
 use crate::value::order;
 
-/// One step of an operation over many operands. `by` is of the same type as `value`.
+/// Applies one operand of a fold. `by` has the type of `value`.
 pub(super) fn fold(
     operation: Fold,
     value: ExpValue<'static>,
@@ -18,7 +18,7 @@ pub(super) fn fold(
         return Some(ExpValue::Float(match operation {
             Fold::Add => value + by,
             Fold::Sub => value - by,
-            // The divisors are multiplied first.
+            // Division multiplies the divisors first, then divides once.
             Fold::Mul | Fold::Div => value * by,
             Fold::Min if by < value => by,
             Fold::Max if by > value => by,
@@ -39,7 +39,7 @@ pub(super) fn fold(
     }))
 }
 
-/// Integer division by zero is unknown; that of floats is infinite, or no number.
+/// Divides. Integer division by zero is unknown; of floats, infinite or NaN.
 pub(super) fn divide(value: &ExpValue<'_>, by: &ExpValue<'_>) -> Option<ExpValue<'static>> {
     match (value, by) {
         (ExpValue::Float(value), ExpValue::Float(by)) => Some(ExpValue::Float(value / by)),
@@ -55,7 +55,7 @@ pub(super) fn unary(operation: Unary, value: &ExpValue<'_>) -> Option<ExpValue<'
         (Unary::Abs, ExpValue::Float(value)) => ExpValue::Float(value.abs()),
         (Unary::Floor, ExpValue::Float(value)) => ExpValue::Float(value.floor()),
         (Unary::Ceil, ExpValue::Float(value)) => ExpValue::Float(value.ceil()),
-        // What is beyond the integers becomes the nearest one, what is no number 0.
+        // Saturates at the ends of the integer range; NaN becomes 0.
         (Unary::ToInt, ExpValue::Float(value)) => ExpValue::Int(*value as i64),
         (Unary::ToFloat, ExpValue::Int(value)) => ExpValue::Float(*value as f64),
         (Unary::Not, ExpValue::Int(value)) => ExpValue::Int(!value),
@@ -77,7 +77,7 @@ pub(super) fn binary(
             b => ExpValue::Int(a.as_i64()?.wrapping_rem(b)),
         },
         Binary::LeftShift | Binary::RightShift | Binary::ArithmeticRightShift => {
-            // The low six bits count, as in the machine's instruction.
+            // Only the low six bits count, as in the machine's instruction.
             let (value, by) = (a.as_i64()?, b.as_i64()? as u32);
             ExpValue::Int(match operation {
                 Binary::LeftShift => value.wrapping_shl(by),
@@ -88,7 +88,8 @@ pub(super) fn binary(
     })
 }
 
-/// The position of the first or last bit that is `bit`, 0 being the most significant one; -1 if there is none.
+/// Returns the position of the first or last bit equal to `bit`, 0 being the most significant; -1
+/// if there is no such bit.
 pub(super) fn scan(scan: Scan, value: i64, bit: bool) -> i64 {
     let wanted = if bit { value } else { !value };
     match (wanted, scan) {
@@ -98,7 +99,8 @@ pub(super) fn scan(scan: Scan, value: i64, bit: bool) -> i64 {
     }
 }
 
-/// Compares two values of one type. Lists and maps follow the order of values; floats follow IEEE 754.
+/// Compares two values of one type. Lists and maps follow the order of values; floats follow IEEE
+/// 754.
 pub(super) fn compare(comparison: Comparison, a: &ExpValue<'_>, b: &ExpValue<'_>) -> Option<bool> {
     let ordering = match (a, b) {
         (ExpValue::Nil, ExpValue::Nil) => Some(Ordering::Equal),
@@ -117,7 +119,8 @@ pub(super) fn compare(comparison: Comparison, a: &ExpValue<'_>, b: &ExpValue<'_>
     Some(holds(comparison, ordering))
 }
 
-/// Whether a comparison holds for values of this order; `None`: they have none.
+/// Returns whether a comparison holds for this ordering; `None` means that the values have no
+/// order.
 pub(super) fn holds(comparison: Comparison, ordering: Option<Ordering>) -> bool {
     match comparison {
         Comparison::Eq => ordering == Some(Ordering::Equal),

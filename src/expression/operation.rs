@@ -20,23 +20,25 @@ bitflags! {
 }
 
 bitflags! {
-    /// What an operation that writes the value of an expression refuses, and what then happens.
+    /// Conditions under which an operation refuses to write the value of an expression, and the
+    /// reaction.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct ExpWriteFlags: u32 {
         /// Refuse a bin that exists.
         const CREATE_ONLY = 1;
         /// Refuse a bin that does not exist.
         const UPDATE_ONLY = 2;
-        /// Nil removes the bin. Without it, nil is an error if no flag is set, and changes nothing else.
+        /// Nil removes the bin. Without it, nil is an error if no flag is set, and changes nothing
+        /// else.
         const ALLOW_DELETE = 4;
-        /// A bin that is refused is left as it is, and that is no error.
+        /// A refused write leaves the bin unchanged instead of failing.
         const POLICY_NO_FAIL = 8;
-        /// An unknown value changes nothing, and is no error.
+        /// An unknown value leaves the bin unchanged instead of failing.
         const EVAL_NO_FAIL = 16;
     }
 }
 
-/// An expression and what is to happen with its value.
+/// An expression with the flags for the use of its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Evaluation {
     pub(super) expression: Expression,
@@ -79,7 +81,8 @@ impl Evaluation {
         }
     }
 
-    /// What the value makes of a bin that exists, or does not. The bin is judged before the expression is evaluated.
+    /// Computes the new state of a bin; `exists` says whether it has one now. The flags judge the
+    /// bin before the expression runs, so a refused bin costs no evaluation.
     pub(crate) fn write<'a>(
         &'a self,
         exists: bool,
@@ -106,7 +109,7 @@ impl Evaluation {
             None => return Err(UNKNOWN),
         };
         let (kind, bytes) = value.into_stored().map_err(CallError::Argument)?;
-        // What a call has put together may be in the order in which it was selected.
+        // A map that a call built may be in selection order rather than key order.
         let as_it_came = program.holds_lookups || matches!(bytes, Cow::Owned(_));
         if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {
             let mut normal = Vec::with_capacity(bytes.len());
@@ -116,7 +119,8 @@ impl Evaluation {
         Ok(EvaluatedWrite::Value(kind, bytes))
     }
 
-    /// A missing bin stays missing. One that exists goes with `ALLOW_DELETE`, and stays with any other flag.
+    /// A missing bin stays missing. One that exists goes with `ALLOW_DELETE`, and stays with any
+    /// other flag.
     fn write_nil<'a>(&self, exists: bool) -> Result<EvaluatedWrite<'a>, CallError> {
         if !exists {
             Ok(EvaluatedWrite::Same)
@@ -131,7 +135,7 @@ impl Evaluation {
         }
     }
 
-    /// The value; `None` for the unknown one, and for what is none.
+    /// Evaluates the expression; `None` if it is unknown or the removal marker.
     fn evaluate<'a>(&'a self, scope: Scope<'a>) -> Result<Option<ExpValue<'a>>, CallError> {
         let value = self.expression.checked()?.evaluate(scope);
         Ok(value.filter(|value| *value != ExpValue::Remove))

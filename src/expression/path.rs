@@ -1,8 +1,8 @@
-//! Paths of which each level may choose several elements, by expressions too: selecting what they lead to, and changing
-//! it.
+//! Paths whose levels may choose several elements, also by expressions: selecting the elements
+//! reached, and changing them.
 //!
-//! One walk over the nested lists and maps, front to back, copies what is chosen, or everything with the leaves replaced,
-//! into the result. O(bytes), plus the expressions; nothing is decoded.
+//! One front-to-back walk over the nested lists and maps copies the chosen elements, or everything
+//! with the leaves replaced, into the result. O(bytes), plus the expressions; nothing is decoded.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ const BY_KEYS: i64 = 0x0a;
 const WHAT: i64 = 0x0f;
 const NO_FAIL: i64 = 0x10;
 
-/// The element that the expressions of a path are asked about, encoded.
+/// The element that a path's expressions are evaluated for, encoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Element<'a> {
     /// The key of a map's entry; lists have none.
@@ -45,8 +45,8 @@ pub(super) struct Element<'a> {
     pub(super) index: Option<i64>,
 }
 
-/// An expression about an element: the condition of a level, or what replaces an element. It sees the element, not the
-/// record.
+/// An expression evaluated on an element: a level's condition, or an element's replacement. It sees
+/// the element, not the record.
 pub(super) trait ElementProgram: Sized {
     /// Compiles its encoded form.
     fn compile(bytes: &[u8]) -> Result<Self, CallError>;
@@ -58,22 +58,22 @@ pub(super) trait ElementProgram: Sized {
     fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>>;
 }
 
-/// What becomes of the elements that a path leads to.
+/// The use of the elements that a path reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathOutput {
-    /// They are returned in their lists and maps.
+    /// Returns the elements within their lists and maps.
     Tree,
     Values,
     Keys,
     KeysAndValues,
-    /// They are replaced.
+    /// Replaces the elements.
     Apply,
 }
 
 /// One level of a path.
 struct Level<'a, P> {
     by: StepSelector<'a, P>,
-    /// For what it is; `None`: lists and maps.
+    /// The container type that the level accepts; `None` accepts lists and maps.
     only: Option<ExpType>,
     and: Option<P>,
 }
@@ -83,21 +83,21 @@ enum StepSelector<'a, P> {
     Index(i64),
     Rank(i64),
     Key(Cow<'a, [u8]>),
-    /// Sorted.
+    /// Sorted by `compare_lookups`, for binary search.
     Keys(Vec<Cow<'a, [u8]>>),
     Value(Cow<'a, [u8]>),
     All,
     Matching(P),
 }
 
-/// What a selection comes to.
+/// The result of a selection.
 pub(crate) enum Selection {
     Reply(Reply<'static>),
     /// The new list or map.
     Applied(ParticleType, Vec<u8>),
 }
 
-/// Executes a selection on a list or map. `writes`: whether it may change it.
+/// Executes a selection on a list or map. `writes` permits changes.
 pub(super) fn select<P: ElementProgram>(
     (kind, bytes): (ParticleType, &[u8]),
     path: Path<'_>,
@@ -121,7 +121,7 @@ pub(super) fn select<P: ElementProgram>(
         4 => return Err(CallError::parameter("a read that changes what it selects")),
         other => {
             return Err(CallError::parameter(format!(
-                "{other} is no result of a selection"
+                "{other} is not a result type of a selection"
             )));
         }
     };
@@ -191,7 +191,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
                     "a further condition belongs behind one level that chooses otherwise than by a condition",
                 ));
             };
-            // A further condition that is always true is none.
+            // A further condition that is always true changes nothing.
             if let Condition::Program(program) = condition(value)? {
                 previous.and = Some(program);
             }
@@ -225,13 +225,13 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
 }
 
 fn unknown_level(kind: i64) -> CallError {
-    CallError::parameter(format!("{kind:#x} is no level of a selecting path"))
+    CallError::parameter(format!("{kind:#x} is not a level of a selecting path"))
 }
 
 fn number(value: &[u8]) -> Result<i64, CallError> {
     match Reader::new(value).token().map_err(CallError::Argument)? {
         Token::Int(value) => Ok(value),
-        _ => Err(CallError::parameter("an index or rank is no integer")),
+        _ => Err(CallError::parameter("an index or rank is not an integer")),
     }
 }
 
@@ -277,12 +277,12 @@ struct Walk<'p, P> {
     no_fail: bool,
     apply: Option<&'p P>,
     out: Vec<u8>,
-    /// How many elements of a flat result there are.
+    /// Number of elements in a flat result.
     leaves: u32,
 }
 
 impl<P: ElementProgram> Walk<'_, P> {
-    /// Walks over the list or map that `bytes` are, by the levels that are left.
+    /// Walks over the list or map in `bytes`, along the remaining levels.
     fn container(&mut self, bytes: &[u8], levels: &[Level<'_, P>]) -> Result<(), CallError> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
@@ -308,7 +308,7 @@ impl<P: ElementProgram> Walk<'_, P> {
             };
         }
         let chosen = level.chosen(kind, &head)?;
-        // Ends of the items of an ordered list whose elements may change.
+        // Ends of the written items of an ordered list: replaced values may need sorting.
         let mut ends = Vec::new();
         let sorts = self.what == PathOutput::Apply
             && kind == ExpType::List
@@ -342,7 +342,7 @@ impl<P: ElementProgram> Walk<'_, P> {
             }
         }
         match self.what {
-            // What was selected is put together anew, without flags; where there was nothing, they stay.
+            // A result list or map is new and carries no flags; an empty one keeps the original's.
             PathOutput::Tree if head.count == 0 => {
                 let flags = head.flags & !FLAG_PERSIST_INDEX;
                 put_head(kind, 0, flags, start, &mut self.out);
@@ -352,7 +352,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                 if sorts {
                     sort(&mut self.out, start, &ends);
                 }
-                // A persisted index is made anew when the bin is next changed.
+                // The persisted index is rebuilt when the bin is next changed.
                 put_head(kind, kept, head.flags, start, &mut self.out);
             }
             _ => {}
@@ -360,7 +360,7 @@ impl<P: ElementProgram> Walk<'_, P> {
         Ok(())
     }
 
-    /// Writes what becomes of one item, and returns whether it is one of its container's afterwards.
+    /// Writes the result for one item, and returns whether it stays in its container.
     fn item(
         &mut self,
         element: &Element<'_>,
@@ -384,6 +384,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                     self.out.extend_from_slice(key);
                 }
                 self.container(value, below)?;
+            // A scalar above the last level has no elements to choose; copies keep it.
             } else if copies {
                 self.copy(key, value);
             }
@@ -425,6 +426,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                 self.out.extend_from_slice(key);
                 new.write_element(&mut self.out)
                     .ok_or(CallError::Stored(CodecError::NoValue))?;
+                // Checked as it grows: replacements may multiply the size of each element.
                 if self.out.len() > MAX_COLLECTION_BYTES {
                     return Err(CallError::TooBig {
                         bytes: self.out.len() as u64,
@@ -439,7 +441,7 @@ impl<P: ElementProgram> Walk<'_, P> {
 }
 
 impl<P: ElementProgram> Level<'_, P> {
-    /// The position of the one item that the level chooses, if it chooses by position or rank.
+    /// Returns the position of the item that the level chooses by position or rank, if it does.
     fn chosen(&self, kind: ExpType, head: &Container<'_>) -> Result<Option<u32>, CallError> {
         let resolve = |at: i64| {
             let at = if at < 0 {
@@ -459,7 +461,7 @@ impl<P: ElementProgram> Level<'_, P> {
         }
     }
 
-    /// Whether an item is chosen; `None`: unknown.
+    /// Returns whether an item is chosen; `None` means unknown.
     fn chooses(&self, at: u32, chosen: Option<u32>, element: &Element<'_>) -> Option<bool> {
         let value = element.value?;
         let is_chosen = match &self.by {
@@ -481,12 +483,12 @@ impl<P: ElementProgram> Level<'_, P> {
     }
 }
 
-/// Whether a condition holds for an element; `None`: unknown.
+/// Returns whether a condition holds for an element; `None` means unknown.
 fn holds<P: ElementProgram>(program: &P, element: &Element<'_>) -> Option<bool> {
     program.value_for(*element)?.as_bool()
 }
 
-/// The position of the item with a rank. Equal values rank by position.
+/// Returns the position of the item with a rank. Equal values rank by position.
 fn by_rank(kind: ExpType, head: &Container<'_>, rank: u32) -> Result<u32, CallError> {
     if kind == ExpType::List && head.flags & FLAG_ORDERED != 0 {
         return Ok(rank);
@@ -522,7 +524,7 @@ fn sort(out: &mut Vec<u8>, start: usize, ends: &[usize]) {
     let mut from = start;
     let mut elements: Vec<&[u8]> = Vec::with_capacity(ends.len());
     for end in ends {
-        // What was removed has left nothing.
+        // A removed element wrote no bytes.
         if from < *end {
             elements.push(out.get(from..*end).unwrap_or_default());
         }

@@ -1,9 +1,9 @@
-//! Regular expressions of POSIX, basic and extended, by translation into those of `regex-lite`.
+//! POSIX regular expressions, basic and extended, translated for `regex-lite`.
 //!
-//! Both kinds of syntax are taken with the extensions that the GNU library has (`\w`, `\<`, `\+` in basic ones). Texts are
-//! matched character by character, not byte by byte, and ignoring case concerns ASCII letters only; there is no locale.
-//! Refused are back-references, which no expression of bounded cost can have, and collating elements of several
-//! characters.
+//! Both syntaxes accept the extensions of the GNU library (`\w`, `\<`, `\+` in basic ones).
+//! Matching goes character by character, not byte by byte; ignoring case concerns ASCII letters
+//! only; there is no locale. Refused are back-references, which have no bounded cost, and collating
+//! elements of several characters.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -14,15 +14,15 @@ use super::refusal::{Refusal, refuse};
 
 const EXTENDED: i64 = 1;
 const IGNORE_CASE: i64 = 2;
-/// Accepted without effect: nobody asks where the match is.
+/// Accepted without effect: callers never ask where a match is.
 const NO_SUBEXPRESSIONS: i64 = 4;
 const NEWLINE: i64 = 8;
 
-/// What a compiled pattern may take, in bytes.
+/// Memory limit of a compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 18;
 /// How deep groups may nest.
 const MAX_NESTING: u32 = 64;
-/// The largest number of repetitions that can be asked for: that of POSIX.
+/// The largest repetition count: POSIX's.
 const MAX_REPETITIONS: u32 = 255;
 
 /// A compiled pattern. It matches anywhere in a text.
@@ -35,7 +35,7 @@ impl Pattern {
         if flags & !known != 0 {
             return refuse(format!("regex_compare: flags {flags:#x} are not known"));
         }
-        // Some clients send the C string with its end.
+        // Some clients send a C string with its terminator.
         let pattern = pattern.split(|byte| *byte == 0).next().unwrap_or_default();
         let Ok(pattern) = std::str::from_utf8(pattern) else {
             return refuse("regex_compare: the pattern is not UTF-8");
@@ -63,18 +63,19 @@ impl Pattern {
 struct Translation<'p> {
     rest: Peekable<Chars<'p>>,
     extended: bool,
-    /// Whether lines are matched each for itself.
+    /// Each line is matched by itself.
     by_line: bool,
     out: String,
-    /// Where the groups begin that are open.
+    /// Start positions of the open groups.
     open: Vec<usize>,
-    /// Where that begins which a repetition would apply to; `None` at the beginning of a branch.
+    /// Start of the expression that a repetition would apply to; `None` at the beginning of a
+    /// branch.
     atom: Option<usize>,
-    /// Whether that is a repetition already.
+    /// That expression is a repetition already.
     repeated: bool,
 }
 
-/// What the next characters mean, by whichever syntax.
+/// The meaning of the next characters, independent of the syntax.
 enum Symbol {
     Char(char),
     Any,
@@ -85,7 +86,7 @@ enum Symbol {
     Start,
     End,
     Repeat(u32, Option<u32>),
-    /// An extension that is written in the same way in the translation.
+    /// An extension spelled the same in the translation.
     Class(&'static str),
 }
 
@@ -176,7 +177,8 @@ impl<'p> Translation<'p> {
             return Err("there is nothing to repeat");
         };
         if self.repeated {
-            // Behind a repetition, the same signs would mean something else in the translation.
+            // After a repetition, the same signs would have another meaning in the translation
+            // (`a+?` is lazy there).
             self.out.insert_str(atom, "(?:");
             self.out.push(')');
         }
@@ -204,7 +206,7 @@ impl<'p> Translation<'p> {
             }
             '.' => Symbol::Any,
             '[' => Symbol::Bracket,
-            // At the beginning of a basic expression, there is nothing to repeat.
+            // At the beginning of a basic expression there is nothing to repeat.
             '*' if !self.extended && self.atom.is_none() => Symbol::Char('*'),
             '*' => Symbol::Repeat(0, None),
             '^' if self.extended || self.atom.is_none() => Symbol::Start,
@@ -244,7 +246,7 @@ impl<'p> Translation<'p> {
         })
     }
 
-    /// Whether what was read is the end of the pattern, a group or an alternative, in a basic expression.
+    /// Returns whether a pattern, a group or an alternative ends here, in a basic expression.
     fn ends_branch(&self) -> bool {
         let mut ahead = self.rest.clone();
         match ahead.next() {
@@ -254,7 +256,7 @@ impl<'p> Translation<'p> {
         }
     }
 
-    /// The rest of `{m}`, `{m,}`, `{,n}` or `{m,n}`.
+    /// Parses the rest of `{m}`, `{m,}`, `{,n}` or `{m,n}`.
     fn interval(&mut self) -> Translated<Symbol> {
         const MALFORMED: &str = "a number of repetitions is malformed";
         let least = self.number()?;
@@ -289,8 +291,8 @@ impl<'p> Translation<'p> {
         Ok(number)
     }
 
-    /// The rest of a bracket expression. Inside, only `]`, `-`, `^` at the beginning, and `[` before `:`, `=` and `.`
-    /// mean something.
+    /// Parses the rest of a bracket expression. Inside, only `]`, `-`, `^` at the beginning, and
+    /// `[` before `:`, `=` and `.` have a special meaning.
     fn bracket(&mut self) -> Translated<()> {
         self.out.push('[');
         if self.rest.next_if_eq(&'^').is_some() {
@@ -330,7 +332,7 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// A character, or the one in `[.c.]` or `[=c=]`.
+    /// Parses a character, or the one in `[.c.]` or `[=c=]`.
     fn bracketed(&mut self, char: char) -> Translated<char> {
         if char != '[' {
             return Ok(char);
@@ -346,7 +348,7 @@ impl<'p> Translation<'p> {
         }
     }
 
-    /// What stands before `sign` and a closing bracket.
+    /// Takes the text before `sign` and a closing bracket.
     fn until(&mut self, sign: char) -> Translated<String> {
         let mut inside = String::new();
         while let Some(char) = self.rest.next() {
@@ -368,7 +370,7 @@ mod tests {
     #[test]
     fn patterns_match_as_posix_has_it() {
         let table = [
-            // Extended.
+            // Extended syntax.
             (EXTENDED, "b.d", "abcde", true),
             (EXTENDED, "^b", "ab", false),
             (EXTENDED, "^(ab|cd)+$", "abcdab", true),
@@ -391,7 +393,7 @@ mod tests {
             (EXTENDED, r"\<word\>", "a word.", true),
             (EXTENDED, r"\<word\>", "swords", false),
             (EXTENDED, r"^\w+\s\S$", "ab c", true),
-            // Brackets.
+            // Bracket expressions.
             (EXTENDED, "^[[:alpha:]_]+$", "ab_c", true),
             (EXTENDED, "^[^[:digit:]]+$", "a1", false),
             (EXTENDED, "^[]a]+$", "]a]", true),
@@ -403,7 +405,7 @@ mod tests {
             (EXTENDED, "^[a&&b~~]+$", "a&b~", true),
             (EXTENDED, "^[[.-.][=a=]]+$", "-a", true),
             (EXTENDED, "^[[]+$", "[", true),
-            // Basic.
+            // Basic syntax.
             (0, "a+", "a+", true),
             (0, "^a+$", "aa", false),
             (0, r"^a\+$", "aa", true),
@@ -417,7 +419,7 @@ mod tests {
             (0, "a^b$c", "a^b$c", true),
             (0, r"^a\|b$", "b", true),
             (0, r"\(^a\)", "ba", false),
-            // Flags.
+            // The flags.
             (EXTENDED, "ABC", "abc", false),
             (EXTENDED | ICASE, "ABC", "xabcx", true),
             (EXTENDED | ICASE | NO_SUBEXPRESSIONS, "[A-C]+", "abc", true),

@@ -7,7 +7,7 @@ use crate::value::CodecError;
 use crate::value::msgpack::{Reader, Token};
 
 impl Evaluation {
-    /// Takes the form apart in which clients send it: `[expression (, flags)]`.
+    /// Parses the form in which clients send the operation: `[expression (, flags)]`.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, CallError> {
         let mut reader = Reader::new(payload);
         let count = match reader.token().map_err(CallError::Argument)? {

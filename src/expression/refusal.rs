@@ -1,6 +1,6 @@
 //! Why an expression is refused.
 
-/// What is wrong with an expression, as a message says it.
+/// The reason for refusing an expression, as messages print it.
 pub(super) type Refusal = Box<str>;
 
 /// Refuses an expression.

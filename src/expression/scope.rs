@@ -1,4 +1,4 @@
-//! What an expression sees of the record that it is evaluated on.
+//! The part of a record that an expression can read.
 
 use std::cell::OnceCell;
 
@@ -10,33 +10,33 @@ use crate::record::{Key, Metadata, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
-/// The seconds from the Unix epoch to 2010-01-01T00:00:00Z, from which records count.
+/// Seconds from the Unix epoch to 2010-01-01T00:00:00Z, where the clock of records starts.
 const EPOCH_UNIX_SECONDS: i64 = 1_262_304_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;
-/// Sizes are multiples of this, as Aerospike stores records.
+/// Reported sizes are multiples of this, as Aerospike stores records.
 const SIZE_STEP: u64 = 16;
 
-/// What a record knows about itself besides its bins.
+/// A record's properties besides its bins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordFacts<'a> {
     pub(crate) digest: Digest,
-    /// Empty: in no set.
+    /// Empty for a record without a set.
     pub(crate) set_name: &'a str,
     /// The user key in its stored form, if it is stored.
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) metadata: Metadata,
-    /// What time it is, in milliseconds since 2010.
+    /// The current time, in milliseconds since 2010.
     pub(crate) now_ms: u64,
-    /// The bytes that the record, as it is stored now, takes.
+    /// Size of the stored record, in bytes.
     pub(crate) stored_bytes: u64,
-    /// Whether it is stored in memory and on no device.
+    /// Stored in memory, not on a device.
     pub(crate) in_memory: bool,
 }
 
-/// BinSource by name, as they lie in a record or as they have become meanwhile.
+/// Bins by name, from a stored record or as the operations so far have changed them.
 pub(crate) trait BinSource {
-    /// The type and the stored value of a bin.
+    /// Returns the type and the stored value of a bin.
     fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])>;
 }
 
@@ -46,7 +46,7 @@ impl BinSource for RecordView<'_> {
     }
 }
 
-/// The bins of a stored body, of which nothing is checked but the bins that are asked for and the way to them.
+/// The bins of a stored body. Only the requested bins, and the path to them, are checked.
 #[derive(Debug)]
 pub(crate) struct StoredBins<'a> {
     body: &'a [u8],
@@ -61,10 +61,10 @@ impl<'a> StoredBins<'a> {
         }
     }
 
-    /// What was found with these bins.
+    /// Returns `found`, a result computed from these bins, if all bytes read were well formed.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if bytes that were looked at are not those of a record.
+    /// [`Error::Malformed`] if bytes that were read are not a valid record body.
     pub(crate) fn checked<T>(self, found: T) -> Result<T> {
         self.fault.into_inner().map_or(Ok(found), Err)
     }
@@ -89,7 +89,7 @@ impl<B: BinSource> BinSource for Option<B> {
     }
 }
 
-/// What an expression can see. What it cannot see is unknown.
+/// The input of an evaluation. Anything missing here is unknown.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Scope<'a> {
     pub(crate) facts: Option<&'a RecordFacts<'a>>,
@@ -112,7 +112,7 @@ impl<'a> RecordFacts<'a> {
                 return ExpValue::Bytes(super::ExpType::String, self.set_name.as_bytes().into());
             }
             Fact::KeyExists => return ExpValue::Bool(self.key.is_some()),
-            // A tombstone is no record, so nobody gets to ask it.
+            // Expressions never run on tombstones: a tombstone is not a record here.
             Fact::IsTombstone => return ExpValue::Bool(false),
             Fact::LastUpdate => last_update_ms
                 .saturating_mul(NANOS_PER_MILLI)
@@ -128,7 +128,7 @@ impl<'a> RecordFacts<'a> {
         })
     }
 
-    /// The bytes 16 to 19 of the digest, little-endian, modulo `by`.
+    /// Returns bytes 16 to 19 of the digest, little-endian, modulo `by`.
     pub(super) fn digest_modulo(&self, by: i32) -> Option<i64> {
         let word = self.digest.as_bytes().last_chunk().copied()?;
         i64::from(u32::from_le_bytes(word)).checked_rem(i64::from(by))
@@ -138,7 +138,7 @@ impl<'a> RecordFacts<'a> {
         let (kind, bytes) = self.key?.split_first()?;
         Some(match Key::from_stored(self.key?).ok()? {
             Key::Integer(value) => ExpValue::Int(value),
-            // By the stored type, since text that is not UTF-8 is text nevertheless.
+            // Decided by the stored type: text that is not UTF-8 is text nevertheless.
             _ if *kind == ParticleType::String.number() => {
                 ExpValue::Bytes(super::ExpType::String, bytes.into())
             }

@@ -15,7 +15,8 @@ use crate::value::{CodecError, ParticleType, Purpose, normalize_element};
 use crate::{bits, cdt, hll};
 
 impl CallSystem {
-    /// Whether it is for values of this type. Nil is the bin that is still missing.
+    /// Returns whether the system accepts values of this type. Nil means a bin that does not exist
+    /// yet.
     const fn takes(self, kind: ExpType) -> bool {
         matches!(
             (self, kind),
@@ -27,7 +28,8 @@ impl CallSystem {
     }
 }
 
-/// Compiles `[result type, system, [operation, argument ..], on what]`. Arguments that are lists are expressions.
+/// Compiles `[result type, system, [operation, argument ..], on]`. Arguments that are lists are
+/// expressions.
 pub(super) fn compile<'e>(
     compiler: &mut impl CompileOperand<'e>,
     arguments: &mut Arguments<'_, 'e>,
@@ -39,7 +41,8 @@ pub(super) fn compile<'e>(
         return arguments.refuse(&format!("there is no system {number}"));
     };
     let call = arguments.element()?;
-    // What modifies gets its arguments as they came, since their executor checks what will be stored.
+    // A modifying call keeps its arguments as received: its executor checks values before storing
+    // them.
     let trust = if modifies {
         Trust::Foreign
     } else {
@@ -65,7 +68,7 @@ pub(super) fn compile<'e>(
     })
 }
 
-/// An encoded call with gaps for arguments that are evaluated first.
+/// An encoded call with gaps for arguments computed by expressions.
 struct Template {
     head: Box<[u8]>,
     tail: Box<[(Node, Box<[u8]>)]>,
@@ -83,7 +86,8 @@ impl Template {
         let mut reader = Reader::new(call);
         let (mut count, mut operation) = begin(&mut reader, &mut head)?;
         if operation == CALL_SELECT {
-            // Its expressions are compiled when it is executed: they see the elements, not the record.
+            // The selection's expressions are compiled when it runs: they see elements, not the
+            // record.
             return Ok(Self {
                 head: call.into(),
                 tail: Box::default(),
@@ -104,7 +108,7 @@ impl Template {
         let mut encoded = Vec::new();
         for _ in 1..count {
             if matches!(Reader::new(reader.rest()).token(), Ok(Token::Array(_))) {
-                // What is left of the arguments stands behind the expression.
+                // Later literal arguments are appended behind this expression's value.
                 let argument = compiler.expression(&mut reader, depth)?;
                 tail.push((argument.node, Box::default()));
                 continue;
@@ -127,7 +131,7 @@ impl Template {
     }
 }
 
-/// Copies the head of a list and the number of the operation that it begins with.
+/// Copies a list's header and the operation number it begins with.
 fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refusal> {
     let count = match reader.token().map_err(text)? {
         Token::Array(count) if count > 0 => count,
@@ -139,11 +143,11 @@ fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refus
             write_int(out, operation);
             Ok((count, operation))
         }
-        _ => refuse("an operation is no number"),
+        _ => refuse("the number of an operation is not an integer"),
     }
 }
 
-/// Copies an argument that is no expression.
+/// Copies a literal argument.
 fn write_argument(argument: &[u8], trust: Trust, out: &mut Vec<u8>) -> Result<(), Refusal> {
     match trust {
         Trust::Foreign => out.extend_from_slice(argument),
@@ -156,7 +160,8 @@ fn text(error: CodecError) -> Refusal {
     error.to_string().into()
 }
 
-/// Executes a call on a value; `P` are the expressions of its path. `None`, the unknown value, also where the call fails or does not apply.
+/// Executes a call on a value; `P` are the expressions of its path. Returns `None`, the unknown
+/// value, also if the call fails or does not apply.
 pub(super) fn execute<'a, P: ElementProgram>(
     node: &CallNode,
     call: Cow<'a, [u8]>,
@@ -196,7 +201,7 @@ fn read<'a, P: ElementProgram>(
     ExpValue::of_reply(reply.ok()?)
 }
 
-/// The value that a call makes of `on`.
+/// Returns the value that a modifying call turns `on` into.
 fn modify<'a, P: ElementProgram>(
     node: &CallNode,
     call: &[u8],

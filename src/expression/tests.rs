@@ -1,4 +1,4 @@
-//! Evaluation beside what tests through the public API can see: the metadata, filters in two phases, random expressions.
+//! Tests of evaluation below the public API: metadata, filters in two phases, random expressions.
 
 use proptest::prelude::*;
 use spikelet_storage::Digest;
@@ -14,7 +14,7 @@ use crate::record::{Bins, Key, Metadata, RecordView};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{ParticleType, Value};
 
-/// 2010, as Unix time in nanoseconds.
+/// The start of 2010, in nanoseconds of Unix time.
 const EPOCH_NS: i64 = 1_262_304_000_000_000_000;
 
 fn facts(key: Option<&[u8]>) -> RecordFacts<'_> {
@@ -138,7 +138,7 @@ fn a_filter_asks_the_bins_only_if_the_metadata_leave_it_open() {
         (and([young(), five()]), Verdict::NeedsBins, true),
         (eq(int_bin("missing"), 5), Verdict::NeedsBins, false),
         (bin_exists("missing"), Verdict::NeedsBins, false),
-        // Without bins, what is unknown stays so.
+        // Without bins, the unknown stays unknown.
         (eq(exp::key(ExpType::Int), 5), Verdict::Fails, false),
         (unknown(), Verdict::Fails, false),
     ];
@@ -151,7 +151,7 @@ fn a_filter_asks_the_bins_only_if_the_metadata_leave_it_open() {
             let got = filter.passes_stored(None, &body);
             assert_eq!(got.unwrap(), passes, "{expression:?}");
         }
-        // Bytes that are no record are met only by what asks the bins.
+        // Malformed bytes matter only to filters that read bins.
         let got = filter.passes_stored(Some(&facts), &[2, 1]);
         assert_eq!(
             got.is_err(),
@@ -228,7 +228,7 @@ fn a_value_from_a_bin_is_not_copied() {
     assert!(body.as_ptr_range().contains(&value.as_ptr()));
 }
 
-/// A program of numbers and truth values, in a form that a naive evaluator takes.
+/// A program over numbers and truth values that a naive evaluator can run, too.
 #[derive(Clone, Debug)]
 enum Int {
     Value(i64),
@@ -261,7 +261,7 @@ enum Bool {
     In(Int, Vec<i64>),
 }
 
-/// The bins "0" to "2" hold these, "3" is missing, "4" holds a text.
+/// The bins "0" to "2" hold these numbers; "3" is missing; "4" holds a text.
 const BINS: [i64; 3] = [-2, 0, 7];
 
 fn any_int() -> impl Strategy<Value = Int> {
@@ -311,7 +311,8 @@ fn any_program() -> impl Strategy<Value = (Int, Bool)> {
     })
 }
 
-/// The innermost variable, and the number of the next one: names that are visible, or being defined, are not used again.
+/// The innermost variable and the next free number. Visible names, and names being defined, are not
+/// reused.
 #[derive(Clone, Copy, Default)]
 struct Names {
     last: Option<u32>,
@@ -373,7 +374,7 @@ impl Int {
     }
 
     fn naive(&self, variables: &[Option<i64>]) -> Option<i64> {
-        // All operands, since one that is unknown makes all unknown.
+        // Evaluates all operands: one unknown operand makes the result unknown.
         let all = |ints: &[Self]| -> Option<Vec<i64>> {
             ints.iter().map(|int| int.naive(variables)).collect()
         };

@@ -7,21 +7,21 @@ use crate::value::ParticleType;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum ExpType {
-    /// Nil.
+    /// The nil value.
     Nil = 0,
     /// A truth value.
     Bool = 1,
-    /// An integer.
+    /// A 64-bit signed integer.
     Int = 2,
-    /// Text.
+    /// A text.
     String = 3,
     /// A list.
     List = 4,
     /// A map.
     Map = 5,
-    /// Bytes.
+    /// A blob.
     Blob = 6,
-    /// A double.
+    /// A double-precision number.
     Float = 7,
     /// GeoJSON text.
     Geo = 8,
@@ -30,7 +30,7 @@ pub enum ExpType {
 }
 
 impl ExpType {
-    /// The type of a number.
+    /// Returns the type with a number.
     pub(super) const fn from_number(number: i64) -> Option<Self> {
         Some(match number {
             0 => Self::Nil,
@@ -47,7 +47,7 @@ impl ExpType {
         })
     }
 
-    /// The type of the values of a bin of this type; `None` for those that no expression can read.
+    /// Returns the type of a bin's values; `None` for bin types that expressions cannot read.
     pub(super) const fn of_particle(kind: ParticleType) -> Option<Self> {
         Some(match kind {
             ParticleType::Null => Self::Nil,
@@ -64,7 +64,7 @@ impl ExpType {
         })
     }
 
-    /// The type of a bin that holds such values.
+    /// Returns the type of a bin that holds values of this type.
     pub(super) const fn particle(self) -> ParticleType {
         match self {
             Self::Nil => ParticleType::Null,
@@ -80,16 +80,16 @@ impl ExpType {
         }
     }
 
-    /// The name, for messages.
+    /// Returns the name, for messages.
     pub(super) const fn name(self) -> &'static str {
         self.particle().name()
     }
 }
 
-/// What is known of a type before evaluation; `None`: it fits any, as the unknown value does.
+/// A type as far as it is known before evaluation; `None` fits any type, as the unknown value does.
 pub(super) type StaticType = Option<ExpType>;
 
-/// The one type of two expressions that must have the same, or an error.
+/// Returns the common type of two expressions, or both types as the error.
 pub(super) fn unify(a: StaticType, b: StaticType) -> Result<StaticType, (ExpType, ExpType)> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => Err((a, b)),

@@ -1,18 +1,18 @@
-//! Whether a list or map can be compared: unordered maps in it cannot
-//! (semantics.md#expressions-comparison).
+//! Detects unordered maps, which cannot be compared (semantics.md#expressions-comparison).
 
 use crate::value::msgpack::{Reader, Token};
 use crate::value::{Container, FLAG_ORDERED};
 
-/// Whether an encoded value is, or holds anywhere, a map that is not ordered by key; what cannot be read counts as one.
-/// O(elements), without recursion.
+/// Returns whether an encoded value is, or contains at any depth, a map not ordered by key.
+/// Malformed bytes count as one. O(elements), without recursion.
 pub(super) fn holds_unordered_map(value: &[u8]) -> bool {
     let mut reader = Reader::new(value);
-    // Elements that are still to be looked at.
+    // Elements not yet visited.
     let mut left = 1_u64;
     while left > 0 {
         left -= 1;
-        // Elements of the containers that have been entered: flags are stepped over, being extensions or nil.
+        // Entering a container adds its elements. Flags need no case of their own: they are
+        // extensions or nil.
         match reader.token() {
             Ok(Token::Array(count)) => left += u64::from(count),
             Ok(Token::Map(count)) => match Container::of_map(count, reader) {

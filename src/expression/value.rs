@@ -7,21 +7,21 @@ use crate::call::Reply;
 use crate::value::msgpack::{Reader, Token, write_float, write_int};
 use crate::value::{CodecError, ParticleType, Value, ValueRef, stored_to_element, write_stored};
 
-/// A value, borrowed from the record or the expression where it can be.
+/// A value, borrowed from the record or the expression where possible.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ExpValue<'a> {
     Nil,
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// Text, bytes, list, map, GeoJSON or sketch, in the form in which a bin holds it.
+    /// Text, bytes, list, map, GeoJSON or sketch, in stored form.
     Bytes(ExpType, Cow<'a, [u8]>),
-    /// Not a value: the element that a path has led to is to be removed.
+    /// The marker for removing the element that a path has reached. Not a value.
     Remove,
 }
 
 impl<'a> ExpValue<'a> {
-    /// The value of a bin; `None` if it is of a type that expressions do not know, or malformed.
+    /// Reads a bin; `None` if its type is unknown to expressions or its bytes are malformed.
     pub(super) fn of_stored(kind: ParticleType, bytes: Cow<'a, [u8]>) -> Option<Self> {
         Some(match ExpType::of_particle(kind)? {
             ExpType::Nil => Self::Nil,
@@ -35,14 +35,14 @@ impl<'a> ExpValue<'a> {
         })
     }
 
-    /// What a call has returned.
+    /// Returns the value in a call's reply.
     pub(super) fn of_reply(reply: Reply<'a>) -> Option<Self> {
         Some(match reply {
             Reply::Nil => Self::Nil,
             Reply::Bool(value) => Self::Bool(value),
             Reply::Int(value) => Self::Int(value),
             Reply::Float(value) => Self::Float(value),
-            // A list or map is its own stored form; put together as a result, it is not copied again.
+            // An encoded list or map is its own stored form: moved, not copied.
             Reply::Element(Cow::Owned(element)) if kind_of_container(&element).is_some() => {
                 Self::Bytes(kind_of_container(&element)?, Cow::Owned(element))
             }
@@ -53,12 +53,12 @@ impl<'a> ExpValue<'a> {
         })
     }
 
-    /// The value of an encoded element of a list or map.
+    /// Returns the value of an encoded element of a list or map.
     pub(super) fn of_element(element: &'a [u8]) -> Option<Self> {
         Self::of_reply(Reply::Element(Cow::Borrowed(element)))
     }
 
-    /// The type; `None` for what is no value.
+    /// Returns the type; `None` for the removal marker.
     pub(super) const fn kind(&self) -> Option<ExpType> {
         Some(match self {
             Self::Nil => ExpType::Nil,
@@ -70,7 +70,7 @@ impl<'a> ExpValue<'a> {
         })
     }
 
-    /// The same value, if it is of this type.
+    /// Returns the value if it has this type.
     pub(super) fn only(self, kind: ExpType) -> Option<Self> {
         (self.kind() == Some(kind)).then_some(self)
     }
@@ -99,7 +99,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// The bytes of a value of this type.
+    /// Returns the bytes if the value has this type.
     pub(super) fn bytes_of(&self, wanted: ExpType) -> Option<&[u8]> {
         match self {
             Self::Bytes(kind, bytes) if *kind == wanted => Some(bytes),
@@ -107,7 +107,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// The same value, owning its bytes.
+    /// Returns the value with its bytes owned.
     pub(super) fn into_owned(self) -> ExpValue<'static> {
         match self {
             Self::Nil => ExpValue::Nil,
@@ -119,7 +119,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// The same value, borrowed from this one.
+    /// Returns the value, borrowing from this one.
     pub(super) fn reborrow(&self) -> ExpValue<'_> {
         match self {
             Self::Bytes(kind, bytes) => ExpValue::Bytes(*kind, Cow::Borrowed(bytes)),
@@ -131,7 +131,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// The type and the bytes of a bin that holds the value. Nil has none.
+    /// Returns the type and the bytes of a bin that holds the value. Nil has no stored form.
     pub(super) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
         let scalar = |value: Value| {
             let mut out = Vec::with_capacity(size_of::<u64>());
@@ -147,7 +147,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// The value as the result of an operation. What is no value is nil.
+    /// Returns the value as the result of an operation; the removal marker becomes nil.
     pub(super) fn into_reply(self) -> Reply<'a> {
         match self {
             Self::Nil | Self::Remove => Reply::Nil,
@@ -158,7 +158,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    /// Appends the value as an element of a list or map; `None` for what is no value.
+    /// Appends the value as an element of a list or map; `None` for the removal marker.
     pub(super) fn write_element(&self, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Nil => out.push(0xc0),
@@ -172,7 +172,7 @@ impl<'a> ExpValue<'a> {
     }
 }
 
-/// Whether an encoded element is a list or a map.
+/// Returns the type of an encoded element that is a list or a map.
 fn kind_of_container(element: &[u8]) -> Option<ExpType> {
     match Reader::new(element).token().ok()? {
         Token::Array(_) => Some(ExpType::List),

@@ -1,9 +1,10 @@
-//! Cells of the sphere, so that geometries can stand in an order: a cube around the sphere has six faces, each of them is
-//! divided into four, and so on.
+//! Cells of the sphere, which give geometries an order: a cube around the sphere has six faces,
+//! each divided into four, and so on.
 //!
-//! A cell is a number: the face, then two bits a level, then a 1 and zeros. All cells inside another one so stand in one range of
-//! numbers. A region is covered by a few cells, large and small. Cells only narrow: whether a point lies in a region is
-//! decided by [`Geometry::matches`](super::Geometry::matches).
+//! A cell's number is its face, then two bits a level, then a 1 and zeros, so all cells inside
+//! another one form a range of numbers. A few cells, large and small, cover a region. Cells only
+//! narrow a search: [`Geometry::matches`](super::Geometry::matches) decides whether a region
+//! contains a point.
 
 use std::collections::VecDeque;
 use std::f64::consts::FRAC_PI_4;
@@ -11,11 +12,12 @@ use std::f64::consts::FRAC_PI_4;
 use super::region::{Overlap, Region};
 use super::sphere::Point;
 
-/// The level of the cells of points: some centimetres.
+/// The level of the cells of points: a few centimetres.
 const LEAF_LEVEL: u32 = 30;
-/// The lowest level of the cells that cover a region: about half a metre. A point is looked for at each level above.
+/// The finest level of the cells that cover a region: about half a metre. A query for a point looks
+/// at each coarser level.
 const REGION_LEVEL_MAX: u32 = 24;
-/// Added to the size of a cell, far above what rounding may take away, far below the size of a leaf.
+/// Added to the size of a cell: far more than rounding errors, far less than the size of a leaf.
 const ROUNDING_RADIANS: f64 = 1e-11;
 
 /// A square of a face.
@@ -67,7 +69,8 @@ impl Cell {
         })
     }
 
-    /// The middle, and the angle from there to the farthest point: a corner, since sides are great circles.
+    /// Returns the middle, and the angle from there to the farthest point. That is a corner, since
+    /// the sides are great circles.
     fn bounds(self) -> (Point, f64) {
         let at = |column: f64, row: f64| {
             let side = (1_u64 << self.level) as f64;
@@ -97,18 +100,18 @@ impl Cell {
     }
 }
 
-/// The numbers of all points in a cell.
+/// Returns the range of the numbers of all points in a cell.
 pub(super) fn points_in(cell: u64) -> (u64, u64) {
     let below = (cell & cell.wrapping_neg()) - 1;
     (cell - below, cell + below)
 }
 
-/// The cell of a point.
+/// Returns the cell of a point.
 pub(super) fn of_point(point: Point) -> u64 {
     Cell::of(point, LEAF_LEVEL).number()
 }
 
-/// All cells around a point that may be among those of a region.
+/// Returns all cells around a point that may cover part of a region.
 pub(super) fn around(point: Point) -> Vec<u64> {
     let mut cells: Vec<u64> = (0..=REGION_LEVEL_MAX)
         .map(|level| Cell::of(point, level).number())
@@ -117,7 +120,7 @@ pub(super) fn around(point: Point) -> Vec<u64> {
     cells
 }
 
-/// At most so many cells in order that have every point of a region in them; six are never too many.
+/// Returns at most `most` cells, sorted, that together cover a region; six always suffice.
 pub(super) fn covering(region: &Region, most: usize) -> Vec<u64> {
     let faces = (0..6).map(|face| Cell {
         face,
@@ -134,7 +137,7 @@ pub(super) fn covering(region: &Region, most: usize) -> Vec<u64> {
             Overlap::Partial => left.push_back(cell),
         };
     faces.for_each(|face| sort(face, &mut done, &mut left));
-    // The largest first, as they come.
+    // Breadth first: the largest cells come first.
     while let Some(cell) = left.pop_front() {
         let (cells, behind) = (done.len(), left.len());
         if cell.level < REGION_LEVEL_MAX {
@@ -161,7 +164,7 @@ fn coordinate(vector: [f64; 3], axis: usize) -> f64 {
     }
 }
 
-/// The bits of a number with a zero before each.
+/// Inserts a zero before each bit of a number.
 fn spread(number: u64) -> u64 {
     let steps = [
         (16, 0x0000_ffff_0000_ffff),

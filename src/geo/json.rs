@@ -1,4 +1,4 @@
-//! From GeoJSON text to geometry.
+//! Parsing of GeoJSON text.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::{GeoError, Geometry};
 /// Longitude and latitude, in degrees.
 type Position = [f64; 2];
 
-/// The members of an object that are looked at.
+/// The members of an object that matter.
 #[derive(Deserialize)]
 struct Object<'a> {
     #[serde(rename = "type", borrow)]
@@ -23,7 +23,7 @@ struct Object<'a> {
     geometry: Option<&'a RawValue>,
 }
 
-/// The geometry that a text describes.
+/// Parses a geometry.
 pub(super) fn parse(text: &[u8]) -> Result<Geometry, GeoError> {
     let text = std::str::from_utf8(text).map_err(|_| GeoError::new("the text is not UTF-8"))?;
     let object = Object::parse(text)?;
@@ -77,7 +77,7 @@ impl<'a> Object<'a> {
 fn point([longitude, latitude]: Position) -> Result<Point, GeoError> {
     if !(-180.0..=180.0).contains(&longitude) || !(-90.0..=90.0).contains(&latitude) {
         return Err(GeoError::new(format!(
-            "[{longitude}, {latitude}] is no place: longitude comes first, -180 to 180, then latitude, -90 to 90"
+            "[{longitude}, {latitude}] is not a place: longitude comes first, -180 to 180, then latitude, -90 to 90"
         )));
     }
     Ok(Point::from_degrees(longitude, latitude))
@@ -91,7 +91,7 @@ fn polygon(rings: Vec<Vec<Position>>) -> Result<Polygon, GeoError> {
         .map(Polygon)
 }
 
-/// A ring: closed, and of three different points at least; points that are given twice in a row count once.
+/// Builds a ring: closed, with at least three different points. Adjacent duplicates count once.
 fn ring(positions: Vec<Position>) -> Result<Ring, GeoError> {
     let mut points: Vec<Point> = positions.into_iter().map(point).collect::<Result<_, _>>()?;
     points.dedup();

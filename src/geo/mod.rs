@@ -1,13 +1,14 @@
-//! GeoJSON: whether a text is a geometry that can be stored, and whether a point lies in a region.
+//! GeoJSON: validates geometries, and tests whether a region contains a point.
 //!
-//! As in Aerospike, a geometry is a `Point`, a `Polygon`, a `MultiPolygon`, or an `AeroCircle` (a centre and a radius in
-//! metres), bare or inside a `Feature`. Sides of polygons are great circles on a sphere. Which side of a ring is its
-//! inside does not depend on the order of its points: it is the smaller one.
+//! As in Aerospike, a geometry is a `Point`, a `Polygon`, a `MultiPolygon`, or an `AeroCircle` (a
+//! centre and a radius in metres), bare or inside a `Feature`. Sides of polygons are great circles
+//! on a sphere. The inside of a ring is its smaller side, in whichever order its points come.
 //!
-//! * `json`: from text to geometry. `sphere`: points and rings on the unit sphere. `region`: polygons and circles.
+//! * `json`: from text to geometry. `sphere`: points and rings on the unit sphere. `region`:
+//!   polygons and circles.
 //! * `cells`: numbers by which indexes find geometries.
 //!
-//! Takes bytes and never panics, whatever they are. Knows nothing of values or records.
+//! Takes any bytes and never panics. Must not import values or records.
 
 mod cells;
 mod json;
@@ -22,7 +23,7 @@ use self::region::Region;
 use self::sphere::Point;
 use crate::Error;
 
-/// Why a text is not a geometry.
+/// The reason why a text is not a geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct GeoError(Cow<'static, str>);
@@ -39,7 +40,7 @@ impl From<GeoError> for Error {
     }
 }
 
-/// A geometry, read once so that it can be compared many times.
+/// A geometry, parsed once for many comparisons.
 #[derive(Clone, Debug)]
 pub(crate) enum Geometry {
     Point(Point),
@@ -47,13 +48,13 @@ pub(crate) enum Geometry {
 }
 
 impl Geometry {
-    /// The geometry that a text describes. O(bytes).
+    /// Parses a geometry. O(bytes).
     pub(crate) fn parse(text: &[u8]) -> Result<Self, GeoError> {
         json::parse(text)
     }
 
-    /// Whether one of the two is a point and the other a region that contains it; two points or two regions never
-    /// match. O(points of the region).
+    /// Returns whether one of the two is a point and the other a region that contains it. Two
+    /// points or two regions never match. O(points of the region).
     pub(crate) fn matches(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Point(point), Self::Region(region))
@@ -62,7 +63,7 @@ impl Geometry {
         }
     }
 
-    /// The cells by which an index finds it.
+    /// Returns the cells by which an index finds the geometry.
     pub(crate) fn cells(&self) -> GeometryCells {
         match self {
             Self::Point(point) => GeometryCells::Point(cells::of_point(*point)),
@@ -72,7 +73,7 @@ impl Geometry {
         }
     }
 
-    /// Among which cells an index has those geometries that may match.
+    /// Returns the cells under which an index lists the geometries that may match this one.
     pub(crate) fn matching_cells(&self) -> MatchingCells {
         match self {
             Self::Point(point) => MatchingCells::Regions(cells::around(*point)),
@@ -84,28 +85,29 @@ impl Geometry {
     }
 }
 
-/// The most cells of a region in an index.
+/// The most cells that an index stores for a region.
 const STORED_CELLS_MAX: usize = 16;
-/// The most cells of a region that a query asks for.
+/// The most cells that a query for a region searches.
 const ASKED_CELLS_MAX: usize = 48;
 
-/// The cells of a geometry, in order.
+/// The cells of a geometry, sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GeometryCells {
     Point(u64),
     Region(Vec<u64>),
 }
 
-/// Cells of geometries that may match another one, in order.
+/// Cells of geometries that may match another one, sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MatchingCells {
     /// Points in these ranges of cells, both ends included.
     Points(Vec<(u64, u64)>),
-    /// Regions that have one of these.
+    /// Regions stored under one of these cells.
     Regions(Vec<u64>),
 }
 
-/// Fails unless the text is a geometry. For whole bins; texts inside lists and maps are not looked at. O(bytes).
+/// Fails unless the text is a geometry. For whole bins; texts inside lists and maps are stored
+/// unchecked. O(bytes).
 pub(crate) fn validate(text: &[u8]) -> Result<(), GeoError> {
     Geometry::parse(text).map(drop)
 }

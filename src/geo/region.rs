@@ -5,14 +5,14 @@ use super::sphere::{Point, Ring};
 /// The radius of the sphere that circles are measured on. Aerospike's default.
 const EARTH_RADIUS_M: f64 = 6_371_000.0;
 
-/// What points can lie in.
+/// A region of the sphere.
 #[derive(Clone, Debug)]
 pub(crate) enum Region {
     Polygons(Vec<Polygon>),
     Circle(Circle),
 }
 
-/// How a cell lies to a region.
+/// The relation of a cell to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlap {
     Apart,
@@ -20,7 +20,7 @@ pub(super) enum Overlap {
     Inside,
 }
 
-/// A boundary and holes. What lies in an odd number of rings is inside.
+/// A boundary and its holes. A point is inside if an odd number of rings contains it.
 #[derive(Clone, Debug)]
 pub(crate) struct Polygon(pub(super) Vec<Ring>);
 
@@ -28,7 +28,7 @@ pub(crate) struct Polygon(pub(super) Vec<Ring>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circle {
     centre: Point,
-    /// The radius as seen from the centre of the earth.
+    /// The radius as an angle at the centre of the earth.
     radians: f64,
 }
 
@@ -51,7 +51,8 @@ impl Region {
 }
 
 impl Region {
-    /// How all that is within an angle of a point lies to it, or `Partial` where that takes too long to say.
+    /// Returns the relation of the cap within an angle of a point to the region; `Partial` also if
+    /// an exact answer would take too long.
     pub(super) fn overlap(&self, middle: Point, radians: f64) -> Overlap {
         let polygons = match self {
             Self::Circle(circle) => return circle.overlap(middle, radians),

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::iter::zip;
 
-/// A place on the sphere, as a vector of length 1.
+/// A point on the sphere, as a vector of length 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point(Vector);
 
@@ -15,7 +15,8 @@ struct Vector {
     z: f64,
 }
 
-/// The place from which rings are judged. Any would do that is not on somebody's border; this one is in the sea.
+/// The point from which rings are judged. Any point that is on no real border would do; this one is
+/// in the sea.
 const REFERENCE: Vector = Vector {
     x: 0.309_421_010_899_252_45,
     y: -0.191_738_728_906_184_2,
@@ -67,7 +68,8 @@ impl Point {
         })
     }
 
-    /// The place in a direction from the centre of the sphere, which is not the centre itself.
+    /// Returns the point in a direction from the centre of the sphere; the direction must not be
+    /// the zero vector.
     pub(super) fn towards([x, y, z]: [f64; 3]) -> Self {
         let len = Vector { x, y, z }.len();
         Self(Vector {
@@ -82,17 +84,18 @@ impl Point {
         [x, y, z]
     }
 
-    /// The angle between two places as seen from the centre of the sphere, in radians; exact for small ones, too.
+    /// Returns the angle between two points at the centre of the sphere, in radians; exact also for
+    /// small angles.
     pub(super) fn angle_to(self, other: Self) -> f64 {
         let (Self(one), Self(other)) = (self, other);
         2.0 * one.minus(other).len().atan2(one.plus(other).len())
     }
 }
 
-/// A closed line of great circles, and the smaller of the two parts into which it divides the sphere.
+/// A closed line of great circles, and the smaller of the two parts of the sphere on its sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
-    /// At least three; the last one is joined to the first.
+    /// At least three; the last one connects to the first.
     points: Vec<Point>,
     contains_reference: bool,
 }
@@ -107,14 +110,15 @@ impl Ring {
         ring
     }
 
-    /// Whether a point lies inside: the line from there to the reference crosses the ring an odd number of times unless
-    /// both are on the same side. Points on the ring may fall on either side. O(points).
+    /// Returns whether the ring contains a point. The line from the point to the reference crosses
+    /// the ring an odd number of times unless both are on the same side. Points on the ring may
+    /// fall on either side. O(points).
     pub(super) fn contains(&self, Point(point): Point) -> bool {
         let crossings = self.sides().filter(|side| crosses(point, *side)).count();
         (crossings % 2 == 1) != self.contains_reference
     }
 
-    /// Whether a side passes within an angle of a point. O(points).
+    /// Returns whether a side passes within an angle of a point. O(points).
     pub(super) fn comes_within(&self, point: Point, radians: f64) -> bool {
         self.sides()
             .any(|side| angle_to_side(point, side) <= radians)
@@ -125,10 +129,10 @@ impl Ring {
         zip(&self.points, next).map(|(Point(from), Point(to))| (*from, *to))
     }
 
-    /// Goes around the ring once and adds up what a line from the reference to the ring sweeps over: an angle, which is
-    /// that of a full turn if the ring separates the reference from the opposite point, else 0, and an area. The area is
-    /// that of the side with the reference after a full turn, else of the side without it. The smaller side has less
-    /// than half of the sphere.
+    /// Goes around the ring once and adds up the angle and the area swept by the line from the
+    /// reference to the ring. The angle is a full turn if the ring separates the reference from the
+    /// opposite point, else 0. The area is that of the side with the reference after a full turn,
+    /// else of the side without it. The smaller side has less than half of the sphere.
     fn reference_is_on_the_smaller_side(&self) -> bool {
         let (mut turn, mut area) = (0.0_f64, 0.0_f64);
         for (from, to) in self.sides() {
@@ -142,26 +146,28 @@ impl Ring {
     }
 }
 
-/// Whether the line from `point` to the reference crosses a side. A line through a corner crosses exactly one of the two
-/// sides there if it goes from inside to outside: a corner on the line counts as lying to its left.
+/// Returns whether the line from `point` to the reference crosses a side. A line through a corner
+/// that goes from inside to outside must cross exactly one of the two sides there: a corner on the
+/// line counts as left of it.
 fn crosses(point: Vector, (from, to): (Vector, Vector)) -> bool {
     let line = point.cross(REFERENCE);
     let from_is_left = line.dot(from) >= 0.0;
     if from_is_left == (line.dot(to) >= 0.0) {
         return false;
     }
-    // The corners are on different sides of the line's great circle. The line itself crosses if its ends are on
-    // different sides of the side's great circle, the right way round: otherwise they meet behind the sphere.
+    // The corners are on different sides of the line's great circle. The line itself crosses only
+    // if its ends are on different sides of the side's great circle, in the right order: otherwise
+    // the circles meet behind the sphere.
     let point_is_left = from.minus(point).cross(to.minus(point)).dot(point) >= 0.0;
     let reference_is_left = from.cross(to).dot(REFERENCE) >= 0.0;
     point_is_left != from_is_left && reference_is_left == from_is_left
 }
 
-/// The angle between a point and the nearest one of a side.
+/// Returns the angle between a point and the nearest point of a side.
 fn angle_to_side(point: Point, (from, to): (Vector, Vector)) -> f64 {
     let normal = from.cross(to);
     let len = normal.len();
-    // Which great circle joins opposite points nobody can say: it may be one through any point.
+    // Opposite points have no unique great circle: the side may pass through any point.
     if len < SHORTEST_SIDE && from.dot(to) < 0.0 {
         return 0.0;
     }
@@ -174,5 +180,5 @@ fn angle_to_side(point: Point, (from, to): (Vector, Vector)) -> f64 {
     to_start.min(to_end)
 }
 
-/// A side that is shorter, in radians, is a point: a fraction of a millimetre.
+/// A side shorter than this, in radians, is a point: a fraction of a millimetre.
 const SHORTEST_SIDE: f64 = 1e-11;

@@ -17,7 +17,7 @@ fn circle((longitude, latitude): Place, radius_m: f64) -> String {
     format!(r#"{{"type":"AeroCircle","coordinates":[[{longitude},{latitude}],{radius_m}]}}"#)
 }
 
-/// The coordinates of a ring, closed here.
+/// Returns the coordinates of a ring, closing it.
 fn ring(places: &[Place]) -> String {
     let positions: Vec<_> = places
         .iter()
@@ -138,7 +138,8 @@ fn circles_are_measured_in_metres_on_the_sphere() {
 
 #[test]
 fn sides_are_great_circles() {
-    // From 60 degrees west to 60 degrees east on the 60th parallel, the shortest way reaches 73.9 degrees north.
+    // From 60 degrees west to 60 degrees east on the 60th parallel, the shortest way reaches 73.9
+    // degrees north.
     let region = polygon(&[&[(-60.0, 50.0), (60.0, 50.0), (60.0, 60.0), (-60.0, 60.0)]]);
     for (latitude, inside) in [(61.0, false), (68.0, true), (73.8, true), (74.0, false)] {
         assert_eq!(is_in((0.0, latitude), &region), inside, "{latitude}");
@@ -224,7 +225,8 @@ fn two_points_or_two_regions_never_match() {
     assert!(contains(region.as_bytes(), b"{").is_err());
 }
 
-/// The place at a distance and in a direction from another one, all in degrees; and its vector.
+/// Returns the point at a distance and in a direction from another one, all in degrees; and its
+/// vector.
 fn from_here((longitude, latitude): Place, distance: f64, direction: f64) -> (Place, [f64; 3]) {
     let (sin_distance, cos_distance) = distance.to_radians().sin_cos();
     let (sin_direction, cos_direction) = direction.to_radians().sin_cos();
@@ -251,8 +253,8 @@ fn volume([a, b, c]: [[f64; 3]; 3]) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// A star around a place, anywhere on the sphere: what lies between two of its arms is inside if it lies on the same
-    /// side of the line between their ends as the place in the middle.
+    /// Stars around a point, anywhere on the sphere: between two arms, a point is inside if it is
+    /// on the same side of the line between their ends as the middle.
     #[test]
     fn stars_anywhere_match_their_triangles(
         middle in (-180.0..180.0, -90.0..90.0),

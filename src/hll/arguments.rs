@@ -1,4 +1,4 @@
-//! Calls on sketches, taken apart.
+//! Parsing of calls on sketches.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use crate::call::{Arguments, Call, CallError};
 use crate::value::msgpack::{Reader, Token};
 use crate::value::{Container, Purpose};
 
-/// The bits of a geometry as a call names them; what it leaves out comes from the bin.
+/// The numbers of bits in a call. The bin's geometry supplies missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     pub(super) index: Option<u8>,
     pub(super) min_hash: Option<u8>,
 }
 
-/// Encoded scalars, one after the other; at least one.
+/// Encoded scalars, concatenated; at least one.
 #[derive(Clone, Debug)]
 pub(super) struct Elements<'a>(Cow<'a, [u8]>);
 
-/// What a call reads.
+/// A reading call.
 #[derive(Clone, Debug)]
 pub(super) enum ReadCall<'a> {
     Count,
@@ -33,14 +33,14 @@ pub(super) enum ReadCall<'a> {
     MayContain(Elements<'a>),
 }
 
-/// What a call does to a sketch.
+/// A modifying call.
 #[derive(Clone, Debug)]
 pub(super) enum Modify<'a> {
     Init(Bits),
     Add(Elements<'a>, Bits),
     SetUnion(Vec<Sketch<'a>>),
     RefreshCount,
-    /// To so many index bits.
+    /// The number of index bits to fold to.
     Fold(Option<u8>),
 }
 
@@ -51,7 +51,7 @@ impl Elements<'_> {
     }
 }
 
-/// Fails unless the call is without a path and its number one of `numbers`.
+/// Fails unless the call has no path and a number in `numbers`.
 pub(super) fn check(
     call: &Call<'_>,
     numbers: std::ops::RangeInclusive<u8>,
@@ -65,13 +65,13 @@ pub(super) fn check(
     match u8::try_from(call.operation) {
         Ok(number) if numbers.contains(&number) => Ok(()),
         _ => Err(CallError::parameter(format!(
-            "{} is no number of a sketch operation that {does}",
+            "{} is not the number of a sketch operation that {does}",
             call.operation
         ))),
     }
 }
 
-/// Takes a call that reads apart. Its number has been checked.
+/// Parses a reading call. Its number has been checked.
 pub(super) fn read<'a>(call: &Call<'a>) -> Result<ReadCall<'a>, CallError> {
     let mut arguments = call.arguments;
     let arguments = &mut arguments;
@@ -88,7 +88,7 @@ pub(super) fn read<'a>(call: &Call<'a>) -> Result<ReadCall<'a>, CallError> {
     Ok(read)
 }
 
-/// Takes a call that modifies apart. Its number has been checked.
+/// Parses a modifying call. Its number has been checked.
 pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags), CallError> {
     let mut arguments = call.arguments;
     let arguments = &mut arguments;
@@ -117,7 +117,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags),
     Ok((modify, flags))
 }
 
-/// Both numbers of bits, if given: -1 stands for one that is not.
+/// Takes both numbers of bits; -1 means that one is left out.
 fn bits(arguments: &mut Arguments<'_>) -> Result<Bits, CallError> {
     let index = arguments.optional(index_bits)?.flatten();
     let min_hash = arguments.optional(min_hash_bits)?.flatten();
@@ -170,7 +170,7 @@ fn elements<'a>(arguments: &mut Arguments<'a>) -> Result<Elements<'a>, CallError
     Ok(Elements(elements))
 }
 
-/// The sketches of a list, or the only one.
+/// Takes a list of sketches, or a single one.
 fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
     let argument = arguments.element()?;
     let is_list = matches!(Reader::new(argument).token(), Ok(Token::Array(_)));
@@ -192,7 +192,7 @@ fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallEr
     Ok(sketches)
 }
 
-/// Sketches that can be compared: more than two only by their min-hash bits, which must then be as many.
+/// Takes sketches that can be compared: more than two only with equal numbers of min-hash bits.
 fn comparable_sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
     let sketches = sketches(arguments)?;
     if let [first, _, _, ..] = &*sketches {

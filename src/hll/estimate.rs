@@ -1,12 +1,14 @@
-//! What sketches say about the sets that were counted.
+//! Estimates of set sizes and similarities from sketches.
 //!
-//! Counts: O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), the improved raw estimator.
-//! Similarity of sketches with min-hash bits: Y. W. Yu and G. M. Weber, "HyperMinHash: MinHash in LogLog space" (2017).
+//! Counts: O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), the
+//! improved raw estimator. Similarity of sketches with min-hash bits: Y. W. Yu and G. M. Weber,
+//! "HyperMinHash: MinHash in LogLog space" (2017).
 
 use super::geometry::Geometry;
 use super::sketch::{MAX_RANK, Sketch, SketchBuffer};
 
-/// The number of distinct elements that were added. O(registers), O(1) if the sketch has a cached count.
+/// Estimates the number of distinct elements added. O(registers), O(1) if the sketch has a cached
+/// count.
 ///
 /// The standard error is about 1.04 / sqrt(registers).
 pub(super) fn count(sketch: &Sketch<'_>) -> u64 {
@@ -21,7 +23,8 @@ pub(super) fn count(sketch: &Sketch<'_>) -> u64 {
     }
     let [unused, used @ ..] = with_rank;
     let registers = sketch.geometry().registers() as f64;
-    // The estimator's term for registers with the rank beyond the last one is missing: a register cannot have it.
+    // The estimator's last term, for the rank beyond the greatest, is left out: no register can
+    // hold it.
     let sum = used
         .iter()
         .rev()
@@ -30,7 +33,7 @@ pub(super) fn count(sketch: &Sketch<'_>) -> u64 {
     (alpha(sketch.geometry()) * registers * registers / sum).round() as u64
 }
 
-/// The correction for registers that no element has met.
+/// The correction for unused registers.
 fn sigma(unused_share: f64) -> f64 {
     if unused_share >= 1.0 {
         return f64::INFINITY;
@@ -47,7 +50,7 @@ fn sigma(unused_share: f64) -> f64 {
     }
 }
 
-/// The bias of the harmonic mean. With Aerospike's constants, so that counts are the same.
+/// The bias of the harmonic mean. Aerospike's constants, so that counts agree.
 fn alpha(geometry: Geometry) -> f64 {
     match geometry.index_bits() {
         4 => 0.673,
@@ -57,35 +60,36 @@ fn alpha(geometry: Geometry) -> f64 {
     }
 }
 
-/// The geometry that all sketches can be folded to.
+/// Returns the greatest geometry to which all sketches can be folded.
 pub(super) fn common_geometry(first: Geometry, sketches: &[Sketch<'_>]) -> Geometry {
     sketches
         .iter()
         .fold(first, |common, sketch| common.common(sketch.geometry()))
 }
 
-/// The union of a sketch and others.
+/// Unites a sketch with others.
 pub(super) fn union(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> SketchBuffer {
     let geometry = common_geometry(sketch.geometry(), others);
     SketchBuffer::union(geometry, others.iter().copied().chain([sketch]))
 }
 
-/// The number of distinct elements that were added to any of the sketches.
+/// Estimates the number of distinct elements in any of the sketches.
 pub(super) fn union_count(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> u64 {
     count(&union(sketch, others).as_sketch())
 }
 
-/// The number of distinct elements that were added to all of the sketches. With common min-hash bits by similarity;
-/// without, of two or three sketches, by inclusion and exclusion.
+/// Estimates the number of distinct elements in all of the sketches: by similarity if they share
+/// min-hash bits, else by inclusion and exclusion, for two or three sketches.
 pub(super) fn intersect_count(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> u64 {
     if common_geometry(sketch.geometry(), others).min_hash_bits() == 0 {
         return by_inclusion(sketch, others);
     }
-    // Not a number if there is nothing in any of them, which then gives 0.
+    // NaN if all sketches are empty; the conversion gives 0.
     (union_count(sketch, others) as f64 * by_min_hash(sketch, others)).round() as u64
 }
 
-/// The share of elements in any of the sketches that are in all of them, 0 to 1; not a number if all are empty.
+/// Estimates the share of elements in any sketch that are in all of them, 0 to 1; NaN if all are
+/// empty.
 pub(super) fn similarity(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> f64 {
     if common_geometry(sketch.geometry(), others).min_hash_bits() == 0 {
         by_inclusion(sketch, others) as f64 / union_count(sketch, others) as f64
@@ -110,7 +114,7 @@ fn by_inclusion(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> u64 {
     }
 }
 
-/// The share of registers on which all sketches agree, among those that any of them uses.
+/// Returns the share of registers on which all sketches agree, among registers used by any of them.
 fn by_min_hash(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> f64 {
     let union = union(sketch, others);
     let geometry = union.as_sketch().geometry();
@@ -144,10 +148,10 @@ fn by_min_hash(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> f64 {
     ((agreeing as f64 - by_chance) / used as f64).max(0.0)
 }
 
-/// How many registers two sets without common elements are expected to agree on.
+/// Estimates the number of registers on which two disjoint sets agree by chance.
 fn collisions(geometry: Geometry, one: u64, other: u64) -> f64 {
     let registers = geometry.registers() as f64;
-    // The chance that all elements of a set stay at or below a rank in one register.
+    // The chance that a set leaves a register at or below a rank.
     let stays = |elements: u64, beyond: f64| (1.0 - beyond / registers).powf(elements as f64);
     let chance: f64 = (1..=i32::from(MAX_RANK) + 1)
         .map(|rank| {

@@ -1,8 +1,8 @@
-//! How many registers a sketch has, and how wide they are.
+//! The geometry of a sketch: the number and the width of its registers.
 
 /// Bits of a register that hold a rank.
 pub(super) const RANK_BITS: u8 = 6;
-/// In front of the registers: flags, index bits, min-hash bits, and the cached count.
+/// Bytes before the registers: flags, index bits, min-hash bits, and the cached count.
 pub(super) const HEAD_BYTES: usize = 11;
 
 const MIN_INDEX_BITS: u8 = 4;
@@ -12,20 +12,20 @@ const MAX_MIN_HASH_BITS: u8 = 51;
 /// Both come from the same 64 bits of the hash.
 const MAX_COMBINED_BITS: u8 = 64;
 
-/// How many registers a sketch has (2 to the power of its index bits, 4 to 16), and how many bits of each are for the
-/// comparison of sketches (none, or 4 to 51).
+/// The numbers of index bits (4 to 16: a sketch has 2 to their power registers) and of min-hash
+/// bits (none, or 4 to 51: a part of each register for comparing sketches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     index_bits: u8,
     min_hash_bits: u8,
 }
 
-/// Whether a sketch may have so many index bits.
+/// Returns whether a sketch may have this number of index bits.
 pub(super) fn are_index_bits(bits: u8) -> bool {
     (MIN_INDEX_BITS..=MAX_INDEX_BITS).contains(&bits)
 }
 
-/// Whether a sketch may have so many min-hash bits.
+/// Returns whether a sketch may have this number of min-hash bits.
 pub(super) fn are_min_hash_bits(bits: u8) -> bool {
     bits == 0 || (MIN_MIN_HASH_BITS..=MAX_MIN_HASH_BITS).contains(&bits)
 }
@@ -49,22 +49,22 @@ impl Geometry {
         self.min_hash_bits
     }
 
-    /// How many registers there are.
+    /// Returns the number of registers.
     pub(super) const fn registers(self) -> usize {
         1 << self.index_bits
     }
 
-    /// Bits of a register, 6 to 57.
+    /// Returns the bits of a register, 6 to 57.
     pub(super) const fn width(self) -> usize {
         (RANK_BITS + self.min_hash_bits) as usize
     }
 
-    /// Bytes of a sketch, head included.
+    /// Returns the bytes of a sketch, head included.
     pub(super) const fn encoded_len(self) -> usize {
         HEAD_BYTES + (self.width() * self.registers()).div_ceil(8)
     }
 
-    /// The greatest geometry to which two sketches can be folded.
+    /// Returns the greatest geometry to which two sketches can be folded.
     pub(super) fn common(self, other: Self) -> Self {
         Self {
             index_bits: self.index_bits.min(other.index_bits),

@@ -1,11 +1,12 @@
 //! Operations on HyperLogLog sketches: counting distinct elements in a few kilobytes.
 //!
-//! * [`read`], [`modify`] and [`validate`] are the entry points. They take bytes and never panic, whatever the bytes are.
-//! * `arguments`: calls, taken apart. `geometry`, `sketch`: what is stored; Aerospike's layout and hash, so that sketches
-//!   can be exchanged with its servers. `estimate`: counts, intersections, similarities. `policy`: the flags, as users
-//!   give them. `murmur3`: the hash. `code`: the numbers of the operations.
+//! * [`read`], [`modify`] and [`validate`] are the entry points. They take any bytes and never
+//!   panic.
+//! * `arguments` parses calls. `geometry`, `sketch`: the stored form, with Aerospike's layout and
+//!   hash, so that sketches can be exchanged with its servers. `estimate`: counts, intersections,
+//!   similarities. `policy`: flags for users. `murmur3`: the hash. `code`: the operations' numbers.
 //!
-//! Knows calls, values and packed bits; knows neither records nor the names of bins.
+//! May import calls, values and packed bits, but neither records nor names of bins.
 
 mod arguments;
 mod estimate;
@@ -29,15 +30,15 @@ use crate::call::{Call, CallError, Reply};
 use crate::value::msgpack::{write_array_header, write_uint};
 use crate::value::{CodecError, ParticleType};
 
-/// Fails unless the bytes are a sketch. For whole bins that are written. O(1).
+/// Fails unless the bytes are a sketch. For writes of whole bins. O(1).
 pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
     Sketch::parse(bytes).map(drop)
 }
 
-/// The new sketch, if the bin changes, and the result.
+/// The new sketch if the bin changes, and the result.
 type Modified = (Option<Vec<u8>>, Reply<'static>);
 
-/// Executes a call that reads. O(registers) for each sketch; describing, and a count that is cached, O(1).
+/// Executes a reading call. O(registers) for each sketch; O(1) for a description or a cached count.
 pub(crate) fn read(
     current: (ParticleType, &[u8]),
     call: &Call<'_>,
@@ -68,7 +69,7 @@ pub(crate) fn read(
     })
 }
 
-/// Executes a call that modifies. O(bytes of the sketch), which is copied, and of the arguments.
+/// Executes a modifying call. O(bytes of the sketch, which is copied, and of the arguments).
 pub(crate) fn modify(
     current: Option<(ParticleType, &[u8])>,
     call: &Call<'_>,
@@ -181,7 +182,7 @@ fn changed(sketch: SketchBuffer, result: Reply<'static>) -> Result<Modified, Cal
     Ok((Some(sketch.into_bytes()), result))
 }
 
-/// The geometry of a sketch that is created.
+/// Returns the geometry of a new sketch.
 fn new_geometry(bits: Bits) -> Result<Geometry, CallError> {
     bits.index
         .and_then(|index| Geometry::new(index, bits.min_hash.unwrap_or(0)))
@@ -190,7 +191,8 @@ fn new_geometry(bits: Bits) -> Result<Geometry, CallError> {
         ))
 }
 
-/// More than two sketches can be intersected with the bin's only by min-hash bits, as many as theirs.
+/// Checks that sketches can be intersected: more than two including the bin's only with equal
+/// numbers of min-hash bits.
 fn check_comparable(sketch: &Sketch<'_>, others: &[Sketch<'_>]) -> Result<(), CallError> {
     let bits = sketch.geometry().min_hash_bits();
     match others {
@@ -217,7 +219,7 @@ fn int(count: u64) -> Reply<'static> {
     Reply::Int(count.cast_signed())
 }
 
-/// The list of both numbers of bits, encoded.
+/// Encodes a list of both numbers of bits.
 fn description(geometry: Geometry) -> Vec<u8> {
     let mut out = Vec::with_capacity(3);
     write_array_header(&mut out, 2);

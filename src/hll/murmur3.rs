@@ -1,12 +1,12 @@
 //! The 128-bit MurmurHash3 for 64-bit machines, with seed 0: the hash of a sketch's elements.
 //!
-//! Written after Austin Appleby's description of the algorithm, which is in the public domain. Not for keys that an
-//! attacker chooses: collisions are easy to make.
+//! Written from Austin Appleby's description of the algorithm, which is in the public domain. Not
+//! for keys chosen by an attacker: collisions are easy to construct.
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// The two halves of the hash. O(bytes).
+/// Returns the two halves of the hash. O(bytes).
 pub(super) fn murmur3(bytes: &[u8]) -> [u64; 2] {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = bytes.as_chunks::<16>();

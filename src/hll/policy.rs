@@ -1,30 +1,30 @@
-//! How sketches are written.
+//! Policies for writing sketches.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// What a write to a sketch refuses, and what then happens.
+    /// Conditions under which an operation refuses to write a sketch, and the reaction.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct HllWriteFlags: u32 {
         /// Refuse a bin that exists.
         const CREATE_ONLY = 1;
-        /// Refuse to create the bin. Not for adding.
+        /// Refuse to create the bin. Not for `add`.
         const UPDATE_ONLY = 2;
-        /// What is refused because the bin exists, or does not, changes nothing and is no error.
+        /// A write refused by one of these flags leaves the bin unchanged instead of failing.
         const NO_FAIL = 4;
-        /// A union may give the bin fewer index bits, and no min-hash bits. For `set_union`.
+        /// Lets `set_union` reduce the bin's index bits and drop its min-hash bits.
         const ALLOW_FOLD = 8;
     }
 }
 
-/// What operations that write a sketch refuse.
+/// The policy of an operation that writes a sketch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HllPolicy {
     write_flags: HllWriteFlags,
 }
 
 impl HllPolicy {
-    /// A policy of the given flags.
+    /// Makes a policy with the given flags.
     #[must_use]
     pub const fn new(write_flags: HllWriteFlags) -> Self {
         Self { write_flags }

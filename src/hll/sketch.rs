@@ -1,4 +1,4 @@
-//! Sketches, byte by byte.
+//! The binary form of sketches.
 //!
 //! ```text
 //! 0   flags, 0
@@ -8,9 +8,10 @@
 //! 11  registers of 6 + (min-hash bits) bits, packed, first bit first: rank, then min-hash
 //! ```
 //!
-//! The hash of an element has two halves of 64 bits. The low bits of the first one name the register, the next ones are
-//! the min-hash; the rank is 1 and the number of zeros at the low end of the second one. A register keeps the greatest
-//! value, so a union takes the greater of each two registers, and folding to fewer registers is a union of the halves.
+//! The hash of an element has two halves of 64 bits. The low bits of the first half select the
+//! register, the next ones are the min-hash; the rank is 1 plus the number of zeros at the low end
+//! of the second half. A register keeps the greatest value, so a union takes the greater of each
+//! two registers, and folding to fewer registers unites the halves.
 
 use super::geometry::{Geometry, HEAD_BYTES, RANK_BITS};
 use super::murmur3::murmur3;
@@ -22,10 +23,10 @@ const INDEX_BITS: usize = 1;
 const MIN_HASH_BITS: usize = 2;
 const CACHED_COUNT: std::ops::Range<usize> = 3..HEAD_BYTES;
 
-/// The greatest rank that fits its bits.
+/// The greatest rank that fits in its bits.
 pub(super) const MAX_RANK: u8 = (1 << RANK_BITS) - 1;
 
-/// A sketch whose head and length have been checked.
+/// A sketch with a checked head and length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sketch<'a> {
     geometry: Geometry,
@@ -39,7 +40,7 @@ pub(super) struct SketchBuffer {
     bytes: Vec<u8>,
 }
 
-/// What an element says: the register that it belongs to, and the value there.
+/// An element's contribution: its register and the value there.
 struct Mark {
     register: usize,
     value: u64,
@@ -59,7 +60,7 @@ impl Mark {
 }
 
 impl<'a> Sketch<'a> {
-    /// The sketch that `bytes` hold. O(1).
+    /// Parses a sketch. O(1).
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let geometry = match bytes {
             [0, index_bits, min_hash_bits, ..] => Geometry::new(*index_bits, *min_hash_bits),
@@ -78,37 +79,37 @@ impl<'a> Sketch<'a> {
         self.geometry
     }
 
-    /// The count that was estimated last, if nothing was added since.
+    /// Returns the last estimate, if nothing was added since.
     pub(super) fn cached_count(&self) -> Option<u64> {
         let bytes = self.bytes.get(CACHED_COUNT)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes)).filter(|count| *count != 0)
     }
 
-    /// The value of a register.
+    /// Returns the value of a register.
     pub(super) fn register(&self, at: usize) -> u64 {
         let width = self.geometry.width();
         load_bits(self.bytes, HEAD_BYTES * 8 + at * width, width)
     }
 
-    /// The values of all registers.
+    /// Iterates over the values of all registers.
     pub(super) fn registers(self) -> impl Iterator<Item = u64> + use<'a> {
         (0..self.geometry.registers()).map(move |at| self.register(at))
     }
 
-    /// The ranks in the registers; 0 in those that no element has met.
+    /// Iterates over the ranks in the registers; 0 in unused ones.
     pub(super) fn ranks(self) -> impl Iterator<Item = u8> + use<'a> {
         let min_hash_bits = self.geometry.min_hash_bits();
         self.registers()
             .map(move |value| (value >> min_hash_bits) as u8)
     }
 
-    /// False if the element was certainly never added.
+    /// Returns `false` if the element was certainly never added.
     pub(super) fn may_contain(&self, element: &[u8]) -> bool {
         let mark = Mark::of(element, self.geometry);
         self.register(mark.register) >= mark.value
     }
 
-    /// A copy to be changed.
+    /// Copies the sketch for changing it.
     pub(super) fn to_buffer(self) -> SketchBuffer {
         SketchBuffer {
             geometry: self.geometry,
@@ -118,7 +119,7 @@ impl<'a> Sketch<'a> {
 }
 
 impl SketchBuffer {
-    /// A sketch of nothing.
+    /// Makes an empty sketch.
     pub(super) fn empty(geometry: Geometry) -> Self {
         let mut bytes = vec![0; geometry.encoded_len()];
         let head = [
@@ -134,7 +135,7 @@ impl SketchBuffer {
         Self { geometry, bytes }
     }
 
-    /// The union of sketches, folded to a geometry that all of them can be folded to.
+    /// Unites sketches, folded to a geometry that suits all of them.
     pub(super) fn union<'s>(
         geometry: Geometry,
         sketches: impl IntoIterator<Item = Sketch<'s>>,
@@ -149,7 +150,7 @@ impl SketchBuffer {
         union
     }
 
-    /// Adds an element, given as its encoding. True if that made a difference.
+    /// Adds an encoded element. Returns whether the sketch changed.
     pub(super) fn add(&mut self, element: &[u8]) -> bool {
         let mark = Mark::of(element, self.geometry);
         let raised = self.raise(mark.register, mark.value);
@@ -168,7 +169,7 @@ impl SketchBuffer {
         lower
     }
 
-    /// Notes an estimate.
+    /// Caches an estimate.
     pub(super) fn set_cached_count(&mut self, count: u64) {
         if let Some(to) = self.bytes.get_mut(CACHED_COUNT) {
             to.copy_from_slice(&count.to_le_bytes());

@@ -80,7 +80,8 @@ fn of_texts(numbers: std::ops::Range<u32>, index_bits: i64, min_hash_bits: i64) 
 
 #[test]
 fn counts_are_those_of_an_aerospike_server() {
-    // Its clients' tests assert these: 97 for a hundred texts in 256 registers, and small unions that are exact.
+    // Its clients' tests assert these: 97 for a hundred texts in 256 registers, and small unions
+    // that are exact.
     let refresh = call(code::REFRESH_COUNT, &[]);
     let result = written(Some(&of_texts(0..100, 8, 0)), &refresh).unwrap().1;
     assert_eq!(result, Value::Int(97));
@@ -166,7 +167,8 @@ fn a_folded_sketch_is_one_that_had_fewer_registers_from_the_start() {
         written(Some(&sketch), &call(code::FOLD, &[14])),
         Ok((None, Value::Nil))
     );
-    // Min-hash bits come from other bits of the hash when there are fewer registers; without them, ranks remain.
+    // Min-hash bits come from other bits of the hash when there are fewer registers; without them,
+    // ranks remain.
     let wide = of_texts(0..1000, 12, 10);
     let union = value(
         &wide,

@@ -1,4 +1,4 @@
-//! Definitions as Aerospike's clients and backups give them: one component, of one type.
+//! Definitions from Aerospike's clients and backups: one component of one type.
 
 use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
 use super::entries::EntryReader;
@@ -6,15 +6,15 @@ use super::key::IndexType;
 use crate::expression::{ExpType, Expression};
 use crate::{Error, Result};
 
-/// Strings and blobs above this length are left out of the index: Aerospike's limit.
+/// Strings and blobs above this length in bytes are left out of the index: Aerospike's limit.
 pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
 impl IndexDefinition {
-    /// The index that a client asks for with these parameters. Leaves out values above 2,048 bytes.
+    /// Builds the index for a client's parameters. Leaves out values above 2,048 bytes.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the definition cannot be used: its name, bin, context or expression, or an expression
-    /// with a value that is not of this type.
+    /// [`Error::Parameter`] if the name, bin, context or expression is invalid, or the expression
+    /// has a value of another type.
     pub(crate) fn of_client(
         name: &str,
         source: IndexSource,
@@ -37,7 +37,7 @@ impl IndexDefinition {
         Ok(definition)
     }
 
-    /// Checks the definition, and that its paths and expressions can be read.
+    /// Checks the definition, its paths and its expressions.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -47,7 +47,7 @@ impl IndexDefinition {
     }
 }
 
-/// The type that an expression must have so that an index can be of its value.
+/// Returns the type that an expression must have to be indexed as this type.
 const fn type_of(part: IndexPart, kind: IndexType) -> ExpType {
     match (part, kind) {
         (IndexPart::Elements, _) => ExpType::List,

@@ -1,4 +1,4 @@
-//! The components of an index.
+//! Definitions of indexes and of their components.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const COMPONENTS_MAX: usize = 8;
 /// The most bytes in the name of an index: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 255;
 
-/// What of a component's value is in the index.
+/// The indexed part of a component's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IndexPart {
@@ -32,25 +32,26 @@ pub(crate) enum IndexPart {
     Values,
 }
 
-/// Where the value of a component is found in a record.
+/// The source of a component's value in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IndexSource {
-    /// In a bin, or in what an encoded path of contexts leads to in it; the path is empty for the bin itself.
+    /// A bin, or a value in it at an encoded path of contexts; the path is empty for the bin
+    /// itself.
     Bin {
         name: Box<str>,
         #[serde(default, with = "base64_bytes")]
         path: Box<[u8]>,
     },
-    /// It is the value of an expression, in its encoded form.
+    /// The value of an expression, in encoded form.
     #[serde(with = "base64_bytes")]
     Expression(Box<[u8]>),
 }
 
-/// One component of an index's key: a bin, what a path leads to in it, or the value of an expression.
+/// One component of an index's key: a bin, a value in it at a path, or the value of an expression.
 ///
-/// A bin's name converts into the component that is its whole value, of any type that can be in an index: truth values,
-/// integers, doubles, text and bytes ([`IndexType`]).
+/// A bin's name converts into a component for the bin's whole value, of any type that can be
+/// indexed: truth values, integers, doubles, text and bytes ([`IndexType`]).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -68,16 +69,16 @@ pub struct IndexComponent {
     pub(crate) source: IndexSource,
     #[serde(default)]
     pub(crate) part: IndexPart,
-    /// `None`: of each type that can be in an index.
+    /// The indexed type; `None` means every type that can be indexed.
     #[serde(default)]
     pub(crate) kind: Option<IndexType>,
-    /// Why it cannot be: a context or an expression without an encoded form.
+    /// The reason why the component is invalid: a context or an expression without an encoded form.
     #[serde(skip)]
     refusal: Option<Box<str>>,
 }
 
 impl IndexComponent {
-    /// The value of a bin.
+    /// Indexes the value of a bin.
     #[must_use]
     pub fn bin(name: &str) -> Self {
         Self::of(IndexSource::Bin {
@@ -86,8 +87,9 @@ impl IndexComponent {
         })
     }
 
-    /// The value of an expression. A record for which it is unknown is not in the index. It may ask for nothing that
-    /// changes without a write, such as the time since the last update.
+    /// Indexes the value of an expression. A record without a value is not in the index. The
+    /// expression must not read anything that changes without a write, such as the time since the
+    /// last update.
     #[must_use]
     pub fn expression(expression: impl Into<Expression>) -> Self {
         match expression.into().to_bytes() {
@@ -99,8 +101,8 @@ impl IndexComponent {
         }
     }
 
-    /// What contexts lead to in the bin, instead of the bin's whole value. A record in which they lead nowhere is not in the
-    /// index.
+    /// Indexes the value at a path of contexts in the bin, instead of the bin's whole value. A
+    /// record without that path is not in the index.
     #[must_use]
     pub fn at(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();
@@ -117,26 +119,26 @@ impl IndexComponent {
         self
     }
 
-    /// The elements of a list instead of its whole value: an entry for each of them. A value other than a list is not in the
-    /// index.
+    /// Indexes the elements of a list instead of its whole value: one entry each. Values of other
+    /// types are not in the index.
     #[must_use]
     pub fn elements(self) -> Self {
         self.part(IndexPart::Elements)
     }
 
-    /// The keys of a map: an entry for each of them.
+    /// Indexes the keys of a map: one entry each.
     #[must_use]
     pub fn map_keys(self) -> Self {
         self.part(IndexPart::Keys)
     }
 
-    /// The values of a map: an entry for each of them.
+    /// Indexes the values of a map: one entry each.
     #[must_use]
     pub fn map_values(self) -> Self {
         self.part(IndexPart::Values)
     }
 
-    /// Only values of this type; others are not in the index.
+    /// Restricts the index to values of this type; others are not in the index.
     #[must_use]
     pub const fn of_type(mut self, kind: IndexType) -> Self {
         self.kind = Some(kind);
@@ -157,12 +159,13 @@ impl IndexComponent {
         self
     }
 
-    /// Whether a record may have several entries by it.
+    /// Returns whether a record may have several entries by this component.
     pub(crate) fn has_many(&self) -> bool {
         self.part != IndexPart::Whole || self.kind == Some(IndexType::GeoJson)
     }
 
-    /// Whether a value of this type and length is in the index by its own form. Geometries are in it by their cells.
+    /// Returns whether a value of this type and length is indexed by its own form. Geometries are
+    /// indexed by their cells instead.
     pub(crate) fn takes(&self, kind: ParticleType, stored: &[u8], bytes_max: usize) -> bool {
         let found = IndexType::of(kind).filter(|found| *found != IndexType::GeoJson);
         let is_wanted = |found| self.kind.is_none_or(|wanted| wanted == found);
@@ -197,7 +200,7 @@ impl IndexComponent {
     }
 }
 
-/// Shows the bin, or the expression, and the part of its value that is in the index.
+/// Shows the bin or the expression, and the indexed part of its value.
 impl fmt::Display for IndexComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
@@ -220,7 +223,7 @@ impl From<&str> for IndexComponent {
     }
 }
 
-/// The name of an index and its components: one of a record or several, in the order of its entries.
+/// A secondary index: its name and its components, one or several, in the order of its entries.
 ///
 /// A record that lacks a component is not in the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,13 +234,15 @@ pub struct IndexDefinition {
     pub(crate) unique: bool,
     #[serde(default)]
     pub(crate) value_bytes_max: Option<u32>,
-    /// Of no values but of the set's records: what wire clients call a set index. Storage finds them without entries.
+    /// A set index, in the words of wire clients: it lists the set's records and indexes no values.
+    /// Storage finds these records without entries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) of_records: bool,
 }
 
 impl IndexDefinition {
-    /// An index of this name over these components. Queries ask for equality on the first ones, and for a range of the next.
+    /// Defines an index over these components. Queries test the first ones for equality, and the
+    /// next one for a range.
     #[must_use]
     pub fn new<C: Into<IndexComponent>>(
         name: &str,
@@ -252,7 +257,7 @@ impl IndexDefinition {
         }
     }
 
-    /// An index of the records of a set.
+    /// Defines an index of the records of a set.
     #[cfg(feature = "server")]
     pub(crate) fn of_records(name: &str) -> Self {
         Self {
@@ -261,7 +266,7 @@ impl IndexDefinition {
         }
     }
 
-    /// Whether it is the same but for its name.
+    /// Returns whether the definitions are equal except for their names.
     #[cfg(feature = "server")]
     pub(crate) fn is_same_but_name(&self, other: &Self) -> bool {
         let named = Self {
@@ -271,35 +276,35 @@ impl IndexDefinition {
         *self == named
     }
 
-    /// Whether no two records may have the same key: a write that would give a record the key of another is refused with
-    /// [`Error::NotUnique`]. Default: false.
+    /// Makes the index unique: no two records may have the same key. A write that would break this
+    /// is refused with [`Error::NotUnique`]. Default: false.
     #[must_use]
     pub const fn unique(mut self, unique: bool) -> Self {
         self.unique = unique;
         self
     }
 
-    /// Leaves text and bytes that are longer than this many bytes out of the index, instead of refusing the write. Queries do
-    /// not find such records by it.
+    /// Leaves text and bytes longer than this many bytes out of the index, instead of refusing the
+    /// write. Queries do not find such records by the index.
     #[must_use]
     pub const fn ignoring_longer_than(mut self, bytes: u32) -> Self {
         self.value_bytes_max = Some(bytes);
         self
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The components of the key, in their order.
+    /// Returns the components of the key, in order.
     #[must_use]
     pub fn components(&self) -> &[IndexComponent] {
         &self.components
     }
 
-    /// Whether no two records may have the same key.
+    /// Returns whether no two records may have the same key.
     #[must_use]
     pub const fn is_unique(&self) -> bool {
         self.unique

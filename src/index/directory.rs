@@ -1,37 +1,37 @@
-//! The directory of leaves: which leaf holds an entry. Two levels of arrays, since a search in a few kilobytes that are
-//! together waits for memory two or three times, and one down a tree a dozen times.
+//! The directory of leaves: finds the leaf of an entry. Two levels of arrays: a search in a few
+//! adjacent kilobytes waits for memory two or three times, a search down a tree a dozen times.
 
 use crate::sync::RwLock;
 
 use super::leaf::Leaf;
 
-/// A group of leaves that has grown to this many is split.
+/// A group that reaches this many leaves is split.
 const GROUP_LEAVES_MAX: usize = 256;
 
-/// Bounds up to this length need no memory of their own, and no cache miss to be compared.
+/// Bounds up to this length are stored inline, which saves memory and a cache miss a comparison.
 const INLINE_BYTES: usize = 38;
 
-/// The lowest entry that may be in a leaf.
+/// The lowest entry that a leaf may hold.
 #[derive(Debug)]
 enum LeafBound {
     Inline(u8, [u8; INLINE_BYTES]),
     Heap(Box<[u8]>),
 }
 
-/// Leaves that follow each other, and where each begins.
+/// Consecutive leaves and their bounds.
 #[derive(Debug)]
 struct Group {
     bounds: Vec<LeafBound>,
     leaves: Vec<RwLock<Leaf>>,
 }
 
-/// All leaves in order; there is always one, and the bound of the first is empty.
+/// All leaves in order. There is always one; the bound of the first is empty.
 #[derive(Debug)]
 pub(super) struct Directory {
     groups: Vec<Group>,
 }
 
-/// The place of a leaf.
+/// The position of a leaf in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     group: usize,
@@ -53,21 +53,21 @@ impl LeafBound {
     #[inline]
     fn as_bytes(&self) -> &[u8] {
         match self {
-            // No longer than the array.
+            // The length never exceeds the array.
             Self::Inline(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or(bytes),
             Self::Heap(bytes) => bytes,
         }
     }
 
-    /// Whether it is an entry or before it: whether the leaf may hold the entry. Bounds share long prefixes, so that a call of
-    /// `memcmp` for each costs more than the comparison.
+    /// Returns whether the bound is at or below an entry, so the leaf may hold the entry. Bounds
+    /// share long prefixes, for which a call of `memcmp` costs more than this comparison.
     #[inline]
     fn is_at_most(&self, entry: &[u8]) -> bool {
         if let Self::Inline(_, bytes) = self {
             let (words, _) = bytes.as_chunks::<8>();
             let (entry_words, _) = entry.as_chunks::<8>();
             for (word, of_entry) in words.iter().zip(entry_words) {
-                // The zeros behind a bound that ends here are below the entry's bytes, or as low.
+                // The zeros padding a bound that ends here compare at or below the entry's bytes.
                 if word != of_entry {
                     return u64::from_be_bytes(*word) < u64::from_be_bytes(*of_entry);
                 }
@@ -86,13 +86,13 @@ impl LeafBound {
 }
 
 impl Group {
-    /// The last leaf that may hold an entry.
+    /// Returns the last leaf that may hold an entry.
     fn leaf_of(&self, entry: &[u8]) -> usize {
         let behind = self.bounds.partition_point(|bound| bound.is_at_most(entry));
         behind.saturating_sub(1)
     }
 
-    /// Whether the first of its leaves may hold an entry, or one behind it.
+    /// Returns whether the group's first leaf may hold an entry, or a later one.
     fn begins_by(&self, entry: &[u8]) -> bool {
         let first = self.bounds.first();
         first.is_none_or(|bound| bound.is_at_most(entry))
@@ -110,13 +110,13 @@ impl Directory {
         }
     }
 
-    /// The memory of one more leaf that begins with `bound`.
+    /// Returns the memory of another leaf with this bound.
     pub(super) fn memory_bytes(bound: &[u8]) -> usize {
-        // A lock adds a word to its leaf.
+        // Each leaf also has a lock.
         LeafBound::new(bound).memory_bytes() + size_of::<RwLock<()>>()
     }
 
-    /// The place of the leaf in which an entry is, or would be.
+    /// Returns the place of the leaf that holds an entry, or would hold it.
     pub(super) fn place_of(&self, entry: &[u8]) -> Place {
         let behind = self.groups.partition_point(|group| group.begins_by(entry));
         let group = behind.saturating_sub(1);
@@ -173,7 +173,7 @@ impl Directory {
         Some(Place { group, leaf })
     }
 
-    /// Adds a leaf behind the one at `place`.
+    /// Inserts a leaf after the one at `place`.
     pub(super) fn insert_behind(&mut self, place: Place, bound: &[u8], leaf: Leaf) {
         let Some(group) = self.groups.get_mut(place.group) else {
             return;
@@ -190,7 +190,7 @@ impl Directory {
         }
     }
 
-    /// Takes a leaf away, which must not be the first.
+    /// Removes a leaf, which must not be the first.
     pub(super) fn remove(&mut self, place: Place) -> Option<Leaf> {
         if place == self.first() {
             return None;
@@ -207,7 +207,7 @@ impl Directory {
         Some(leaf.into_inner())
     }
 
-    /// How many leaves there are.
+    /// Returns the number of leaves.
     pub(super) fn len(&self) -> usize {
         self.groups.iter().map(|group| group.leaves.len()).sum()
     }
@@ -219,7 +219,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        // Zeros, which stand behind bounds too, and long common beginnings.
+        // Zeros, which also pad bounds, and long common prefixes.
         (0_usize..50, prop::collection::vec(0_u8..3, 0..12))
             .prop_map(|(common, rest)| [&vec![0; common], &*rest].concat())
     }

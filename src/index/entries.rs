@@ -1,4 +1,4 @@
-//! The entries of a record in an index.
+//! Computes the entries of a record in an index.
 
 use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
 use spikelet_storage::Digest;
@@ -14,23 +14,25 @@ use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_
 use crate::value::{Container, ParticleType, element_to_stored};
 use crate::{Error, Result};
 
-/// The longest entry of a record: a key with its digest. One of a companion has a second digest.
+/// The longest entry of a record in bytes: a key with its digest. An entry of a companion has a
+/// second digest.
 pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 10;
 
-/// A call below a path.
+/// The number of a call below a path.
 const BELOW: i64 = 0xff;
-/// "The value" as what a call returns.
+/// The return type "value" of a call.
 const RETURN_VALUE: i64 = 7;
-/// An expression that cannot be evaluated is nil.
+/// Evaluates an expression without a value to nil instead of failing.
 const EVAL_NO_FAIL: i64 = 16;
 
-/// How the entries of records are found.
+/// Computes entries from records, for one definition.
 #[derive(Debug)]
 pub(crate) struct EntryReader {
     components: Vec<ComponentReader>,
-    /// Whether all components are whole bins, so that a record has one entry at most.
+    /// All components are whole bins, so a record has at most one entry.
     is_plain: bool,
-    /// The bin whose elements, keys or values alone are in the index: a sharded collection's are found in its companions.
+    /// The bin of which only elements, keys or values are indexed. If it is sharded, its companions
+    /// hold them.
     parts_of: Option<BinName>,
     value_bytes_max: usize,
 }
@@ -39,13 +41,13 @@ pub(crate) struct EntryReader {
 struct ComponentReader {
     component: IndexComponent,
     bin: Option<BinName>,
-    /// What reads the value, if it is not that of a bin.
+    /// The operation that reads the value, unless it is a bin's.
     read: Option<Operation>,
 }
 
 impl EntryReader {
     /// # Errors
-    /// [`Error::Parameter`] for a path that cannot be read.
+    /// [`Error::Parameter`] for a malformed path.
     pub(crate) fn new(definition: &IndexDefinition) -> Result<Self> {
         let reader = |component: &IndexComponent| {
             let bin = match &component.source {
@@ -76,12 +78,14 @@ impl EntryReader {
         })
     }
 
-    /// The bin with elements, keys or values that alone are in the index, if there is such a bin and the index is not unique.
+    /// Returns the bin of which only elements, keys or values are indexed, if there is one and the
+    /// index is not unique.
     pub(crate) fn parts_of(&self) -> Option<BinName> {
         self.parts_of
     }
 
-    /// Why the index would lose records if the collection in this bin were sharded; `None` if it would not.
+    /// Returns the reason why the index would lose records if the collection in this bin were
+    /// sharded; `None` if it would not.
     pub(crate) fn loses_by_sharding(&self, bin: &str, by_hash: bool) -> Option<&'static str> {
         let is_concerned = |reader: &ComponentReader| match &reader.component.source {
             IndexSource::Bin { name, .. } => **name == *bin,
@@ -103,14 +107,15 @@ impl EntryReader {
         }
     }
 
-    /// Whether entries depend on an expression.
+    /// Returns whether entries depend on an expression.
     pub(crate) fn has_expression(&self) -> bool {
         self.components
             .iter()
             .any(|component| component.bin.is_none())
     }
 
-    /// Whether entries depend on nothing but bins, and these are the same in two records. Costs a look at their names.
+    /// Returns whether entries depend on bins only, and these are the same in two records. Compares
+    /// the names of bins.
     pub(crate) fn is_same(&self, old: RecordView<'_>, new: RecordView<'_>) -> bool {
         self.components.iter().all(|component| {
             component.bin.is_some_and(|bin| {
@@ -120,10 +125,11 @@ impl EntryReader {
         })
     }
 
-    /// Appends the entries of a record to `out`, in order, none of them twice. `name`: of the index, for messages.
+    /// Appends the entries of a record to `out`, sorted and without duplicates. `name` is the
+    /// index's, for messages.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a key that is too long; what evaluating an expression fails with.
+    /// [`Error::Parameter`] for a key that is too long; errors of evaluating an expression.
     pub(crate) fn entries(
         &self,
         name: &str,
@@ -137,10 +143,12 @@ impl EntryReader {
         if self.is_plain {
             return self.plain_entry(name, record, &facts.digest, out);
         }
+        // Components with several values multiply: one key for each combination.
         let mut keys = vec![Vec::new()];
         for component in &self.components {
             let forms = component.forms(record, facts, self.value_bytes_max)?;
             keys = match forms.iter().next() {
+                // A record that lacks a component is not in the index.
                 None => return Ok(()),
                 Some(form) if forms.len() == 1 => {
                     keys.iter_mut().for_each(|key| key.extend_from_slice(form));
@@ -154,6 +162,7 @@ impl EntryReader {
                 }
             };
         }
+        // A list may hold a value twice; the index lists the record once.
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {
@@ -166,7 +175,7 @@ impl EntryReader {
         Ok(())
     }
 
-    /// Whether one of the geometries that a component of a record has matches another one.
+    /// Returns whether any geometry of a record's component matches another geometry.
     pub(crate) fn matches(
         &self,
         record: RecordView<'_>,
@@ -185,12 +194,13 @@ impl EntryReader {
         Ok(found)
     }
 
-    /// Whether entries are [`EntryReader::plain_entry`]'s: one of a record at most, of nothing but its bins.
+    /// Returns whether entries come from [`EntryReader::plain_entry`]: at most one a record, from
+    /// bins only.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain && !self.components.is_empty()
     }
 
-    /// Appends the one entry of a record, of whole bins as components, if it has it.
+    /// Appends the entry of a record whose components are whole bins, if the record has one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a key that is too long.
@@ -222,7 +232,8 @@ impl EntryReader {
     }
 }
 
-/// Whether an encoded expression reads a bin: the number of a bin's value with its type, or that of a bin's type, then the name.
+/// Returns whether an encoded expression reads a bin: it searches for the operation reading a bin's
+/// value, with a type, or a bin's type, followed by the name.
 fn expression_names(expression: &[u8], bin: &str) -> bool {
     const VALUE: u8 = 81;
     const TYPE: u8 = 82;
@@ -260,7 +271,7 @@ impl ComponentReader {
         Ok(forms)
     }
 
-    /// Shows each value that the component has in a record.
+    /// Passes each value of the component in a record to `visit`.
     fn values(
         &self,
         record: RecordView<'_>,
@@ -275,7 +286,8 @@ impl ComponentReader {
             (Some(read), _) => {
                 let read = std::slice::from_ref(read);
                 let checked = Checked::new(read, Mode::empty())?;
-                // Where a path leads nowhere, or through a value that is no collection, there is no value.
+                // A path that does not exist in the record, or crosses a value other than a
+                // collection, gives no value.
                 let _ = checked.seeing(facts).read_into(record, &mut sink);
             }
             (None, Some(bin)) => {
@@ -289,7 +301,7 @@ impl ComponentReader {
     }
 }
 
-/// Takes the value of a component.
+/// Receives the value of a component.
 struct ValueSink<'c> {
     part: IndexPart,
     each: &'c mut dyn FnMut(ParticleType, &[u8]),
@@ -330,7 +342,7 @@ impl ValueSink<'_> {
     }
 }
 
-/// Appends the forms of a value, if it is in the index: one, or one for each cell of a geometry.
+/// Appends the forms of a value, if it is indexed: one, or one for each cell of a geometry.
 fn add_forms(
     component: &IndexComponent,
     value_bytes_max: usize,
@@ -346,7 +358,7 @@ fn add_forms(
         }
     } else if component.takes(kind, stored, value_bytes_max) {
         forms.push_with(|out| {
-            // The type was looked at.
+            // Its type was checked above.
             key::write_stored(kind, stored, out);
         });
     }
@@ -369,7 +381,7 @@ impl ResultSink for ValueSink<'_> {
     }
 }
 
-/// What reads the value of a component: nothing for that of a bin.
+/// Returns the operation that reads the value of a component; `None` for a bin's value.
 fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
     match source {
         IndexSource::Bin { path, .. } if path.is_empty() => Ok(None),
@@ -389,8 +401,8 @@ fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
     }
 }
 
-/// The call that returns the value to which a path of contexts leads: the last context becomes a read of one element, below
-/// the path of the ones before it.
+/// Encodes the call that returns the value at a path of contexts: the last context becomes a read
+/// of one element, below the path of the others.
 fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(path);
     let Token::Array(count @ 2..) = reader.token().ok()? else {

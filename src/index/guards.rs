@@ -1,26 +1,26 @@
-//! What keeps the order of entries and the records in step. The model check takes it away one by one, to see that each is
-//! needed.
+//! The rules that keep entries and records in step. The model check disables them one by one, to
+//! show that each is needed.
 
 use crate::sync::guards::Guards;
 
-/// Something that the index relies on.
+/// A rule that the index relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Entries are added before their version is published.
+    /// Entries are added before the version with them is published.
     AddedBefore,
     /// Entries are removed after the version without them is published.
     RemovedAfter,
-    /// They are removed before the record is unlocked.
+    /// Entries are removed before the record is unlocked.
     RemovedUnderLock,
-    /// A build meets records that are locked, though they may not be there yet.
+    /// A build visits locked records, even if they have no version yet.
     LockedAreBuilt,
-    /// An entry without a record is removed after a second look, under the record's lock.
+    /// An entry without a record is removed only after a second look under the record's lock.
     CleanedUnderLock,
-    /// A leaf is found and edited under one lock on the directory.
+    /// Finding and editing a leaf happen under one lock on the directory.
     OneDirectoryLock,
-    /// Entries of one key of a unique index are added one after the other.
+    /// Entries with the same key of a unique index are added one at a time.
     UniqueKeyLocked,
 }
 
-/// All of them.
+/// All rules.
 pub(crate) static GUARDS: Guards<Guard> = Guards::new();

@@ -1,4 +1,4 @@
-//! The form of values in an index: byte strings in the order of the values.
+//! The form of values in an index: byte strings that sort like the values.
 //!
 //! | value | bytes |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | GeoJSON | 9, then 1 for a point or 2 for a region, then 8 bytes, big-endian: a cell (`geo/cells.rs`), one of several of a region |
 //! | double | 8, then 8 bytes, big-endian: all bits turned round of a negative one, the sign bit of others |
 //!
-//! Escaped: 0 is written as 1 1, and 1 as 1 2. The numbers of the types stand in the order of values
-//! (semantics.md#order-of-values). Both zeros of doubles are one value. An entry is its components, one behind the other,
-//! then the digest.
+//! Escaped: 0 is written as 1 1, and 1 as 1 2. The type numbers follow the order of values
+//! (semantics.md#order-of-values). Both zeros of doubles are one value. An entry is its components
+//! in order, then the digest.
 
 use spikelet_storage::Digest;
 
@@ -27,7 +27,7 @@ const GEOMETRY: u8 = 9;
 const END: u8 = 0;
 const ESCAPE: u8 = 1;
 
-/// A type of values that can be in an index.
+/// A type of values that can be indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexType {
@@ -35,18 +35,19 @@ pub enum IndexType {
     Bool,
     /// Integers of 64 bits.
     Integer,
-    /// Text.
+    /// Text of any encoding.
     String,
-    /// Bytes.
+    /// Blobs of any content.
     Blob,
-    /// Doubles.
+    /// Doubles, with both zeros as one value.
     Float,
-    /// GeoJSON, by cells: only in components that say so by [`IndexComponent::of_type`](super::IndexComponent::of_type).
+    /// GeoJSON, by cells: only in components declared so with
+    /// [`IndexComponent::of_type`](super::IndexComponent::of_type).
     GeoJson,
 }
 
 impl IndexType {
-    /// The type of a stored value; `None` if values of this type are in no index.
+    /// Returns the type of a stored value; `None` if its type cannot be indexed.
     pub(crate) const fn of(kind: ParticleType) -> Option<Self> {
         Some(match kind {
             ParticleType::Bool => Self::Bool,
@@ -60,7 +61,7 @@ impl IndexType {
     }
 }
 
-/// Appends the form of a value. False, and nothing is appended: values of its type are in no index.
+/// Appends the form of a value. Returns `false`, appending nothing, if its type cannot be indexed.
 pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
     match value {
         ValueRef::Bool(value) => out.extend_from_slice(&[BOOL, u8::from(value)]),
@@ -76,7 +77,7 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The form of a value that is looked for; `None`: values of its type are in no index.
+/// Returns the form of a value to search for; `None` if its type cannot be indexed.
 pub(crate) fn form_of(value: &Value) -> Option<Vec<u8>> {
     let mut form = Vec::new();
     let value = match value {
@@ -90,7 +91,8 @@ pub(crate) fn form_of(value: &Value) -> Option<Vec<u8>> {
     write_value(value, &mut form).then_some(form)
 }
 
-/// Appends the form of a stored value. Text need not be UTF-8. False: values of its type are in no index.
+/// Appends the form of a stored value. Text need not be UTF-8. Returns `false` if its type cannot
+/// be indexed.
 pub(crate) fn write_stored(kind: ParticleType, stored: &[u8], out: &mut Vec<u8>) -> bool {
     match kind {
         ParticleType::String => write_bytes(STRING, stored, out),
@@ -104,7 +106,8 @@ pub(crate) fn write_stored(kind: ParticleType, stored: &[u8], out: &mut Vec<u8>)
     true
 }
 
-/// What all texts, or blobs, that begin with `prefix` begin with in an index; `None` for other values.
+/// Returns the common prefix, in an index, of all texts or blobs that begin with `prefix`; `None`
+/// for other values.
 pub(crate) fn form_of_prefix(prefix: &Value) -> Option<Vec<u8>> {
     let mut form = match prefix {
         Value::String(_) | Value::Blob(_) => form_of(prefix)?,
@@ -114,26 +117,26 @@ pub(crate) fn form_of_prefix(prefix: &Value) -> Option<Vec<u8>> {
     Some(form)
 }
 
-/// What all values of the type of this form begin with.
+/// Returns the prefix shared by all forms of this form's type.
 pub(crate) fn type_of_form(form: &[u8]) -> Option<&[u8]> {
     form.get(..1)
 }
 
-/// The cells by which an index distinguishes geometries.
+/// The kinds of geometry entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GeometryKey {
     Point = 1,
     Region = 2,
 }
 
-/// The form of a cell of a geometry.
+/// Returns the form of a geometry's cell.
 pub(crate) fn geometry_key(kind: GeometryKey, cell: u64) -> Vec<u8> {
     let mut form = vec![GEOMETRY, kind as u8];
     form.extend_from_slice(&cell.to_be_bytes());
     form
 }
 
-/// What integers, and cells of geometries, are ordered by, in a form of one of these.
+/// Returns the number by which a form of an integer or a cell sorts; `None` for other types.
 #[cfg(feature = "server")]
 pub(crate) fn order_of_form(form: &[u8]) -> Option<u64> {
     match form {
@@ -151,7 +154,8 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bits.to_be_bytes());
 }
 
-/// How many bytes the form of the first value takes; `None` if the bytes begin with no whole form.
+/// Returns the length of the first value's form; `None` if the bytes do not begin with a whole
+/// form.
 pub(crate) fn form_len(bytes: &[u8]) -> Option<usize> {
     let len = match *bytes.first()? {
         BOOL => 2,
@@ -162,7 +166,7 @@ pub(crate) fn form_len(bytes: &[u8]) -> Option<usize> {
     (len <= bytes.len()).then_some(len)
 }
 
-/// The order of these bits is that of doubles, NaN above all.
+/// Returns bits that sort like doubles, NaN above all.
 fn float_bits(value: f64) -> u64 {
     let value = match value {
         _ if value == 0.0 => 0.0,
@@ -176,11 +180,12 @@ fn float_bits(value: f64) -> u64 {
     }
 }
 
-/// Whether there is a byte that is escaped: 0 or 1. Eight bytes at a time.
+/// Returns whether a byte needs escaping: 0 or 1. Checks eight bytes at a time.
 fn has_escapes(bytes: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (words, rest) = bytes.as_chunks::<8>();
-    // Subtracting 2 borrows the highest bit of the lowest byte below 2, and of none if there is no such byte.
+    // Subtracting 2 borrows into the highest bit of the lowest byte below 2; without such a byte,
+    // of none.
     let is_below_two = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
         word.wrapping_sub(ONES * u64::from(ESCAPE + 1)) & !word & (ONES << 7) != 0
@@ -189,7 +194,7 @@ fn has_escapes(bytes: &[u8]) -> bool {
 }
 
 fn write_bytes(number: u8, mut bytes: &[u8], out: &mut Vec<u8>) {
-    // The digest often follows, or another component.
+    // The digest or another component usually follows.
     out.reserve(bytes.len() + 2 + Digest::LEN);
     out.push(number);
     let has_escapes = has_escapes(bytes);
@@ -234,7 +239,7 @@ mod tests {
             let order = crate::value::order::compare_total(&encoded(&one), &encoded(&other));
             let (one, other) = (form_of(&one).unwrap(), form_of(&other).unwrap());
             prop_assert_eq!(one.cmp(&other), order);
-            // No form begins with another one, so components can stand behind each other.
+            // No form is a prefix of another one, so components can be concatenated.
             prop_assert!(one == other || !one.starts_with(&other));
         }
 

@@ -1,22 +1,24 @@
-//! A leaf of the ordered entries: some kilobytes of byte strings in order, with their common prefix kept once.
+//! A leaf of the ordered entries: a few kilobytes of sorted byte strings, their common prefix
+//! stored once.
 
 use std::cmp::Ordering;
 
-/// A leaf that has grown beyond this is split, if it has several entries.
+/// A leaf above this size is split, if it has several entries.
 pub(super) const LEAF_BYTES_MAX: usize = 4096;
-/// A leaf that has shrunk below this is joined with a neighbour, where both fit.
+/// A leaf below this size is joined with a neighbour, if both fit.
 pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
 
-/// Memory is taken in steps of this: doubling would leave a quarter of it unused.
+/// Memory grows in steps of this size: doubling would leave a quarter of it unused.
 const GROWTH_BYTES: usize = 512;
 const GROWTH_ENTRIES: usize = 16;
 
-/// Entries in order, none of them twice.
+/// Entries, sorted and without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Leaf {
-    /// The common prefix, then of each entry what follows it.
+    /// The common prefix, then the rest of each entry.
     bytes: Vec<u8>,
-    /// Where each entry ends in `bytes`. Two entries of [`super::ENTRY_BYTES_MAX`] fit.
+    /// The end of each entry in `bytes`. `u16` suffices for two entries of
+    /// [`super::ENTRY_BYTES_MAX`].
     ends: Vec<u16>,
     prefix: usize,
 }
@@ -26,12 +28,12 @@ impl Leaf {
         self.ends.len()
     }
 
-    /// What the entries take, without room to grow.
+    /// Returns the bytes of the entries, without room to grow.
     pub(super) fn content_bytes(&self) -> usize {
         self.bytes.len() + size_of_val(self.ends.as_slice())
     }
 
-    /// The memory that it takes.
+    /// Returns the memory used.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity() + self.ends.capacity() * size_of::<u16>()
     }
@@ -75,7 +77,7 @@ impl Leaf {
         entry
     }
 
-    /// The position of the first entry that is not below `bytes`, and whether it is `bytes`.
+    /// Returns the position of the first entry not below `bytes`, and whether it equals `bytes`.
     pub(super) fn seek(&self, bytes: &[u8]) -> (usize, bool) {
         match bytes.strip_prefix(self.prefix()) {
             Some(suffix) => self.seek_suffix(suffix),
@@ -84,7 +86,7 @@ impl Leaf {
         }
     }
 
-    /// The same for an entry by what follows the common prefix.
+    /// Like [`Leaf::seek`], for an entry without the common prefix.
     fn seek_suffix(&self, wanted: &[u8]) -> (usize, bool) {
         let word = wanted.first_chunk().copied().map(u64::from_be_bytes);
         let (mut low, mut high) = (0, self.len());
@@ -99,12 +101,14 @@ impl Leaf {
         (low, false)
     }
 
-    /// Puts an entry in its place. False: it is there already.
+    /// Inserts an entry in order. Returns `false` if it exists already.
     pub(super) fn insert(&mut self, entry: &[u8]) -> bool {
         if self.ends.is_empty() {
             *self = Self::of([entry].into_iter(), entry.len());
             return true;
         }
+        // An entry without the common prefix shortens it, which rewrites the leaf once; later
+        // entries of this kind fit.
         let Some(suffix) = entry.strip_prefix(self.prefix()) else {
             let common = common_prefix(self.prefix(), entry);
             let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
@@ -134,7 +138,7 @@ impl Leaf {
         true
     }
 
-    /// Takes an entry out. False: it is not there.
+    /// Removes an entry. Returns `false` if it does not exist.
     pub(super) fn remove(&mut self, entry: &[u8]) -> bool {
         let (at, is_there) = self.seek(entry);
         if !is_there {
@@ -151,15 +155,18 @@ impl Leaf {
         true
     }
 
-    /// Leaves the lower half of the bytes here, and returns the upper half and where it begins: the shortest bytes that
-    /// are above all that stays and not above what goes. At least two entries.
+    /// Keeps the lower half of the bytes. Returns the upper half and its bound: the shortest bytes
+    /// above every kept entry and not above any moved one. Needs at least two entries.
     pub(super) fn split(&mut self) -> (Box<[u8]>, Self) {
         let middle_bytes = self.prefix + (self.bytes.len() - self.prefix) / 2;
         let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
         let below = self
+            // At least one entry for each half, even if one entry exceeds half of the bytes.
             .ends
             .partition_point(|end| (*end as usize) <= middle_bytes);
         let (lower, upper) = entries.split_at(below.clamp(1, entries.len() - 1));
+        // A short bound instead of a whole entry: it fits inline in the directory, and compares
+        // faster.
         let separator = match (lower.last(), upper.first()) {
             (Some(last), Some(first)) => {
                 let common = common_prefix(last, first);
@@ -172,7 +179,7 @@ impl Leaf {
         (separator, upper)
     }
 
-    /// Adds all entries of the leaf behind this one.
+    /// Appends all entries of the following leaf.
     pub(super) fn append(&mut self, behind: &Self) {
         let mut entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
         entries.extend((0..behind.len()).map(|at| behind.entry(at)));
@@ -187,7 +194,7 @@ impl Leaf {
         Self::of(entries.iter().map(Vec::as_slice), prefix)
     }
 
-    /// Of entries in order that have `prefix` bytes in common.
+    /// Builds a leaf from sorted entries with a common prefix of `prefix` bytes.
     fn of<'e>(entries: impl Iterator<Item = &'e [u8]> + Clone, prefix: usize) -> Self {
         let suffixes: usize = entries.clone().map(|entry| entry.len() - prefix).sum();
         let count = entries.clone().count();
@@ -208,8 +215,8 @@ impl Leaf {
     }
 }
 
-/// As the order of slices, and without a call where the first eight bytes decide, as they mostly do. `word` is the bytes of
-/// `wanted`, if it has eight.
+/// Compares like slices, without a call if the first eight bytes decide, as they usually do. `word`
+/// is the first eight bytes of `wanted`, if it has eight.
 #[inline]
 fn compare(known: &[u8], wanted: &[u8], word: Option<u64>) -> Ordering {
     if let (Some(first), Some(word)) = (known.first_chunk().copied(), word) {
@@ -221,7 +228,7 @@ fn compare(known: &[u8], wanted: &[u8], word: Option<u64>) -> Ordering {
     known.cmp(wanted)
 }
 
-/// How many bytes two entries have in common at their beginnings.
+/// Returns the length of two entries' common prefix.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     one.iter()
         .zip(other)

@@ -1,13 +1,15 @@
 //! Secondary indexes: their components, the entries of a record, and the order of entries.
 //!
-//! * `definition`: what users declare; `client_form`: what Aerospike's clients and backups declare; `key`: values as byte
-//!   strings in their order.
-//! * `selection`: what a query asks for.
-//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds the entries of all records.
+//! * `definition`: definitions of users; `client_form`: of Aerospike's clients and backups; `key`:
+//!   values as byte strings that sort like them.
+//! * `selection`: the entries and conditions of a query.
+//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the sorted entries of all
+//!   records.
 //!
-//! `guards` are the guards that the model check takes away one by one.
+//! The model check disables `guards` one by one.
 //!
-//! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
+//! Pure: records come in as bytes. The engine decides which records exist, and when entries come
+//! and go.
 
 #[cfg(any(feature = "server", feature = "backup"))]
 mod client_form;
@@ -23,7 +25,7 @@ mod selection;
 pub use definition::{IndexComponent, IndexDefinition};
 pub use key::IndexType;
 
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", all(feature = "backup", feature = "cluster")))]
 pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use definition::{IndexPart, IndexSource};

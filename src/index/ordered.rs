@@ -1,7 +1,8 @@
-//! Byte strings in order, for many threads: a directory of leaves, each under a lock of its own.
+//! Sorted byte strings for many threads: a directory of leaves, each with its own lock.
 //!
-//! A thread that edits a leaf or reads from it holds the directory's lock for reading; only splitting and joining leaves takes it
-//! for writing, once in some fifty edits. No lock is held while a record is looked at.
+//! A thread holds the directory's lock for reading while it reads or edits a leaf. Only splitting
+//! and joining leaves takes it for writing, once in some fifty edits. No lock is held while a
+//! record is read.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -12,13 +13,13 @@ use super::directory::Directory;
 use super::guards::{GUARDS, Guard};
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
-/// In how many leaves different keys are counted at most.
+/// The most leaves read to count different keys.
 const SAMPLED_LEAVES: usize = 1024;
 
-/// Most entries are no longer: 40 bytes of keys, and the digest.
+/// Most entries are at most this long: 40 bytes of keys, and the digest.
 const USUAL_BYTES: usize = 64;
 
-/// Entries in order, none of them twice.
+/// Entries, sorted and without duplicates.
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
     leaves: RwLock<Directory>,
@@ -26,25 +27,26 @@ pub(crate) struct OrderedEntries {
     memory_bytes: AtomicI64,
 }
 
-/// A part of the order: from the first bound to the second.
+/// A range of entries, between two bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryRange {
     pub(crate) start: Bound<Box<[u8]>>,
     pub(crate) end: Bound<Box<[u8]>>,
 }
 
-/// Copies of entries, one behind the other. Most records have one entry in an index, which takes one piece of memory.
+/// Copies of entries, concatenated. Most records have one entry in an index, which takes a single
+/// allocation.
 #[derive(Debug, Default)]
 pub(crate) struct EntryList {
     bytes: Vec<u8>,
-    /// Where each entry but the first begins.
+    /// The start of each entry but the first.
     starts: Vec<usize>,
-    /// Whether there is a first one.
+    /// Set if there is a first entry.
     has_any: bool,
 }
 
 impl EntryRange {
-    /// Everything that begins with these bytes.
+    /// Returns the range of all entries with a prefix.
     pub(crate) fn with_prefix(prefix: &[u8]) -> Self {
         Self {
             start: Bound::Included(prefix.into()),
@@ -52,7 +54,7 @@ impl EntryRange {
         }
     }
 
-    /// Whether it has an entry.
+    /// Returns whether an entry is in the range.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
         let is_behind_start = match &self.start {
             Bound::Included(start) => **start <= *entry,
@@ -67,7 +69,7 @@ impl EntryRange {
         is_behind_start && is_before_end
     }
 
-    /// Whether it can have no entry.
+    /// Returns whether the range can hold no entry.
     pub(crate) fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
@@ -80,7 +82,7 @@ impl EntryRange {
     }
 }
 
-/// Behind everything that begins with these bytes.
+/// Returns the bound after all entries with a prefix.
 pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -93,7 +95,7 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
 }
 
 impl EntryList {
-    /// With memory for an entry of usual length.
+    /// Makes a list with room for one entry of usual length.
     pub(crate) fn for_one() -> Self {
         Self {
             bytes: Vec::with_capacity(USUAL_BYTES),
@@ -138,7 +140,7 @@ impl EntryList {
         self.push_with(|bytes| bytes.extend_from_slice(entry));
     }
 
-    /// Appends an entry that `write` puts together.
+    /// Appends an entry that `write` produces.
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.push_if(|bytes| {
             write(bytes);
@@ -146,7 +148,7 @@ impl EntryList {
         });
     }
 
-    /// The same, and takes it back if `write` says so.
+    /// Like [`EntryList::push_with`]; drops the entry again if `write` returns `false`.
     pub(crate) fn push_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
@@ -156,7 +158,7 @@ impl EntryList {
         }
     }
 
-    /// The entries of `one` that `other` has not, and the other way round. Both are in order.
+    /// Returns the entries only in `one` and the entries only in `other`. Both lists are sorted.
     pub(crate) fn differences(one: Self, other: Self) -> (Self, Self) {
         let is_disjoint = match (one.last(), other.last()) {
             (None, _) | (_, None) => true,
@@ -164,9 +166,10 @@ impl EntryList {
                 one.len() == 1 && other.len() == 1 && only != other_only
             }
         };
-        match is_disjoint {
-            true => (one, other),
-            false => (one.without(&other), other.without(&one)),
+        if is_disjoint {
+            (one, other)
+        } else {
+            (one.without(&other), other.without(&one))
         }
     }
 
@@ -196,19 +199,21 @@ impl OrderedEntries {
         }
     }
 
-    /// How many entries there are. Exact while there are no writes.
+    /// Returns the number of entries. Exact while there are no writes.
     pub(crate) fn len(&self) -> u64 {
         self.entries.load(Relaxed)
     }
 
-    /// The memory that they take, in bytes, without what the allocator adds.
+    /// Returns the memory used in bytes, without the allocator's overhead.
     pub(crate) fn memory_bytes(&self) -> u64 {
         u64::try_from(self.memory_bytes.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Adds an entry. False: it is there already.
+    /// Adds an entry. Returns `false` if it exists already.
     pub(crate) fn insert(&self, entry: &[u8]) -> bool {
         let (inserted, is_too_long) = {
+            // The directory's lock is held until the leaf is edited: a split in between would move
+            // the entry's place to another leaf.
             let mut leaves = self.leaves.read();
             let place = leaves.place_of(entry);
             if !GUARDS.keep(Guard::OneDirectoryLock) {
@@ -227,13 +232,15 @@ impl OrderedEntries {
         if inserted {
             self.entries.fetch_add(1, Relaxed);
         }
+        // Splitting needs the directory's lock for writing, so it happens after both locks are
+        // released. Until then the leaf is merely large.
         if is_too_long {
             self.split(entry);
         }
         inserted
     }
 
-    /// Removes an entry. False: it is not there.
+    /// Removes an entry. Returns `false` if it does not exist.
     pub(crate) fn remove(&self, entry: &[u8]) -> bool {
         let is_too_short = {
             let leaves = self.leaves.read();
@@ -245,7 +252,8 @@ impl OrderedEntries {
             if !leaf.remove(entry) {
                 return false;
             }
-            // Once: leaves between full ones would try at each removal.
+            // Only on crossing the limit: a small leaf between full ones would retry at each
+            // removal.
             leaf.len() == 0 || before >= LEAF_BYTES_MIN && leaf.content_bytes() < LEAF_BYTES_MIN
         };
         self.entries.fetch_sub(1, Relaxed);
@@ -270,7 +278,7 @@ impl OrderedEntries {
                 return;
             };
             let mut leaf = leaf.write();
-            // Another thread may have split it.
+            // Another thread may have split the leaf meanwhile.
             if !leaf.is_too_long() {
                 return;
             }
@@ -283,13 +291,14 @@ impl OrderedEntries {
         leaves.insert_behind(place, &bound, upper);
     }
 
-    /// Joins the leaf of an entry with the one behind it, or takes it away if it is empty.
+    /// Joins the leaf of an entry with the next one, or removes it if it is empty.
     fn join(&self, entry: &[u8]) {
         let mut leaves = self.leaves.write();
         let place = leaves.place_of(entry);
         let Some(leaf) = leaves.leaf(place) else {
             return;
         };
+        // The first leaf stays: its bound is empty, so that every entry has a leaf.
         let taken_away = if leaf.read().len() == 0 && place != leaves.first() {
             place
         } else {
@@ -300,7 +309,7 @@ impl OrderedEntries {
                 return;
             };
             let (mut leaf, next) = (leaf.write(), next.read());
-            // Not so full that the next entry would split it.
+            // Leaves room, or the next entry would split the leaf again.
             if leaf.content_bytes() + next.content_bytes() > LEAF_BYTES_MAX * 3 / 4 {
                 return;
             }
@@ -315,7 +324,8 @@ impl OrderedEntries {
         }
     }
 
-    /// Appends copies of the first entries of a range to `out`, `most` at most, in order or from the end.
+    /// Appends copies of the first entries of a range to `out`, at most `most`, in order or from
+    /// the end.
     pub(crate) fn copy(
         &self,
         range: &EntryRange,
@@ -328,23 +338,26 @@ impl OrderedEntries {
             let wanted = left.min(behind - first);
             left -= wanted;
             let mut copy = |at| out.push_with(|bytes| leaf.write(at, bytes));
-            match descending {
-                true => (behind - wanted..behind).rev().for_each(&mut copy),
-                false => (first..first + wanted).for_each(&mut copy),
+            if descending {
+                (behind - wanted..behind).rev().for_each(&mut copy);
+            } else {
+                (first..first + wanted).for_each(&mut copy);
             }
             left > 0
         });
     }
 
-    /// Returns how many different keys the entries have; `key_len` returns how many bytes of an entry are its key. Exact up to
-    /// [`SAMPLED_LEAVES`] leaves, some 2 MiB, without writes meanwhile. Beyond that every other leaf is read, or every third and so on,
-    /// and the pairs of neighbours in those show how often the key changes: an estimate, at most the number of entries.
+    /// Returns how many different keys the entries have; `key_len` returns how many bytes of an
+    /// entry are its key. Exact up to [`SAMPLED_LEAVES`] leaves, some 2 MiB, without writes
+    /// meanwhile. Beyond that every other leaf is read, or every third and so on, and the pairs of
+    /// neighbours in those show how often the key changes: an estimate, at most the number of
+    /// entries.
     pub(crate) fn distinct_keys(&self, key_len: impl Fn(&[u8]) -> usize) -> u64 {
         let step = self.leaves.read().len().div_ceil(SAMPLED_LEAVES).max(1);
         self.distinct_keys_in(step, key_len)
     }
 
-    /// Of one leaf in `step`.
+    /// Counts in every `step`-th leaf.
     fn distinct_keys_in(&self, step: usize, key_len: impl Fn(&[u8]) -> usize) -> u64 {
         let (mut pairs, mut changes, mut met, mut has_last) = (0_u64, 0_u64, 0, false);
         let (mut last, mut entry) = (Vec::new(), Vec::new());
@@ -356,7 +369,7 @@ impl OrderedEntries {
                 if met % step != 0 {
                     return true;
                 }
-                // Its neighbour is in a leaf that was not read.
+                // The next leaf is skipped, so the pair across the border is unknown.
                 has_last &= step == 1;
                 for at in first..behind {
                     std::mem::swap(&mut last, &mut entry);
@@ -372,7 +385,7 @@ impl OrderedEntries {
         );
         match self.len() {
             0 => 0,
-            // All pairs were seen: no estimate.
+            // Every pair was read, so the count is exact.
             _ if step == 1 => 1 + changes,
             entries if pairs == 0 => entries,
             entries => {
@@ -383,7 +396,8 @@ impl OrderedEntries {
         }
     }
 
-    /// How many entries are in a range. Costs a look at each leaf that it touches, some fifty entries each.
+    /// Counts the entries in a range. Reads each leaf that the range touches, some fifty entries
+    /// each.
     pub(crate) fn count(&self, range: &EntryRange) -> u64 {
         let mut count = 0;
         self.visit(range, false, |_, first, behind| {
@@ -393,8 +407,8 @@ impl OrderedEntries {
         count
     }
 
-    /// Shows the leaves that a range touches, with the positions of its entries in each, in order or from the end, as long as
-    /// `visit` says so.
+    /// Passes each leaf that a range touches to `visit`, with the positions of the range's entries
+    /// in it, in order or from the end, until `visit` returns `false`.
     fn visit(
         &self,
         range: &EntryRange,
@@ -413,19 +427,23 @@ impl OrderedEntries {
             Bound::Included(end) | Bound::Excluded(end) => leaves.place_of(end),
             Bound::Unbounded => leaves.last(),
         };
-        let (mut place, end) = match descending {
-            true => (last, first),
-            false => (first, last),
+        let (mut place, end) = if descending {
+            (last, first)
+        } else {
+            (first, last)
         };
+        // One lock on the directory for the whole range keeps leaves from moving under the walk;
+        // leaves are locked one at a time.
         while let Some(leaf) = leaves.leaf(place) {
             let goes_on = {
                 let leaf = leaf.read();
                 let (first, behind) = positions(&leaf, range);
                 visit(&leaf, first, behind)
             };
-            let next = match descending {
-                true => leaves.previous(place),
-                false => leaves.next(place),
+            let next = if descending {
+                leaves.previous(place)
+            } else {
+                leaves.next(place)
             };
             match next {
                 Some(next) if goes_on && place != end => place = next,
@@ -435,7 +453,7 @@ impl OrderedEntries {
     }
 }
 
-/// Where a range begins in a leaf, and where it is over.
+/// Returns the positions in a leaf where a range begins and ends.
 fn positions(leaf: &Leaf, range: &EntryRange) -> (usize, usize) {
     let first = match &range.start {
         Bound::Included(start) => leaf.seek(start).0,
@@ -470,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Long enough that a leaf holds a few.
+    /// Long enough that a leaf holds only a few.
     fn entry(seed: &[u8]) -> Vec<u8> {
         [seed, &[7; 300]].concat()
     }

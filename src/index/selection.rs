@@ -1,4 +1,4 @@
-//! The conditions of a query on an index: parts of the order, and the conditions left for each record.
+//! The conditions of a query: ranges of an index, and conditions to test on each record.
 
 use std::ops::Bound;
 
@@ -10,19 +10,19 @@ use crate::expression::RecordFacts;
 use crate::geo::Geometry;
 use crate::record::RecordView;
 
-/// Parts of the order: ascending, none of them reaching into another.
+/// Ranges of entries, ascending and disjoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryRanges(Vec<EntryRange>);
 
-/// The entries that a query asks for, and of which records it shows.
+/// The entries of a query, and the records to show of them.
 #[derive(Clone, Debug)]
 pub(crate) struct EntrySelection {
     pub(crate) ranges: EntryRanges,
-    /// Of geometries entries say only which may match.
+    /// Entries of geometries only narrow the search: the geometries still need comparing.
     pub(crate) geometry: Option<AskedGeometry>,
 }
 
-/// What the geometries of a component must match.
+/// The condition on the geometries of a component.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedGeometry {
     pub(crate) component: usize,
@@ -30,12 +30,12 @@ pub(crate) struct AskedGeometry {
 }
 
 impl EntryRanges {
-    /// `ranges`: in order, none of them reaching into another.
+    /// Takes ranges that are sorted and disjoint.
     pub(crate) fn new(ranges: Vec<EntryRange>) -> Self {
         Self(ranges)
     }
 
-    /// Whether one of them has an entry.
+    /// Returns whether any range holds an entry.
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
         let begins_after = |range: &EntryRange| match &range.start {
             Bound::Included(start) => **start > *entry,
@@ -47,16 +47,16 @@ impl EntryRanges {
         last.is_some_and(|range| range.contains(entry))
     }
 
-    /// How many entries are in them.
+    /// Returns the number of entries in the ranges.
     pub(crate) fn count(&self, entries: &OrderedEntries) -> u64 {
         self.0.iter().map(|range| entries.count(range)).sum()
     }
 
-    /// Cuts ranges to the part behind an entry, or before it if the order is descending.
+    /// Cuts the ranges to the part after an entry, or before it if the order is descending.
     pub(crate) fn cut(&mut self, entry: &[u8], descending: bool) {
         for range in &mut self.0 {
             match descending {
-                // An entry before a range leaves it as it is, and one behind it leaves nothing.
+                // An entry before a range leaves the range unchanged; one after it leaves nothing.
                 false if starts_by(range, entry) => range.start = Bound::Excluded(entry.into()),
                 true if ends_from(range, entry) => range.end = Bound::Excluded(entry.into()),
                 _ => {}
@@ -65,7 +65,7 @@ impl EntryRanges {
         self.0.retain(|range| !range.is_empty());
     }
 
-    /// Appends copies of the first entries to `out`, `most` at most, and leaves the rest.
+    /// Appends copies of the first entries to `out`, at most `most`, and keeps the rest for later.
     pub(crate) fn take(
         &mut self,
         entries: &OrderedEntries,
@@ -75,9 +75,10 @@ impl EntryRanges {
     ) {
         let wanted = out.len() + most;
         while out.len() < wanted {
-            let at = match descending {
-                false => 0,
-                true => self.0.len().wrapping_sub(1),
+            let at = if descending {
+                self.0.len().wrapping_sub(1)
+            } else {
+                0
             };
             let Some(range) = self.0.get_mut(at) else {
                 return;
@@ -100,7 +101,8 @@ impl From<EntryRange> for EntryRanges {
 }
 
 impl EntrySelection {
-    /// Whether all entries that are asked for have one and the same key, in an index of one component.
+    /// Returns whether all entries of the selection have the same key, in an index of one
+    /// component.
     pub(crate) fn is_one_key(&self) -> bool {
         let [range] = &self.ranges.0[..] else {
             return false;
@@ -115,7 +117,7 @@ impl EntrySelection {
         }
     }
 
-    /// Whether nothing is left to be asked of a record with an entry in the ranges, or the record has it.
+    /// Returns whether a record with an entry in the ranges passes all remaining conditions.
     pub(crate) fn holds(
         &self,
         reader: &EntryReader,
@@ -144,7 +146,7 @@ impl From<EntryRange> for EntrySelection {
     }
 }
 
-/// Whether a range begins at an entry or before it.
+/// Returns whether a range begins at or before an entry.
 fn starts_by(range: &EntryRange, entry: &[u8]) -> bool {
     match &range.start {
         Bound::Included(start) | Bound::Excluded(start) => **start <= *entry,
@@ -152,7 +154,7 @@ fn starts_by(range: &EntryRange, entry: &[u8]) -> bool {
     }
 }
 
-/// Whether a range ends at an entry or behind it.
+/// Returns whether a range ends at or after an entry.
 fn ends_from(range: &EntryRange, entry: &[u8]) -> bool {
     match &range.end {
         Bound::Included(end) | Bound::Excluded(end) => *entry <= **end,

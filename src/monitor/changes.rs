@@ -6,7 +6,8 @@ use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
 use super::http::Response;
-use crate::changes::{Change, ChangeKind, ChangeOptions, Delivery, Start};
+use crate::changes::{Change, ChangeKind, ChangeOptions, Changes, Delivery, Start};
+use crate::storage::SetUsage;
 use crate::{Error, Key, Namespace, Result, Store};
 
 /// The most changes of an answer, and how many it has if the query does not say.
@@ -22,6 +23,10 @@ pub struct ChangesSnapshot {
     pub changes: Vec<ChangeSnapshot>,
     /// Up to where the changes have been read: `after` of the next request.
     pub position: String,
+    /// The number of the latest change of the namespace: as far as `position` may come now.
+    pub latest: u64,
+    /// The sets that have records and keep no changes, so that none of theirs are here.
+    pub silent_sets: Vec<String>,
 }
 
 /// A change.
@@ -111,6 +116,10 @@ struct Query {
     sets: Vec<String>,
     after: Option<String>,
     most: Option<usize>,
+    /// The subscription that is to keep the changes behind `after`, or from now on.
+    hold: Option<String>,
+    /// The subscription that is not needed any more.
+    release: Option<String>,
 }
 
 impl Query {
@@ -125,6 +134,8 @@ impl Query {
                 "namespace" => query.namespace = Some(value.into_owned()),
                 "set" => query.sets.push(value.into_owned()),
                 "after" => query.after = Some(value.into_owned()),
+                "hold" => query.hold = Some(value.into_owned()),
+                "release" => query.release = Some(value.into_owned()),
                 "most" => {
                     let most = value.parse().ok();
                     let is_allowed = |most: &usize| (1..=CHANGES_MAX).contains(most);
@@ -134,7 +145,7 @@ impl Query {
                 }
                 _ => {
                     return Err(Error::parameter(format!(
-                        "\"{name}\" is not asked for here: namespace, set, after and most are"
+                        "\"{name}\" is not asked for here: namespace, set, after, most, hold and release are"
                     )));
                 }
             }
@@ -143,9 +154,18 @@ impl Query {
     }
 }
 
-/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`.
-pub(super) fn answer(store: &Store, query: &str) -> Response {
-    let read = Query::parse(query).and_then(|query| read(store, &query));
+/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`; and `hold` and `release`, if
+/// subscriptions may be made.
+pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Response {
+    let read = Query::parse(query).and_then(|query| {
+        let subscribes = query.hold.is_some() || query.release.is_some();
+        if subscribes && !may_subscribe {
+            return Err(Error::parameter(
+                "this monitor keeps no changes for others: MonitorBuilder::serve_records has it do so, or `spikelet serve --monitor-records`",
+            ));
+        }
+        read(store, &query)
+    });
     match read.map(|read| serde_json::to_string(&read)) {
         Ok(Ok(json)) => Response::ok("application/json", json),
         Ok(Err(error)) => Response::refused("500 Internal Server Error", &error.to_string()),
@@ -172,23 +192,54 @@ fn read(store: &Store, query: &Query) -> Result<ChangesSnapshot> {
     }
     let start = match &query.after {
         Some(position) => Start::After(position.parse()?),
+        None if query.hold.is_some() => Start::Now,
         None => Start::Beginning,
     };
     let options = ChangeOptions::default().delivery(Delivery::Published);
+    if let Some(name) = &query.hold {
+        hold(&changes, name, start, &options)?;
+    }
+    if let Some(name) = &query.release {
+        changes.unsubscribe(name)?;
+    }
     let options = query
         .sets
         .iter()
         .fold(options, |options, set| options.set(set));
+    let kept = changes.sets();
+    let is_silent =
+        |set: &SetUsage| set.records > 0 && !kept.iter().any(|kept| **kept == *set.name);
+    let silent = namespace.sets().into_iter().filter(is_silent);
+    let silent_sets = silent.map(|set| set.name).collect();
+    // Before they are read, so that nobody who has read that far has missed one.
+    let latest = namespace.last_lsn().get();
     let mut stream = changes.read(start, options)?;
     let batch = stream.next_batch(query.most.unwrap_or(CHANGES_MAX), Duration::ZERO)?;
     Ok(ChangesSnapshot {
         namespace: namespace.name().to_owned(),
         changes: batch.iter().map(ChangeSnapshot::from).collect(),
         position: batch.position().to_string(),
+        latest,
+        silent_sets,
     })
 }
 
-fn namespace_of(store: &Store, name: Option<&str>) -> Result<Namespace> {
+/// Has a subscription keep the changes behind `start`, and none before it.
+fn hold(changes: &Changes, name: &str, start: Start, options: &ChangeOptions) -> Result<()> {
+    let subscription = changes.subscribe(name, start, options.clone())?;
+    let Start::After(position) = start else {
+        return Ok(());
+    };
+    let mut known = changes.subscriptions().into_iter();
+    let acknowledged = known.find(|known| &*known.name == name);
+    // Each acknowledgement is a write.
+    if acknowledged.is_some_and(|known| known.acknowledged.iter().any(|at| *at < position.lsn())) {
+        subscription.consumer()?.seek(start)?;
+    }
+    Ok(())
+}
+
+pub(super) fn namespace_of(store: &Store, name: Option<&str>) -> Result<Namespace> {
     if let Some(name) = name {
         return store.namespace(name);
     }
@@ -216,6 +267,7 @@ mod tests {
             sets: vec!["a b".into(), "é".into()],
             after: Some("1207.1".into()),
             most: Some(5),
+            ..Query::default()
         };
         assert_eq!(read, expected);
         assert_eq!(Query::parse("").unwrap(), Query::default());

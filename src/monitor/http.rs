@@ -37,16 +37,16 @@ pub(super) struct Response {
     pub(super) content_type: &'static str,
     /// Further headers, each ended by CR LF.
     pub(super) headers: String,
-    pub(super) body: String,
+    pub(super) body: Vec<u8>,
 }
 
 impl Response {
-    pub(super) fn ok(content_type: &'static str, body: String) -> Self {
+    pub(super) fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status: "200 OK",
             content_type,
             headers: String::new(),
-            body,
+            body: body.into(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Response {
             status,
             content_type: "text/plain; charset=utf-8",
             headers: String::new(),
-            body: format!("{why}\n"),
+            body: format!("{why}\n").into(),
         }
     }
 }
@@ -81,15 +81,15 @@ pub(super) fn serve(
         Ok(false) => return Ok(()),
         Err(refused) => (refused, false),
     };
-    let text = format!(
-        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{}",
+    let head = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         response.status,
         response.content_type,
         response.body.len(),
         response.headers,
-        response.body
     );
-    write_by(stream, text.as_bytes(), began + PATIENCE)?;
+    let answer = [head.as_bytes(), &response.body].concat();
+    write_by(stream, &answer, began + PATIENCE)?;
     stream.shutdown(std::net::Shutdown::Write)?;
     if !is_read {
         drain(&mut stream);

@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::http::{self, Request, Response};
+#[cfg(feature = "backup")]
+use super::records;
 use super::sampler::{ConnectionCount, Sampler};
 use super::snapshot::StoreSnapshot;
 use super::{changes, metrics};
@@ -51,6 +53,7 @@ pub struct MonitorBuilder {
     listen: SocketAddr,
     hot_records: usize,
     connections: Option<ConnectionCount>,
+    serves_records: bool,
 }
 
 /// What the threads share.
@@ -59,6 +62,7 @@ struct Shared {
     store: Store,
     /// Whether requests must name this machine.
     local_only: bool,
+    serves_records: bool,
     state: Mutex<State>,
     /// Woken when the endpoint ends.
     ending: Condvar,
@@ -88,6 +92,7 @@ impl Monitor {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             hot_records: HOT_RECORDS,
             connections: None,
+            serves_records: false,
         }
     }
 
@@ -162,6 +167,15 @@ impl MonitorBuilder {
         self
     }
 
+    /// Gives whole records to whoever asks, by `/records.asb`, and keeps changes for them by a subscription: needed by `spikelet move`,
+    /// which copies a running store into a cluster. Default: keys and positions of changes only.
+    #[cfg(feature = "backup")]
+    #[must_use]
+    pub const fn serve_records(mut self, serves: bool) -> Self {
+        self.serves_records = serves;
+        self
+    }
+
     /// Starts the endpoint on threads of its own. It answers when this returns.
     ///
     /// # Errors
@@ -179,6 +193,7 @@ impl MonitorBuilder {
         let shared = Arc::new(Shared {
             store: self.store,
             local_only: addr.ip().is_loopback(),
+            serves_records: self.serves_records,
             state: Mutex::new(State {
                 latest: Arc::new(sampler.sample(Instant::now())),
                 is_ending: false,
@@ -273,10 +288,16 @@ fn answer(shared: &Shared, request: &Request<'_>) -> Response {
             let text = metrics::render(&shared.store, &latest, form);
             Response::ok(form.content_type(), text)
         }
-        "/changes.json" => changes::answer(&shared.store, request.query),
+        "/changes.json" => changes::answer(&shared.store, request.query, shared.serves_records),
+        #[cfg(feature = "backup")]
+        "/records.asb" if shared.serves_records => records::answer(&shared.store, request.query),
+        "/records.asb" => Response::refused(
+            "403 Forbidden",
+            "this monitor gives no records: MonitorBuilder::serve_records has it do so, or `spikelet serve --monitor-records`",
+        ),
         _ => Response::refused(
             "404 Not Found",
-            "there are /, /hot.json, /metrics and /changes.json",
+            "there are /, /hot.json, /metrics, /changes.json and /records.asb",
         ),
     }
 }

@@ -45,6 +45,9 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
+/// On a cluster children are kept as a key list or consolidated: a reference needs an index in the order of values, which
+/// servers do not have, and [`OneToMany::new`] refuses it.
+///
 /// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
 ///
 /// ```

@@ -124,6 +124,14 @@ impl Command<'_> {
         let operations = operations_of(&self.head, &self.ops)?;
         let checked = Checked::new(&operations, self.mode())?;
         let policy = self.policy(served)?;
+        let mut kept = None;
+        if let Some(community) = &served.community {
+            kept = community.begin(&served.namespace, &self.digest)?;
+            let wanted = (address, self.filter);
+            community
+                .check_write(&self.head, &served.namespace, wanted, &checked)
+                .map_err(Refusal::Code)?;
+        }
         let wrote = served.namespace.write_at(
             address,
             self.filter,
@@ -132,6 +140,10 @@ impl Command<'_> {
             scratch,
             &mut self.results(reply),
         )?;
+        // The generation of a record that is gone.
+        if let (Some(kept), 0) = (kept, wrote.generation) {
+            kept.done()?;
+        }
         Ok(Answer {
             generation: u32::from(wrote.generation),
             void_time: wrote.void_time,
@@ -145,7 +157,14 @@ impl Command<'_> {
         address: &Address<'_>,
     ) -> std::result::Result<Answer, Refusal> {
         let policy = self.delete_policy();
+        let kept = match &served.community {
+            Some(community) => community.begin(&served.namespace, &self.digest)?,
+            None => None,
+        };
         served.namespace.delete_at(address, self.filter, &policy)?;
+        if let Some(kept) = kept {
+            kept.done()?;
+        }
         Ok(Answer::code(result_code::OK))
     }
 

@@ -96,6 +96,12 @@ impl Command<'_> {
             set: self.set()?,
             key: self.key()?,
         };
+        if let Some(community) = &served.community {
+            community
+                .check(&self.head, &self.fields, &self.ops)
+                .map_err(Refusal::Code)?;
+            return self.answer_single(served, &address, scratch, reply);
+        }
         let part = TransactionPart::of(&self.head, &self.fields);
         match part {
             TransactionPart::None => {}
@@ -107,12 +113,23 @@ impl Command<'_> {
         if self.verb() != Verb::Read {
             member::check_unlocked(served, &self.digest, None)?;
         }
+        self.answer_single(served, &address, scratch, reply)
+    }
+
+    /// Answers a request that is in no transaction.
+    fn answer_single(
+        &self,
+        served: &ServedNamespace,
+        address: &Address<'_>,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_, '_>,
+    ) -> std::result::Result<Answer, Refusal> {
         match self.verb() {
-            Verb::Delete => self.delete(served, &address),
-            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, &address)),
-            Verb::Write => self.write(served, &address, scratch, reply),
+            Verb::Delete => self.delete(served, address),
+            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, address)),
+            Verb::Write => self.write(served, address, scratch, reply),
             Verb::Read if self.head.info1.contains(Info1::READ) => {
-                self.read(served, &address, reply)
+                self.read(served, address, reply)
             }
             Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
         }

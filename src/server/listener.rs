@@ -155,6 +155,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Behaves as Aerospike's Community Edition where that differs from this server, for tests of programs that are to run
+    /// on it: transactions and durable deletes are refused with code 25, records that were deleted are back after a restart,
+    /// and a list with a persisted index is refused in a namespace in memory, where version 8.1.2 dies of it. Operations on
+    /// what a query finds behave as ever. Writes come one after the other. Default: it does not.
+    #[must_use]
+    pub const fn like_ce(mut self) -> Self {
+        self.features.like_ce = true;
+        self
+    }
+
     /// Has every write of a client to these sets, or to any if none is named, keep its record for this long before it is executed, so
     /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
     /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads, other records and

@@ -29,6 +29,7 @@ bitflags! {
         const DELETE = 0x02;
         const GENERATION_EQUAL = 0x04;
         const GENERATION_GREATER = 0x08;
+        const DURABLE_DELETE = 0x10;
         const CREATE_ONLY = 0x20;
         /// Of a long query: that it may see less than everything.
         const RELAXED_LONG_QUERY = 0x40;

@@ -13,6 +13,8 @@ pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;
 pub(crate) const NAMESPACE: u8 = 20;
+/// What only the Enterprise Edition does.
+pub(crate) const ENTERPRISE_ONLY: u8 = 25;
 pub(crate) const FILTERED_OUT: u8 = 27;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
 pub(crate) const UDF: u8 = 100;

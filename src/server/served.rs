@@ -1,5 +1,6 @@
 //! A namespace under service.
 
+use super::community::CommunityEdition;
 use super::counters::{Counters, Latency};
 use super::hold::HeldRecords;
 use super::index::Builds;
@@ -22,6 +23,8 @@ pub(crate) struct ServedNamespace {
     pub(crate) transactions: Transactions,
     /// Whether clients are told that the namespace is strongly consistent.
     pub(crate) is_strongly_consistent: bool,
+    /// `None`: it behaves as this server does.
+    pub(crate) community: Option<CommunityEdition>,
 }
 
 /// Transactions that are open are rolled back: nobody can commit them any more.

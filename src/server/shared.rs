@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::community::CommunityEdition;
 use super::counters::{Counters, Latency, NodeCounters};
 use super::hold::{HeldRecords, HoldConfig};
 use super::index::{Builds, Elsewhere};
@@ -43,6 +44,8 @@ pub(crate) struct NamespaceFeatures {
     pub(crate) no_expiry: Vec<String>,
     /// Clients are told that these are strongly consistent.
     pub(crate) strongly_consistent: Vec<String>,
+    /// All behave as Aerospike's Community Edition.
+    pub(crate) like_ce: bool,
 }
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
@@ -151,7 +154,9 @@ impl Shared {
                 )));
             }
             let name = namespace.name();
+            let community = || CommunityEdition::start(&namespace, store.path());
             Ok(ServedNamespace {
+                community: features.like_ce.then(community).transpose()?,
                 expires: !features.no_expiry.iter().any(|off| off == name),
                 is_strongly_consistent: features.strongly_consistent.iter().any(|on| on == name),
                 namespace,

@@ -254,6 +254,8 @@ impl<R: RecordSet> TimeShards<R> {
     /// # Errors
     /// As for [`TimeShards::window`].
     pub fn delete(&self) -> Result<()> {
+        let steps = &self.protocol.steps;
+        steps.records.check_deletes(steps.policy())?;
         self.protocol.delete()
     }
 

@@ -1,10 +1,11 @@
-//! What can be wrong with the bytes of a value, or with a value that is to become bytes.
+//! Errors of encoding, decoding and validating values.
 
-/// How deep containers may nest in one value. Reading, writing and comparing recurse once a level, so this bounds the
-/// stack that hostile bytes can ask for (a few hundred bytes a level). Real data stays below ten.
+/// How deep containers may nest in one value. Reading, writing and comparing recurse once a level,
+/// so this bounds the stack that hostile bytes can use (a few hundred bytes a level). Real data
+/// stays below ten.
 pub(crate) const MAX_NESTING: u32 = 128;
 
-/// Why bytes are not a value, or a value cannot be stored.
+/// The reason why bytes are not a value, or a value cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -20,7 +21,7 @@ pub enum CodecError {
     /// A type number without a type.
     #[error("{0} is no type of a value")]
     UnknownType(u8),
-    /// An extension that is no value of ours.
+    /// An extension with a type unknown here.
     #[error("extension {0:#04x} is not a value that can be read")]
     UnknownExtension(u8),
     /// A fixed-size value of another size, or a truth value that is neither 0 nor 1.
@@ -28,13 +29,13 @@ pub enum CodecError {
     Scalar {
         /// The type.
         what: &'static str,
-        /// How many bytes there were.
+        /// The number of bytes found.
         len: usize,
     },
     /// Containers nest too deep.
     #[error("lists and maps nest deeper than {MAX_NESTING} levels")]
     TooDeep,
-    /// A length above what the format can say.
+    /// A length that the format cannot encode.
     #[error("a length exceeds 4 GiB")]
     TooLong,
     /// A list or map was expected.
@@ -54,13 +55,13 @@ pub enum CodecError {
     /// Two entries of a map have the same key.
     #[error("a map has the same key twice")]
     DuplicateKey,
-    /// A container says that it is ordered, and is not.
+    /// A container is flagged as ordered, but its elements are not in order.
     #[error("a list or map marked as ordered is not in order")]
     NotInOrder,
     /// Index data that does not fit its list.
     #[error("the index of a list does not fit its elements")]
     BadIndex,
-    /// An expression that is applied to an element has no value.
+    /// An expression applied to an element is unknown for it.
     #[error(
         "the expression applied to an element has no value; NO_FAIL leaves the element as it is"
     )]

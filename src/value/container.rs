@@ -1,4 +1,4 @@
-//! The head of an encoded list or map: count, flags, index data, and where the elements begin.
+//! The head of an encoded list or map: count, flags, index data, start of the elements.
 
 use super::CodecError;
 use super::msgpack::{EXT_SPECIAL, Reader, Token};
@@ -18,15 +18,15 @@ pub(crate) struct Container<'a> {
     pub(crate) flags: u8,
     /// Index data; empty when there is none.
     pub(crate) index: &'a [u8],
-    /// The encoded elements. May be followed by what comes after the container, if it is an element of another one.
+    /// The encoded elements. Bytes of the surrounding container may follow.
     pub(crate) content: &'a [u8],
 }
 
 impl<'a> Container<'a> {
-    /// The head of the list at the front of `bytes`.
+    /// Parses the head of the list at the front of `bytes`.
     #[inline]
     pub(crate) fn list(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        // Short, and without an index: most lists are.
+        // Fast path for short lists without an index, the most common ones.
         match bytes {
             [first @ 0x91..=0x9f, 0xc7, 0, flags, content @ ..] if *flags != EXT_SPECIAL => {
                 let count = u32::from(first & 0x0f) - 1;
@@ -57,7 +57,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The head of the map at the front of `bytes`.
+    /// Parses the head of the map at the front of `bytes`.
     #[inline]
     pub(crate) fn map(bytes: &'a [u8]) -> Result<Self, CodecError> {
         match bytes {
@@ -78,13 +78,14 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The head of a list whose array header has been read.
+    /// Parses the rest of a list's head, after the array header.
     pub(crate) fn of_list(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
         let flags = Flags::read(count, &mut reader)?;
         Ok(Self::with(count, flags, reader))
     }
 
-    /// The head of a map whose map header has been read. The flags are a key, with nil as its value.
+    /// Parses the rest of a map's head, after the map header. The flags are a key whose value is
+    /// nil.
     pub(crate) fn of_map(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
         let flags = Flags::read(count, &mut reader)?;
         if flags.is_some() {

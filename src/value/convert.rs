@@ -1,16 +1,18 @@
 //! Conversions from the usual Rust types.
 //!
-//! Sequences of `u8` are bytes, sequences of pairs are maps, and all other sequences are lists: [`ListElement`] tells them
-//! apart.
+//! Sequences of `u8` are bytes, sequences of pairs are maps, and all other sequences are lists:
+//! [`ListElement`] draws the line.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{List, ListOrder, Map, MapOrder, Value};
 
-/// A type whose sequences convert to a list: every type that converts to a [`Value`], except `u8` (bytes) and pairs (maps).
+/// A type whose sequences convert to a list: every type that converts to a [`Value`], except `u8`
+/// (bytes) and pairs (maps).
 ///
-/// Implement it for a type of your own that converts to a value, and its vectors, slices and arrays convert, too:
+/// Implement it for a type that converts to a value, and its vectors, slices and arrays convert,
+/// too:
 ///
 /// ```
 /// use spikelet::Value;
@@ -81,7 +83,8 @@ impl<T: Into<Value>> ListElement for Option<T> {}
 impl<K: Into<Value>, V: Into<Value>> ListElement for BTreeMap<K, V> {}
 impl<K: Into<Value>, V: Into<Value>, S> ListElement for HashMap<K, V, S> {}
 
-/// Integers above `i64::MAX` become [`Value::BigInt`], which can be compared with and cannot be stored.
+/// Integers above `i64::MAX` become [`Value::BigInt`], which serves comparisons and cannot be
+/// stored.
 impl From<u64> for Value {
     fn from(value: u64) -> Self {
         i64::try_from(value).map_or(Self::BigInt(value), Self::Int)
@@ -135,7 +138,8 @@ impl<T: ListElement + Clone> From<&[T]> for Value {
     }
 }
 
-/// A map without order. Keys must be integers, text or bytes, which is checked when the map is stored.
+/// A map without order. Keys must be integers, text or bytes, which is checked when the map is
+/// stored.
 impl<K: Into<Self>, V: Into<Self>> From<Vec<(K, V)>> for Value {
     fn from(entries: Vec<(K, V)>) -> Self {
         Self::Map(entries.into_iter().collect())

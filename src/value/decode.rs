@@ -1,16 +1,17 @@
-//! Encoded elements to the owned form.
+//! Decoding elements into owned values.
 
 use super::container::Container;
 use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
 use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value};
 
-/// Elements for which room is made before their bytes have been seen: a header alone must not cost memory.
+/// Most elements to reserve memory for before reading their bytes: a header alone must not cost
+/// memory.
 const PREALLOCATED_ITEMS: usize = 256;
 
-/// Decodes the element at the front of the reader and moves behind it.
+/// Decodes the element at the front of the reader and moves past it.
 ///
-/// Text that is not UTF-8 becomes a blob, as do raw values of subtypes unknown here; unsigned integers above
-/// `i64::MAX` wrap, as they do in Aerospike's clients.
+/// Text that is not UTF-8 becomes a blob, as do raw values of subtypes unknown here; unsigned
+/// integers above `i64::MAX` wrap, as they do in Aerospike's clients.
 #[inline]
 pub(super) fn element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
     match reader.small_int() {
@@ -73,7 +74,7 @@ fn map(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<Map, 
     Ok(Map::new(entries, MapOrder::of_flags(head.flags)))
 }
 
-/// Room for the elements of a container, if it may nest this deep and its count can be true.
+/// Reserves room for the elements of a container, after checking its depth and count.
 fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecError> {
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
@@ -85,7 +86,7 @@ fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecE
 }
 
 impl Value {
-    /// Decodes a list without order of so many elements, which lie in `bytes` one behind the other.
+    /// Decodes `count` elements, encoded one after another in `bytes`, as an unordered list.
     pub(crate) fn decode_list(count: u32, bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
         let mut items = room(count, 0, &reader)?;
@@ -95,7 +96,7 @@ impl Value {
         Ok(Self::List(List::new(items, ListOrder::Unordered)))
     }
 
-    /// Decodes the element at the front of `bytes` and moves behind it.
+    /// Decodes the element at the front of `bytes` and moves past it.
     pub(crate) fn decode_front(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
         let value = element(&mut reader, 0)?;

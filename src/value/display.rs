@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{List, Map, Value};
 
-/// Writes the value as JSON would have it, and what JSON does not have in a form of its own: bytes as `x"0aff"`, nil as
-/// `nil`, a sketch by its size. Meant for people: there is no way back.
+/// Writes the value like JSON, with extensions: bytes as `x"0aff"`, nil as `nil`, a sketch by its
+/// size. Meant for people; cannot be parsed back.
 impl Display for Value {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The owned form to encoded elements, in the one normal form: shortest headers, maps by key, ordered lists in order.
+//! Encoding owned values in the normal form: shortest headers, maps by key, ordered lists sorted.
 
 use super::msgpack::{
     INFINITY, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
@@ -8,27 +8,28 @@ use super::msgpack::{
 use super::order::{compare, compare_lookups};
 use super::{CodecError, List, MAX_NESTING, Map, Value};
 
-/// What an encoded value is for.
+/// The use of an encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It will be stored.
+    /// To be stored.
     Storage,
-    /// It is compared with what is stored: wildcard, infinity and any map key may occur.
+    /// To be compared with stored values: wildcard, infinity and any map key may occur.
     Lookup,
 }
 
-/// Appends the encoding of `value`, as an element of a list or map, to `out`. O(bytes), plus sorting where a map or
-/// ordered list is not in order yet. After an error `out` ends in an unfinished value.
+/// Appends the encoding of `value`, as an element of a list or map, to `out`. O(bytes), plus
+/// sorting where a map or ordered list is not sorted yet. After an error, `out` ends in an
+/// unfinished value.
 pub(crate) fn encode(value: &Value, purpose: Purpose, out: &mut Vec<u8>) -> Result<(), CodecError> {
     element(value, purpose, out, 1)
 }
 
-/// Appends the encoding of the list that a whole bin holds. See [`encode`].
+/// Appends the encoding of a list that is a whole bin. See [`encode`].
 pub(crate) fn encode_list(list: &List, out: &mut Vec<u8>) -> Result<(), CodecError> {
     write_list(list, Purpose::Storage, out, 0)
 }
 
-/// Appends the encoding of the map that a whole bin holds. See [`encode`].
+/// Appends the encoding of a map that is a whole bin. See [`encode`].
 pub(crate) fn encode_map(map: &Map, out: &mut Vec<u8>) -> Result<(), CodecError> {
     write_map(map, Purpose::Storage, out, 0)
 }
@@ -144,7 +145,7 @@ pub(super) fn write_map_head(pairs: usize, flags: u8, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// A count that leaves room for the flags.
+/// Returns a count, if it leaves room for the flags.
 fn count_of(count: usize) -> Result<u32, CodecError> {
     u32::try_from(count)
         .ok()
@@ -152,8 +153,8 @@ fn count_of(count: usize) -> Result<u32, CodecError> {
         .ok_or(CodecError::TooLong)
 }
 
-/// Where the elements (or the pairs, which begin with their key) of a container lie that has just been written to the
-/// end of a buffer. They follow one another, so their ends say it all.
+/// The extents of a container's elements (or pairs, beginning with their keys) at the end of a
+/// buffer. Elements are adjacent, so their ends suffice.
 #[derive(Debug)]
 pub(super) struct Spans {
     start: usize,
@@ -181,7 +182,7 @@ impl Spans {
         })
     }
 
-    /// True if no element is greater than the next one.
+    /// Returns whether no element is greater than the next one.
     pub(super) fn are_sorted(&self, buffer: &[u8]) -> bool {
         self.iter(buffer).is_sorted_by(|a, b| compare(a, b).is_le())
     }
@@ -194,7 +195,7 @@ impl Spans {
         spans.any(|span| compare_lookups(std::mem::replace(&mut before, span), span).is_eq())
     }
 
-    /// Sorts the elements in the buffer, stably; a buffer that is in order is not touched.
+    /// Sorts the elements in the buffer, stably. Does not touch a sorted buffer.
     pub(super) fn sort(&mut self, buffer: &mut Vec<u8>) {
         if self
             .iter(buffer)

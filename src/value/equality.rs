@@ -1,12 +1,13 @@
-//! Equality and hashes of values, which floats do not give by themselves.
+//! Equality and hashes of values, which floats do not provide.
 
 use std::hash::{Hash, Hasher};
 use std::mem;
 
 use super::Value;
 
-/// Values of different types are never equal: an integer does not equal a double. A double that is not a number equals
-/// every other such double, as in the order by which lists are sorted, and 0.0 equals -0.0.
+/// Values of different types are never equal: an integer does not equal a double. A double that is
+/// not a number equals every other such double, as in the order by which lists are sorted, and 0.0
+/// equals -0.0.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -50,7 +51,7 @@ impl Hash for Value {
     }
 }
 
-/// The same bits for doubles that are equal.
+/// Returns equal bits for equal doubles.
 fn hashed_bits(value: f64) -> u64 {
     if value.is_nan() {
         f64::NAN.to_bits()

@@ -133,7 +133,7 @@ impl Value {
 
 macro_rules! integers {
     ($($type:ident)*) => {$(
-        /// Fails for a value that is no integer, and for an integer that does not fit.
+        /// Fails for a value of another type, and for an integer out of range.
         impl TryFrom<Value> for $type {
             type Error = ConversionError;
 
@@ -179,7 +179,7 @@ variants! {
     Map, Map, "map";
 }
 
-/// Fails for a value that is no list, and for a list with an element that does not convert.
+/// Fails for a value of another type, and for a list with an element that does not convert.
 impl<T> TryFrom<Value> for Vec<T>
 where
     T: ListElement + TryFrom<Value>,
@@ -193,7 +193,7 @@ where
     }
 }
 
-/// Fails for a value that is no map, and for a map with a key or value that does not convert.
+/// Fails for a value of another type, and for a map with a key or value that does not convert.
 impl<K, V> TryFrom<Value> for BTreeMap<K, V>
 where
     K: Ord + TryFrom<Value>,
@@ -210,7 +210,7 @@ where
     }
 }
 
-/// Fails for a value that is no map, and for a map with a key or value that does not convert.
+/// Fails for a value of another type, and for a map with a key or value that does not convert.
 impl<K, V, S> TryFrom<Value> for HashMap<K, V, S>
 where
     K: Eq + Hash + TryFrom<Value>,

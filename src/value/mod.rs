@@ -1,8 +1,8 @@
-//! Values: what a bin holds, how it is encoded, and how any two values compare.
+//! Values of bins and of elements: their types, encoding and order.
 //!
-//! [`Value`] is the owned form, which converts from and to Rust's own types; [`ValueRef`] borrows from a stored record.
-//! Lists and maps of either form are [`List`] and [`Map`], [`ListRef`] and [`MapRef`]. Values of all types have one order
-//! among them, by which ordered lists and maps sort.
+//! [`Value`] is the owned form, which converts from and to Rust's own types; [`ValueRef`] borrows
+//! from a stored record. Lists and maps of either form are [`List`] and [`Map`], [`ListRef`] and
+//! [`MapRef`]. Values of all types have one order among them, by which ordered lists and maps sort.
 //!
 //! ```
 //! # fn main() -> Result<(), spikelet::value::ConversionError> {
@@ -17,10 +17,12 @@
 
 // * `Value`, `List`, `Map`: the owned form that users build and get.
 // * `ValueRef`, `ListRef`, `MapRef`: the borrowed form, read straight from a stored record.
-// * `codec_error`: what can be wrong with a value, and how deep it may nest.
+// * `codec_error`: errors of values and of their encoding, and the limit on nesting.
 // * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
-// * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
-// * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people, `Eq` and `Hash`.
+// * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to
+//   our bytes.
+// * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people,
+//   `Eq` and `Hash`.
 // * `stored`: the form of a value inside a stored record, by `ParticleType`.
 // * `order`: the one order of values, on encoded bytes. Everything that sorts or searches uses it.
 //
@@ -61,7 +63,7 @@ pub(crate) use stored::{
 
 use std::ops::Deref;
 
-/// A value: of a bin, or of an element inside a list or map.
+/// The value of a bin, or of an element inside a list or map.
 ///
 /// The usual Rust types convert into values, and values back into them:
 ///
@@ -81,14 +83,15 @@ use std::ops::Deref;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// No value. Written to a bin, it removes the bin; inside a list or map it is a value like any other.
+    /// No value. Written to a bin, it removes the bin; inside a list or map it is a value like any
+    /// other.
     Nil,
     /// A truth value.
     Bool(bool),
     /// A signed integer of 64 bits.
     Int(i64),
-    /// An integer above `i64::MAX`, made from a `u64`. In lookups only: storing it is an error, since a stored integer has
-    /// 64 bits with sign.
+    /// An integer above `i64::MAX`, made from a `u64`. In lookups only: storing it is an error,
+    /// since a stored integer has 64 bits with sign.
     BigInt(u64),
     /// A double: 64 bits of IEEE 754.
     Float(f64),
@@ -104,9 +107,11 @@ pub enum Value {
     GeoJson(String),
     /// A HyperLogLog sketch, in its binary form.
     Hll(Vec<u8>),
-    /// Equal to anything; inside a list, a match of whatever follows. In lookups only: storing it is an error.
+    /// Equal to every value; inside a list, a match of all elements after it. In lookups only:
+    /// storing it is an error.
     Wildcard,
-    /// Greater than anything, for the open end of an interval. In lookups only: storing it is an error.
+    /// Greater than anything, for the open end of an interval. In lookups only: storing it is an
+    /// error.
     Infinity,
 }
 
@@ -137,7 +142,8 @@ impl ListOrder {
     }
 }
 
-/// How a map's entries are kept. Entries are stored by key in every case; the order says what is promised.
+/// The order of a map's entries. All maps are stored by key; the order is the map's promise to
+/// readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MapOrder {
     /// No order is promised.
@@ -179,13 +185,13 @@ pub struct List {
 }
 
 impl List {
-    /// A list of the given elements and order.
+    /// Makes a list with the given elements and order.
     #[must_use]
     pub const fn new(items: Vec<Value>, order: ListOrder) -> Self {
         Self { items, order }
     }
 
-    /// Whether the list keeps its elements sorted.
+    /// Returns whether the list keeps its elements sorted.
     #[must_use]
     pub const fn order(&self) -> ListOrder {
         self.order
@@ -197,7 +203,7 @@ impl List {
         self.items
     }
 
-    /// Puts an element at the end.
+    /// Appends an element.
     pub fn push(&mut self, value: impl Into<Value>) {
         self.items.push(value.into());
     }
@@ -211,9 +217,10 @@ impl Deref for List {
     }
 }
 
-/// A map of values. Dereferences to its entries, which come back from a record in the order of their keys.
+/// A map of values. Dereferences to its entries, which come back from a record in the order of
+/// their keys.
 ///
-/// Keys must be integers, text or bytes, and no key may come twice: both are found out when the map is encoded.
+/// Keys must be integers, text or bytes, and unique. Both are checked when the map is encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Map {
     entries: Vec<(Value, Value)>,
@@ -221,13 +228,13 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map of the given entries and order.
+    /// Makes a map with the given entries and order.
     #[must_use]
     pub const fn new(entries: Vec<(Value, Value)>, order: MapOrder) -> Self {
         Self { entries, order }
     }
 
-    /// What order the map promises.
+    /// Returns the order that the map promises.
     #[must_use]
     pub const fn order(&self) -> MapOrder {
         self.order
@@ -239,7 +246,7 @@ impl Map {
         self.entries
     }
 
-    /// The value of a key. O(entries).
+    /// Returns the value of a key. O(entries).
     #[must_use]
     pub fn get(&self, key: &Value) -> Option<&Value> {
         self.entries

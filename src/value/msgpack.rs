@@ -1,8 +1,10 @@
-//! MessagePack, byte by byte: reading one token, stepping over one element, writing headers and scalars.
+//! MessagePack, byte by byte: reading one token, stepping over one element, writing headers and
+//! scalars.
 //!
-//! Aerospike's dialect: strings, blobs and the like are all of the `str` family, their first payload byte being the
-//! particle type ([`SUBTYPE_STRING`] and so on); an extension as the first element of a list or the first key of a map
-//! carries the container's flags; the extensions of type [`EXT_SPECIAL`] are the wildcard and the infinity of lookups.
+//! Aerospike's dialect: strings, blobs and the like are all of the `str` family, their first
+//! payload byte being the particle type ([`SUBTYPE_STRING`] and so on); an extension as the first
+//! element of a list or the first key of a map carries the container's flags; the extensions of
+//! type [`EXT_SPECIAL`] are the wildcard and the infinity of lookups.
 
 use super::CodecError;
 
@@ -22,7 +24,7 @@ pub(crate) const WILDCARD: [u8; 3] = [0xd4, EXT_SPECIAL, 0x00];
 /// The infinity, encoded: greater than anything.
 pub(crate) const INFINITY: [u8; 3] = [0xd4, EXT_SPECIAL, 0x01];
 
-/// One token: a scalar, or the header of a container whose elements follow.
+/// A scalar, or the header of a container; the container's elements follow as further tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
     Nil,
@@ -50,7 +52,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// Returns the unread bytes.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -93,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(Token::Ext(kind, self.take(len)?))
     }
 
-    /// The next token, if it is an integer of one byte.
+    /// Takes the next token if it is an integer of one byte.
     #[inline]
     pub(crate) fn small_int(&mut self) -> Option<i64> {
         match self.rest {
@@ -105,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next token, if it is an unsigned integer of up to 32 bits.
+    /// Takes the next token if it is an unsigned integer of up to 32 bits.
     #[inline]
     pub(crate) fn unsigned_int(&mut self) -> Option<i64> {
         let (value, rest) = match self.rest {
@@ -119,7 +121,7 @@ impl<'a> Reader<'a> {
         Some(i64::from(value))
     }
 
-    /// The next token.
+    /// Takes the next token.
     pub(crate) fn token(&mut self) -> Result<Token<'a>, CodecError> {
         let first = self.u8()?;
         Ok(match first {
@@ -177,7 +179,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Steps over one element, whatever it contains, without recursion, and returns its bytes.
+    /// Skips one element of any type, without recursion, and returns its bytes.
     #[inline]
     pub(crate) fn element(&mut self) -> Result<&'a [u8], CodecError> {
         let len = element_len(self.rest)?;
@@ -185,7 +187,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The whole length of an element by its first byte, where that says it all; 0 elsewhere. Walks over a list live on it.
+/// The length of an element whose first byte determines it; 0 for all others. Walks over lists
+/// spend most of their time here.
 const LENGTHS: [u8; 256] = {
     let mut lengths = [0; 256];
     let mut first = 0;
@@ -209,8 +212,8 @@ const LENGTHS: [u8; 256] = {
     lengths
 };
 
-/// The length in bytes of the element at the front of `bytes`. O(bytes of the element), no recursion; a container that
-/// claims more elements than there are bytes left fails at once.
+/// Returns the length in bytes of the element at the front of `bytes`. O(bytes of the element), no
+/// recursion. Fails at once for a container that claims more elements than bytes remain.
 #[inline]
 pub(crate) fn element_len(bytes: &[u8]) -> Result<usize, CodecError> {
     let len = bytes
@@ -222,7 +225,7 @@ pub(crate) fn element_len(bytes: &[u8]) -> Result<usize, CodecError> {
     }
 }
 
-/// The length of an element that needs a second look. Apart, so that the first look is inlined.
+/// The slow path of [`element_len`], not inlined so that the fast path is.
 #[inline(never)]
 fn other_element_len(bytes: &[u8]) -> Result<usize, CodecError> {
     let mut at = 0_usize;
@@ -243,7 +246,8 @@ fn other_element_len(bytes: &[u8]) -> Result<usize, CodecError> {
     }
 }
 
-/// The bytes of the token at the front (header and payload), and how many elements follow it as its children.
+/// Returns the length of the token at the front (header and payload), and the number of child
+/// elements that follow it.
 #[inline]
 fn extent(bytes: &[u8]) -> Result<(usize, u64), CodecError> {
     let (&first, tail) = bytes.split_first().ok_or(CodecError::Truncated)?;
@@ -291,8 +295,8 @@ fn be32(bytes: &[u8]) -> Result<u32, CodecError> {
         .ok_or(CodecError::Truncated)
 }
 
-/// The integer at the front of `bytes`, or `None` for another type, a truncated one, or one above `i64::MAX`. The fast
-/// path of searches and comparisons.
+/// Returns the integer at the front of `bytes`; `None` for another type, a truncated integer, or
+/// one above `i64::MAX`. The fast path of searches and comparisons.
 #[inline]
 pub(crate) fn front_int(bytes: &[u8]) -> Option<i64> {
     let (&first, tail) = bytes.split_first()?;
@@ -313,8 +317,8 @@ pub(crate) fn front_int(bytes: &[u8]) -> Option<i64> {
     })
 }
 
-/// The payload of the text or bytes at the front, subtype byte included, if it is not longer than 255 bytes; `None` for
-/// everything else.
+/// Returns the payload of the text or blob at the front, subtype byte included, if it has at most
+/// 255 bytes; `None` otherwise.
 #[inline]
 pub(crate) fn front_short_raw(bytes: &[u8]) -> Option<&[u8]> {
     match bytes {
@@ -388,7 +392,7 @@ pub(crate) fn write_float32(out: &mut Vec<u8>, value: f32) {
     prefixed(out, 0xca, value.to_be_bytes());
 }
 
-/// The header of a raw value whose payload (subtype byte included) has `len` bytes.
+/// Writes the header of a raw value with a payload of `len` bytes, subtype byte included.
 pub(crate) fn write_raw_header(out: &mut Vec<u8>, len: usize) -> Result<(), CodecError> {
     match len {
         0..=0x1f => out.push(0xa0 | len as u8),
@@ -421,7 +425,8 @@ pub(crate) fn write_map_header(out: &mut Vec<u8>, pairs: u32) {
     }
 }
 
-/// The header of an extension that carries a container's flags; `len` bytes of index data follow.
+/// Writes the header of an extension that carries a container's flags; `len` bytes of index data
+/// follow.
 pub(crate) fn write_flags_header(out: &mut Vec<u8>, flags: u8, len: u32) {
     match len {
         0..=0xff => prefixed(out, 0xc7, (len as u8).to_be_bytes()),
@@ -431,7 +436,7 @@ pub(crate) fn write_flags_header(out: &mut Vec<u8>, flags: u8, len: u32) {
     out.push(flags);
 }
 
-/// The length of what [`write_array_header`] writes.
+/// Returns the number of bytes that [`write_array_header`] writes.
 pub(crate) const fn array_header_len(count: u32) -> usize {
     match count {
         0..=0x0f => 1,
@@ -440,7 +445,7 @@ pub(crate) const fn array_header_len(count: u32) -> usize {
     }
 }
 
-/// The length of what [`write_flags_header`] writes.
+/// Returns the number of bytes that [`write_flags_header`] writes.
 pub(crate) const fn flags_header_len(len: u32) -> usize {
     match len {
         0..=0xff => 3,

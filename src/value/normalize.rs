@@ -1,7 +1,8 @@
-//! A client's bytes to our bytes: the one normal form that everything else may rely on.
+//! Normalizing a client's bytes. All other code relies on the normal form.
 //!
-//! Shortest headers; `bin` becomes `str`; maps by key; a container that says it is ordered must be; index data goes, and
-//! below the top level the bit that asks for it; no wildcard, no infinity, no illegal or repeated key.
+//! Shortest headers; `bin` becomes `str`; maps sorted by key; containers flagged as ordered are
+//! verified; index data is dropped, and below the top level its flag, too; wildcard, infinity,
+//! illegal keys and repeated keys are refused.
 
 use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 use super::encode::{Spans, write_list_head, write_map_head};
@@ -11,8 +12,8 @@ use super::msgpack::{
 };
 use super::{CodecError, MAX_NESTING, ParticleType, Purpose};
 
-/// Appends the normal form of the list or map (`kind`) that `bytes` hold to `out`. The bit that asks for a persisted
-/// index is kept, its data is left out.
+/// Appends the normal form of the list or map (`kind`) in `bytes` to `out`. The flag for a
+/// persisted index stays; its data is left out.
 pub(super) fn particle(
     kind: ParticleType,
     bytes: &[u8],
@@ -43,7 +44,7 @@ pub(super) fn particle(
     }
 }
 
-/// Appends the normal form of the one element that `bytes` hold to `out`.
+/// Appends the normal form of the single element in `bytes` to `out`.
 pub(crate) fn element_of_call(
     bytes: &[u8],
     purpose: Purpose,
@@ -85,7 +86,7 @@ fn element(
         }
         Token::Ext(EXT_SPECIAL, [0]) => out.extend_from_slice(&WILDCARD),
         Token::Ext(EXT_SPECIAL, [1]) => out.extend_from_slice(&INFINITY),
-        // Nobody could read it back.
+        // A stored extension could not be read back.
         Token::Ext(kind, _) if purpose == Purpose::Storage => {
             return Err(CodecError::UnknownExtension(kind));
         }
@@ -112,6 +113,8 @@ fn list(
         element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
+    // An unordered list keeps its order; one flagged as ordered is refused rather than
+    // sorted.
     let in_order =
         purpose == Purpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
     if in_order {
@@ -150,6 +153,7 @@ fn map(
     if must_be_sorted && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
+    // Maps of any kind are stored by key, so unordered ones are sorted here.
     spans.sort(out);
     if spans.has_equal_neighbours(out) {
         Err(CodecError::DuplicateKey)
@@ -158,7 +162,7 @@ fn map(
     }
 }
 
-/// Moves the reader into a container, if it may nest this deep and its count can be true.
+/// Moves the reader into a container, after checking its depth and count.
 fn enter<'a>(
     head: Container<'a>,
     reader: &mut Reader<'a>,
@@ -167,6 +171,7 @@ fn enter<'a>(
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
     }
+    // Each element takes a byte at least: a larger count is false and must not cost memory.
     if head.count as usize > head.content.len() {
         return Err(CodecError::Truncated);
     }
@@ -181,7 +186,7 @@ mod tests {
     use crate::value::{Value, write_stored};
     use proptest::prelude::*;
 
-    /// The rule, what the client sent, what is stored.
+    /// The rule, the bytes sent, the bytes stored.
     type Row = (
         &'static str,
         &'static [u8],

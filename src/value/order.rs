@@ -1,11 +1,13 @@
 //! The order of values across types, on encoded bytes.
 //!
-//! nil < false < true < integer < string < list < map < bytes < double < GeoJSON < other extensions < infinity; the
-//! wildcard equals anything and ends the comparison where it stands. Lists compare element by element, then by length;
-//! maps by size, then pair by pair. An integer never equals a double. Flags of containers do not count.
+//! nil < false < true < integer < string < list < map < bytes < double < GeoJSON < other extensions
+//! < infinity; the wildcard equals anything and ends the comparison. Lists compare element by
+//! element, then by length; maps by size, then pair by pair. An integer never equals a double.
+//! Flags of containers do not count.
 //!
-//! Comparing never fails: what cannot be read sorts below everything and equals itself, and whatever nests deeper than
-//! [`MAX_NESTING`] counts as equal (encoding and normalising refuse both, so neither is ever stored).
+//! Comparing never fails: malformed bytes sort below everything and equal themselves, and nesting
+//! deeper than [`MAX_NESTING`] counts as equal (encoding and normalizing refuse both, so neither is
+//! ever stored).
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -24,20 +26,20 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     compare_common(a, b).unwrap_or_else(|| compare_any::<SEARCHED>(a, b))
 }
 
-/// The order of two integers, or of two short texts or blobs: the most common elements.
+/// Compares two integers, or two short texts or blobs: the most common elements.
 #[inline]
 fn compare_common(a: &[u8], b: &[u8]) -> Option<Ordering> {
     if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
         return Some(a.cmp(&b));
     }
     match (front_short_raw(a)?, front_short_raw(b)?) {
-        // Types of their own differ in their first bytes.
+        // Different types differ in their first byte.
         (a, b) if a.first() == b.first() => Some(a.cmp(b)),
         _ => None,
     }
 }
 
-/// Apart, so that what is common is inlined.
+/// The general case, kept out of line so that the common one is inlined.
 #[inline(never)]
 fn compare_any<const KIND: u8>(a: &[u8], b: &[u8]) -> Ordering {
     decided(elements::<KIND>(
@@ -47,26 +49,25 @@ fn compare_any<const KIND: u8>(a: &[u8], b: &[u8]) -> Ordering {
     ))
 }
 
-/// Like [`compare`], with every NaN above every other double, so that it is a total order and sorting is well defined.
+/// Like [`compare`], with every NaN above every other double: a total order, as sorting needs.
 #[inline]
 pub(crate) fn compare_total(a: &[u8], b: &[u8]) -> Ordering {
     compare_common(a, b).unwrap_or_else(|| compare_any::<TOTAL>(a, b))
 }
 
-/// Like [`compare_total`], with the wildcard in its own place above everything but infinity: for sorting lookup values,
-/// where an element that equals all others would make no order.
+/// Like [`compare_total`], with the wildcard above everything but infinity. Sorts lookup values,
+/// where an element equal to all others would break the order.
 pub(crate) fn compare_lookups(a: &[u8], b: &[u8]) -> Ordering {
     compare_common(a, b).unwrap_or_else(|| compare_any::<LOOKUPS>(a, b))
 }
 
-/// Which order: that of lookups, where NaN and the wildcard equal more than themselves
-/// (semantics.md#order-of-values); the one that is total for stored values; the one that is total
-/// for all.
+/// The kinds of order: for lookups, where NaN and the wildcard equal other values
+/// (semantics.md#order-of-values); total for stored values; total for all values.
 const SEARCHED: u8 = 0;
 const TOTAL: u8 = 1;
 const LOOKUPS: u8 = 2;
 
-/// The outcome of one step: undecided (equal so far), or decided for good.
+/// The result of a step: equal up to here, or decided.
 type Step = ControlFlow<Ordering>;
 
 fn decided(step: Step) -> Ordering {
@@ -92,10 +93,13 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
         (x, y) => return ControlFlow::Break(x.is_ok().cmp(&y.is_ok())),
     };
     let (class_x, class_y) = (class(x), class(y));
+    // Outside of `LOOKUPS` a wildcard ends the whole comparison, not only this element: it stands
+    // for the rest of a list, too.
     if KIND != LOOKUPS && (class_x == Class::Wildcard || class_y == Class::Wildcard) {
         return ControlFlow::Break(Ordering::Equal);
     }
     step(class_x.cmp(&class_y))?;
+    // Skips both instead of recursing: hostile bytes must not exhaust the stack.
     if matches!(class_x, Class::List | Class::Map) && depth >= MAX_NESTING {
         (*a, *b) = (before_a, before_b);
         return match (a.element(), b.element()) {
@@ -103,6 +107,8 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
             (x, y) => step(x.is_ok().cmp(&y.is_ok())),
         };
     }
+    // Equal types from here on, except that `Int` and `BigInt` are both integers, and both widths
+    // of floats are doubles.
     match (x, y) {
         (Token::Int(x), Token::Int(y)) => step(x.cmp(&y)),
         (Token::BigInt(x), Token::BigInt(y)) => step(x.cmp(&y)),
@@ -133,6 +139,8 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
                 Container::of_map(count_y, *b),
             ) {
                 (Ok(x), Ok(y)) => {
+                    // Maps of different sizes never compare their entries: size comes first in the
+                    // order.
                     step(x.count.cmp(&y.count))?;
                     (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
                     for _ in 0..x.count {

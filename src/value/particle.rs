@@ -13,9 +13,9 @@ pub enum ParticleType {
     Integer = 1,
     /// A double.
     Float = 2,
-    /// Text.
+    /// A text.
     String = 3,
-    /// Bytes.
+    /// A blob.
     Blob = 4,
     /// Bytes that a Java client serialised.
     JavaBlob = 7,
@@ -44,7 +44,7 @@ pub enum ParticleType {
 }
 
 impl ParticleType {
-    /// The type of a number, or [`CodecError::UnknownType`].
+    /// Returns the type with a number, or [`CodecError::UnknownType`].
     pub(crate) const fn from_number(number: u8) -> Result<Self, CodecError> {
         Ok(match number {
             0 => Self::Null,
@@ -74,7 +74,7 @@ impl ParticleType {
         self as u8
     }
 
-    /// The type's name, for messages.
+    /// Returns the type's name, for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

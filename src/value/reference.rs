@@ -24,9 +24,9 @@ pub enum ValueRef<'a> {
     String(&'a str),
     /// Bytes of any content.
     Blob(&'a [u8]),
-    /// A list, decoded as it is walked over.
+    /// A list, decoded during iteration.
     List(ListRef<'a>),
-    /// A map, decoded as it is walked over.
+    /// A map, decoded during iteration.
     Map(MapRef<'a>),
     /// GeoJSON: a point, a polygon or a circle, as text.
     GeoJson(&'a str),
@@ -35,7 +35,7 @@ pub enum ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// Reads one encoded element and moves the reader behind it.
+    /// Reads one encoded element and moves the reader past it.
     fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
         let mut container = *reader;
         Ok(match reader.token()? {
@@ -69,7 +69,7 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    /// The owned form. O(bytes).
+    /// Returns the owned form. O(bytes).
     ///
     /// # Errors
     /// A [`CodecError`] if the elements of a list or map are malformed.
@@ -88,7 +88,7 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer; `None` for another type.
     #[must_use]
     pub const fn as_i64(&self) -> Option<i64> {
         if let Self::Int(value) = self {
@@ -98,7 +98,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The double, if it is one.
+    /// Returns the double; `None` for another type.
     #[must_use]
     pub const fn as_f64(&self) -> Option<f64> {
         if let Self::Float(value) = self {
@@ -108,7 +108,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The text, if it is one.
+    /// Returns the text; `None` for another type.
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
         if let Self::String(text) = self {
@@ -118,7 +118,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The bytes, if it is a blob.
+    /// Returns the bytes; `None` unless it is a blob.
     #[must_use]
     pub const fn as_blob(&self) -> Option<&'a [u8]> {
         if let Self::Blob(bytes) = self {
@@ -128,7 +128,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The list, if it is one.
+    /// Returns the list; `None` for another type.
     #[must_use]
     pub const fn as_list(&self) -> Option<ListRef<'a>> {
         if let Self::List(list) = self {
@@ -138,7 +138,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The map, if it is one.
+    /// Returns the map; `None` for another type.
     #[must_use]
     pub const fn as_map(&self) -> Option<MapRef<'a>> {
         if let Self::Map(map) = self {
@@ -165,19 +165,19 @@ impl<'a> ListRef<'a> {
         })
     }
 
-    /// How many elements there are. O(1).
+    /// Returns the number of elements. O(1).
     #[must_use]
     pub const fn len(&self) -> usize {
         self.head.count as usize
     }
 
-    /// True if there are none. O(1).
+    /// Returns whether the list has no elements. O(1).
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.head.count == 0
     }
 
-    /// Whether the list keeps its elements sorted.
+    /// Returns whether the list keeps its elements sorted.
     #[must_use]
     pub const fn order(&self) -> ListOrder {
         ListOrder::of_flags(self.head.flags)
@@ -208,7 +208,8 @@ impl<'a> ListRef<'a> {
         self.head.flags & FLAG_PERSIST_INDEX != 0
     }
 
-    /// The elements, in their order. An element that cannot be read is an error and the last item.
+    /// Iterates over the elements in order. A malformed element yields an error and ends the
+    /// iteration.
     #[must_use]
     pub const fn iter(&self) -> ListItems<'a> {
         ListItems {
@@ -224,7 +225,7 @@ impl PartialEq for ListRef<'_> {
     }
 }
 
-/// Shows the elements; in the place of one that cannot be read, why.
+/// Shows the elements; a malformed one shows as its error.
 impl fmt::Debug for ListRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_list();
@@ -287,19 +288,19 @@ impl<'a> MapRef<'a> {
         })
     }
 
-    /// How many entries there are. O(1).
+    /// Returns the number of entries. O(1).
     #[must_use]
     pub const fn len(&self) -> usize {
         self.head.count as usize
     }
 
-    /// True if there are none. O(1).
+    /// Returns whether the map has no entries. O(1).
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.head.count == 0
     }
 
-    /// What order the map promises.
+    /// Returns the order that the map promises.
     #[must_use]
     pub const fn order(&self) -> MapOrder {
         MapOrder::of_flags(self.head.flags)
@@ -317,7 +318,7 @@ impl<'a> MapRef<'a> {
         self.head.flags & FLAG_PERSIST_INDEX != 0
     }
 
-    /// The entries, by key. An entry that cannot be read is an error and the last item.
+    /// Iterates over the entries by key. A malformed entry yields an error and ends the iteration.
     #[must_use]
     pub const fn iter(&self) -> MapEntries<'a> {
         MapEntries {
@@ -335,7 +336,7 @@ impl PartialEq for MapRef<'_> {
     }
 }
 
-/// Shows the entries; in the place of one that cannot be read, why.
+/// Shows the entries; a malformed one shows as its error.
 impl fmt::Debug for MapRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
@@ -361,7 +362,7 @@ impl<'a> IntoIterator for MapRef<'a> {
 /// Iterates over the entries of a [`MapRef`].
 #[derive(Clone, Debug)]
 pub struct MapEntries<'a> {
-    /// `left` counts pairs here.
+    /// Counts pairs in `left`.
     items: ListItems<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! `serde` for values, so that they can stand in a user's structs, and so that structs can become bins.
+//! `serde` for values: values within a user's structs, and structs as bins.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::ser::{self, Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{List, ListRef, Map, MapRef, Value, ValueRef};
 
-/// Wildcard and infinity are not data.
+/// Wildcard and infinity exist for lookups only.
 const NOT_DATA: &str = "wildcard and infinity are for lookups and are not data";
 
 impl Serialize for Value {

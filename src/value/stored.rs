@@ -18,8 +18,8 @@ use super::msgpack::{
 use super::reference::{ListRef, MapRef};
 use super::{CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, ValueRef, normalize};
 
-/// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing and has the type
-/// [`ParticleType::Null`].
+/// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing
+/// and has the type [`ParticleType::Null`].
 pub(crate) fn write_stored(value: &Value, out: &mut Vec<u8>) -> Result<ParticleType, CodecError> {
     let bytes = |out: &mut Vec<u8>, bytes: &[u8], kind| {
         out.extend_from_slice(bytes);
@@ -57,7 +57,7 @@ fn write_stored_int(value: i64, out: &mut Vec<u8>) {
 }
 
 impl<'a> ValueRef<'a> {
-    /// Reads a stored value. O(1), but for the UTF-8 check of text.
+    /// Reads a stored value. O(1), except for the UTF-8 check of text.
     pub(crate) fn stored(kind: ParticleType, bytes: &'a [u8]) -> Result<Self, CodecError> {
         let scalar = |what| CodecError::Scalar {
             what,
@@ -93,7 +93,8 @@ impl<'a> ValueRef<'a> {
     }
 }
 
-/// Checks that a value has a form that its type allows: sizes of scalars, heads of containers. O(1).
+/// Checks that a stored value has the shape of its type: sizes of scalars, heads of containers.
+/// O(1).
 #[inline]
 pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), CodecError> {
     let scalar = |what| {
@@ -113,8 +114,8 @@ pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), Codec
     }
 }
 
-/// Type and stored form of an encoded element of a list or map. Borrows where the two forms are the same; the type of
-/// nil is [`ParticleType::Null`].
+/// Returns type and stored form of an encoded element of a list or map. Borrows where the two forms
+/// are the same; nil has the type [`ParticleType::Null`].
 pub(crate) fn element_to_stored(
     element: &[u8],
 ) -> Result<(ParticleType, Cow<'_, [u8]>), CodecError> {
@@ -156,8 +157,8 @@ pub(crate) fn element_to_stored(
     })
 }
 
-/// Appends a stored value as an element of a list or map. A list or map loses its index data, which only a whole bin
-/// has.
+/// Appends a stored value as an element of a list or map. A list or map loses its index data, which
+/// only whole bins have.
 pub(crate) fn stored_to_element(
     kind: ParticleType,
     bytes: &[u8],
@@ -203,8 +204,8 @@ pub(crate) fn stored_to_element(
     }
 }
 
-/// Appends the stored form of a value that a client encoded for the wire: big-endian numbers, MessagePack that is not
-/// normal yet, GeoJSON behind a head of flags and cells.
+/// Appends the stored form of a value that a client encoded for the wire: big-endian numbers,
+/// MessagePack before normalization, GeoJSON behind a head of flags and cells.
 pub(crate) fn from_wire(
     kind: ParticleType,
     bytes: &[u8],
@@ -240,7 +241,8 @@ pub(crate) fn from_wire(
     Ok(())
 }
 
-/// The text of GeoJSON on the wire: flags (1 byte), number of cells (2 bytes), the cells (8 bytes each), the text.
+/// Returns the text of GeoJSON on the wire: flags (1 byte), number of cells (2 bytes), the cells (8
+/// bytes each), the text.
 fn geojson_text(bytes: &[u8]) -> Result<&[u8], CodecError> {
     let (&[_, high, low], rest) = bytes.split_first_chunk().ok_or(CodecError::Truncated)?;
     let cells = usize::from(u16::from_be_bytes([high, low])) * size_of::<u64>();

@@ -134,7 +134,7 @@ impl Core {
         let entry = NewEntry::new(header, None, metadata);
         let mut copies = Vec::with_capacity(METADATA_COPIES);
         for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, &entry) {
+            match self.log.append(Purpose::Delete, entry) {
                 Ok(copy) => copies.push(copy),
                 // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
                 Err(_) if !copies.is_empty() => break,

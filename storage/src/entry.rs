@@ -504,24 +504,25 @@ pub(crate) struct NewEntry<'a> {
 impl<'a> NewEntry<'a> {
     #[inline]
     pub(crate) fn new(header: Header, key: Option<&'a [u8]>, payload: &'a [u8]) -> Self {
-        let keyed = if key.is_some() { FLAG_KEYED } else { 0 };
-        Self {
-            header: Header {
-                flags: header.flags | keyed,
-                ..header
-            },
+        let mut entry = Self {
+            header,
             key: key.map(|key| (Varint::new(key.len()), key)),
             payload,
+        };
+        if key.is_some() {
+            entry.header.flags |= FLAG_KEYED;
         }
+        entry
     }
 
-    /// Returns the parts of the body.
+    /// Returns the header and the parts of the body.
     #[inline]
-    pub(crate) fn parts(&self) -> [&[u8]; 3] {
-        match &self.key {
+    pub(crate) fn parts(&mut self) -> (&mut Header, [&[u8]; 3]) {
+        let parts = match &self.key {
             Some((length, key)) => [length.bytes(), key, self.payload],
             None => [&[], &[], self.payload],
-        }
+        };
+        (&mut self.header, parts)
     }
 }
 

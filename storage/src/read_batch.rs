@@ -85,7 +85,8 @@ impl Core {
             self.index.prefetch(digest, guard);
         }
         for (digest, candidate) in group.iter().zip(&mut *candidates) {
-            *candidate = self.index.first_candidate(digest, guard);
+            let found = self.index.first_candidate(digest, guard);
+            *candidate = found.map(|(_, candidate)| candidate);
         }
         // A loop of its own: a prefetch waits for its address to be translated, and only code close behind it in the
         // program goes on meanwhile.

@@ -21,7 +21,7 @@ use crate::entry::{
 };
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::index::{PartitionGuard, Slot};
+use crate::index::{PartitionGuard, Position, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
@@ -104,6 +104,8 @@ pub struct RecordLock<'n> {
     pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     pub(crate) seen: Option<Slot>,
+    /// Where in the partition that was, if it was noted: a hint.
+    position: Position,
     held: bool,
     /// Whether the lock outlives a change that is published.
     keeps: bool,
@@ -143,6 +145,7 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or overwritten all the same.
+    #[inline]
     pub fn entry(&self) -> Result<Option<EntryView<'_>>> {
         let Some(slot) = self.seen else {
             return self.core.absent();
@@ -159,6 +162,11 @@ impl<'n> RecordLock<'n> {
         };
         let entry = self.core.current(entry)?;
         Ok((!self.core.hides(&entry)).then_some(entry))
+    }
+
+    /// The entry of the slot that was seen, if it was looked at since.
+    pub(crate) fn kept_entry(&self) -> Option<EntryView<'_>> {
+        self.entry.get().map(OwnedEntry::view)
     }
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
@@ -238,7 +246,7 @@ impl<'n> RecordLock<'n> {
             Change::Delete(_) => {}
         }
         let entry = self.entry_of(change);
-        let appended = self.core.log.append(change.purpose(), &entry)?;
+        let appended = self.core.log.append(change.purpose(), entry)?;
         self.publish(change, &appended);
         Ok(Some(appended.lsn))
     }
@@ -364,7 +372,7 @@ impl<'n> RecordLock<'n> {
         };
         let at = self.seen.and_then(|seen| {
             partition
-                .find(tag, |slot| slot.location == seen.location)
+                .find_near(self.position, tag, seen.location)
                 // Moved by defragmentation, or gone by a truncation.
                 .or_else(|| partition.find(tag, |slot| core.is_of(slot, &self.digest, &self.guard)))
         });

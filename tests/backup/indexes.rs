@@ -310,7 +310,7 @@ fn a_line_that_does_not_hold_is_named_with_its_place() {
         ("* i test demo i N x n N", "is no number of paths"),
         ("* i test demo i N 1  N", "it has no bin"),
         (&format!("* i test demo i N 1 {long} N"), "15"),
-        ("* i test demo i N 1 n N *", "no Base64"),
+        ("* i test demo i N 1 n N *", "not Base64"),
         ("* i test demo i N 1 n N AAAA", "path of contexts"),
         ("* i test demo i K 1 n G", "keys of maps are no geometries"),
         ("* i test demo a=b N 1 n N", "none of : ; , ="),

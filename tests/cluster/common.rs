@@ -14,14 +14,19 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves a namespace `test` in memory.
+    /// Serves a namespace `test` in memory, as the Community Edition would, which refuses lists with a persisted index there.
     pub fn in_memory() -> Self {
-        Self::with(&["--memory"])
+        Self::with(&["--memory", "--like-ce"])
     }
 
     pub fn with(arguments: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", arguments)
+    }
+
+    /// Serves a namespace `test` at an address.
+    pub fn at(addr: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--namespace", "test"])
+            .args(["serve", "--listen", addr, "--namespace", "test"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

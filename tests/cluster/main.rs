@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
+mod community;
 mod contention;
 mod encrypted;
 mod gateway;
 mod killed;
+mod moved;
 mod operations;
 mod program;
 mod records;

@@ -114,7 +114,7 @@ fn of_large_records_alone_one_is_fetched_to_learn_their_bins() {
     }
     let (mut bins, mut measured) = (Vec::new(), Vec::new());
     for partition in 0..300 {
-        records.measure_partition(partition, None, &mut bins, &mut |record| {
+        records.measure_partitions(partition..partition + 1, None, &mut bins, &mut |record| {
             measured.push(record.unwrap());
             std::ops::ControlFlow::Continue(())
         });

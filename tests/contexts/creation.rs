@@ -379,10 +379,34 @@ fn further_steps_are_made_too() {
             below([first(), list_index(1)], append(5)),
         )
         .refused(NOT_APPLICABLE),
+        rule("a key needs no creation further down", MISSING, {
+            below([first(), map_key("b")], append(5))
+        })
+        .gives(1)
+        .leaves(by_key! {"a" => map! {"b" => list![5]}}),
+        rule("nor do several", MISSING, {
+            below(
+                [first(), map_key("b"), list_index(0), map_key("c")],
+                append(5),
+            )
+        })
+        .gives(1)
+        .leaves(by_key! {"a" => map! {"b" => list![map! {"c" => list![5]}]}}),
+        rule("a key that is none", MISSING, {
+            below([first(), map_key(1.5)], append(5))
+        })
+        .refused(PARAMETER),
         rule(
-            "a key does",
-            MISSING,
-            below([first(), map_key(1)], append(5)),
+            "a key in a map that lacks the one above it",
+            map! {"z" => 1},
+            below([first(), map_key("b")], append(5)),
+        )
+        .gives(1)
+        .leaves(map! {"a" => map! {"b" => list![5]}, "z" => 1}),
+        rule(
+            "a key does in a map that is there",
+            map! {"a" => map! {}},
+            below([first(), map_key("b")], append(5)),
         )
         .refused(NOT_APPLICABLE),
         rule(

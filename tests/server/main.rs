@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod batches;
+mod community;
 mod held;
 mod index_limits;
 mod info;

@@ -21,7 +21,7 @@ struct DrawnBatch {
 /// Reads uniformly drawn batches for `span`; an operation is a batch of [`GET_RECORDS`].
 ///
 /// # Errors
-/// Those of the store, and a record that is missing or holds the value of another.
+/// Errors of the store; a missing record, or one with the value of another.
 pub fn get(
     store: &dyn PeerStore,
     records: u64,
@@ -64,7 +64,7 @@ fn check_batch(store: &dyn PeerStore, batch: &DrawnBatch) -> Result<()> {
 /// is a group of [`GROUP_RECORDS`], or of all records if there are fewer.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub fn put_groups(
     store: &dyn PeerStore,
     records: u64,
@@ -91,7 +91,7 @@ pub fn put_groups(
     Ok(in_records(measured, group_records))
 }
 
-/// Counts records instead of calls, so that rates and costs are those of a record.
+/// Counts records instead of calls, so rates and costs are per record.
 fn in_records(mut measured: Measured, records_a_call: u64) -> Measured {
     measured.operations *= records_a_call;
     measured

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// What a phase cost, a sync at its end included; the time of that sync is not in the rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// What the costs are divided by: the operations of the phase, its warm-up included.
+    /// The divisor of the costs: the operations of the phase, its warm-up included.
     pub operations: u64,
     /// Bytes, seen from outside.
     pub traffic: Traffic,
@@ -45,7 +45,7 @@ impl Meter {
         })
     }
 
-    /// Syncs the store, reads the counters again and returns what `operations` have put on top.
+    /// Syncs the store, reads the counters again and returns the costs of `operations`.
     pub fn stop(self, store: &dyn Metered, dir: &Path, operations: u64) -> Result<Cost> {
         store.sync()?;
         let processor = processor_time().saturating_sub(self.processor);

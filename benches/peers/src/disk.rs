@@ -1,4 +1,4 @@
-//! What a run did to the disk: bytes allocated by its files, bytes written by this process.
+//! Disk traffic of a run: bytes allocated by its files, bytes written by this process.
 
 use crate::Result;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// `st_blocks` counts in these units, whatever the file system's own block.
+/// `st_blocks` counts in these units, independent of the file system's blocks.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Bytes gone to the disk up to some moment, or between two.
@@ -40,7 +40,7 @@ impl Traffic {
         })
     }
 
-    /// What came on top of `before`; files that shrank have grown by nothing.
+    /// Returns the increase since `before`; shrunken files count as unchanged.
     pub fn since(self, before: Self) -> Self {
         Self {
             allocated: self.allocated.saturating_sub(before.allocated),

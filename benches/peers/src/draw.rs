@@ -1,4 +1,4 @@
-//! Keys, values and the seeded choice of what comes next: the same for every store.
+//! Keys, values and the seeded choice of the next operation: the same for every store.
 
 use crate::stores::{KEY_BYTES, Key, VALUE_BYTES, Value};
 

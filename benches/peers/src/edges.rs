@@ -37,7 +37,7 @@ impl Edges {
     }
 
     /// Reads two numbers a line, with anything but digits between them. Lines that do not begin
-    /// with a number, and what follows the second one, are passed over.
+    /// with a number are skipped, and so is the rest of a line after the second number.
     pub fn read(file: &Path) -> Result<Self> {
         let text = fs::read_to_string(file)?;
         let mut edges = Vec::new();

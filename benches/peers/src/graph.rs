@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Edges of one transaction of the load.
 pub const GROUP_EDGES: usize = 100;
-/// One edge of so many is left for the phase that adds single edges.
+/// One in this number of edges is held back for the phase that adds single edges.
 const HELD_BACK: usize = 10;
 /// Followers of a page.
 const PAGE: usize = 50;
@@ -23,7 +23,7 @@ const BATCH_NODES: usize = 1_000;
 /// Seed of the records.
 const NODES: u64 = 0x60de;
 
-/// A loaded graph, and what it must answer.
+/// A loaded graph, and the expected answers.
 struct Graph<'r> {
     store: &'r dyn GraphStore,
     edges: &'r Edges,
@@ -36,7 +36,7 @@ struct Graph<'r> {
 /// Runs the phases on a store of their own.
 ///
 /// # Errors
-/// Those of the store, and an answer that is wrong.
+/// Errors of the store; a wrong answer.
 pub fn run(
     plan: &Plan,
     edges: &Edges,
@@ -129,7 +129,7 @@ impl Graph<'_> {
         self.linked = linked;
     }
 
-    /// An edge of those that were added: its ends are drawn by their degrees.
+    /// Draws an edge of those already added, its ends by their degrees.
     fn drawn(&self, random: &mut Random) -> Option<Edge> {
         let place = random.below(self.linked as u64);
         self.edges.in_order().get(place as usize).copied()
@@ -182,7 +182,7 @@ impl Graph<'_> {
         Err(format!("node {node}: {found} followers, {right} of them right, not {expected}").into())
     }
 
-    /// Counts what can be reached from a node by two edges.
+    /// Counts the nodes reached from a node by two edges.
     fn two_hops(&self, round: usize, span: Duration) -> Result<Measured> {
         measure(1, Some(span), |thread| {
             let mut random = Random::new(Phase::GraphTwoHops as u64, round, thread);

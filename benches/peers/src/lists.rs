@@ -23,7 +23,7 @@ const EDITS: u64 = 0xed17;
 /// The cost is that of the edits alone.
 ///
 /// # Errors
-/// Those of the store, and a list that is out of order or has lost or gained an element.
+/// Errors of the store; a list out of order, or with a lost or extra element.
 pub fn run(
     store: &dyn PeerStore,
     dir: &Path,

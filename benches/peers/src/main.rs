@@ -1,8 +1,8 @@
 //! spikelet beside other embedded stores: the same keys, values and loop, in one interleaved run.
 //!
-//! Read `plan.rs` for what can be asked, `measure.rs` for how it is measured, `records.rs`,
-//! `batches.rs`, `lists.rs`, `queries.rs`, `transfers.rs` and `graph.rs` for what is measured,
-//! `stores/` for how each store is used.
+//! `plan.rs` has the options, `measure.rs` the way of measuring; `records.rs`, `batches.rs`,
+//! `lists.rs`, `queries.rs`, `transfers.rs` and `graph.rs` have the phases, `stores/` the use of
+//! each store.
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
     fs::create_dir_all(plan.dir())?;
     let file_system = disk::file_system(&plan.dir())?;
     println!("stores in {} ({file_system})", plan.dir().display());
-    // More than this run itself makes of it, and the figures are those of a shared machine.
+    // If the load is higher than this run's own, the figures come from a shared machine.
     println!(
         "load average {}",
         fs::read_to_string("/proc/loadavg")?.trim_end()

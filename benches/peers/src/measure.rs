@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Operations drawn ahead, so that the draw is not part of an operation's time.
 const AHEAD: usize = 64;
-/// The longest latency that a histogram tells from a longer one, in ns: one minute.
+/// Latencies above this, in ns, are recorded as this: one minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// Digits kept of a latency.
 const LATENCY_DIGITS: u8 = 3;
@@ -65,7 +65,7 @@ impl Measured {
 
 /// Runs `threads` closed loops for `span`, or until their draws end.
 ///
-/// `worker` makes a thread's two halves: the draw of what comes next (None: enough), and the
+/// `worker` makes a thread's two halves: the draw of the next operation (`None` ends it), and the
 /// operation that is timed. A latency holds one reading of the clock; the rate also pays for the
 /// draws and the counting.
 ///

@@ -1,4 +1,4 @@
-//! The memory of this process: what a store holds besides files and their pages.
+//! Memory of this process: a store's memory besides files and their pages.
 
 use crate::Result;
 use std::fs;

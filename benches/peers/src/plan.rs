@@ -10,8 +10,8 @@ use std::time::Duration;
 /// spikelet beside other embedded stores, in one interleaved run.
 #[derive(Debug, Parser)]
 pub struct Plan {
-    /// About two minutes in all: 200,000 records, 2,000 lists, 100,000 records with a secondary key, 10,000
-    /// accounts, 200,000 edges, one round, half a second a phase at most.
+    /// About two minutes in all: 200,000 records, 2,000 lists, 100,000 records with a secondary
+    /// key, 10,000 accounts, 200,000 edges, one round, half a second a phase at most.
     #[arg(long)]
     short: bool,
     /// Records of 100 B under keys of 20 B [default: 2000000].
@@ -20,8 +20,8 @@ pub struct Plan {
     /// Rounds; in each, every store runs every phase, in rotating order [default: 3].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     rounds: Option<u64>,
-    /// Seconds of each phase but the loads and the lists [default: 5; 0.5 if short, 0.1 of queries, transfers
-    /// and the graph].
+    /// Seconds of each phase but the loads and the lists [default: 5; 0.5 if short, 0.1 of queries,
+    /// transfers and the graph].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Ordered lists of 1,000 integers [default: 20000].
@@ -42,8 +42,8 @@ pub struct Plan {
     /// A file of edges to take instead: two numbers a line.
     #[arg(long)]
     edges: Option<PathBuf>,
-    /// Threads of the phases of records and of transfers, one after the other; the durable phases have their
-    /// own.
+    /// Threads of the phases of records and of transfers, one after the other; the durable phases
+    /// have their own.
     #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = value_parser!(u64).range(1..))]
     threads: Vec<u64>,
     /// Stores to run; ratios are to the last of them that runs the phase.
@@ -123,7 +123,7 @@ impl Plan {
         Ok(Some(edges))
     }
 
-    /// Time of a phase, whatever its session.
+    /// Returns the time of a phase, in the session that it belongs to.
     pub fn span_of(&self, phase: Phase) -> Duration {
         match phase.session() {
             Session::Records | Session::Durable => self.span(),
@@ -133,7 +133,7 @@ impl Plan {
         }
     }
 
-    /// Time of what a phase does before its clock starts.
+    /// Returns the time that a phase runs before its clock starts.
     pub fn warm_up_of(&self, phase: Phase) -> Duration {
         self.span_of(phase) / 4
     }
@@ -143,7 +143,8 @@ impl Plan {
         self.dir.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// The phases asked for, in the order in which they run; the load of records comes before any other.
+    /// The phases asked for, in the order in which they run; the load of records comes before any
+    /// other.
     pub fn phases(&self) -> impl Iterator<Item = Phase> {
         let records = self
             .only
@@ -177,7 +178,7 @@ impl Plan {
     }
 }
 
-/// What is measured.
+/// The phases to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Phase {
     /// All records into an empty store.
@@ -275,7 +276,7 @@ impl Phase {
         }
     }
 
-    /// Threads of a durable phase, whatever `--threads` says.
+    /// Returns the threads of a durable phase, which ignores `--threads`.
     pub fn durable_threads(self) -> usize {
         match self {
             Self::Durable8 | Self::TransferDurable8 => 8,

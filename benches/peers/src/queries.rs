@@ -15,7 +15,7 @@ use std::time::Duration;
 const CHILDREN: u64 = 50;
 /// Records of a query over several parents.
 const RANGE_RECORDS: usize = 1_000;
-/// One record of so many passes the filter of the scan.
+/// One in this number of records passes the filter of the scan.
 const PASSES: u64 = 1_000;
 /// Records of one call of `load`.
 const BATCH_RECORDS: u64 = 1_000;
@@ -45,7 +45,7 @@ struct Size {
 /// Runs the phases on a store of their own.
 ///
 /// # Errors
-/// Those of the store, and an answer that is wrong.
+/// Errors of the store; a wrong answer.
 pub fn run(
     plan: &Plan,
     round: usize,

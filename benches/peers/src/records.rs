@@ -48,7 +48,7 @@ struct Drawn {
 /// Runs one phase of single records over a loaded store for `span`.
 ///
 /// # Errors
-/// Those of the store, and a record that is missing or holds the value of another.
+/// Errors of the store; a missing record, or one with the value of another.
 pub fn run(
     store: &dyn PeerStore,
     phase: Phase,
@@ -128,7 +128,7 @@ fn operate(store: &dyn PeerStore, phase: Phase, drawn: &Drawn) -> Result<()> {
     }
 }
 
-/// The error of a read that did not find what was stored for a record.
+/// Returns the error of a read that found another value than the stored one.
 pub fn wrong(index: u64) -> Error {
     format!("record {index} is missing or holds another's value").into()
 }

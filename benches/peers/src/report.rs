@@ -1,4 +1,4 @@
-//! What was measured, as tables of at most 110 columns and as JSON.
+//! The results, as tables of at most 110 columns and as JSON.
 
 use crate::Result;
 use crate::cost::Cost;
@@ -20,9 +20,9 @@ const BYTES: [(&str, BytesOf); 5] = [
     ("log_appended", |cost| cost.log.map(|log| log.appended)),
     ("log_moved", |cost| cost.log.map(|log| log.moved)),
 ];
-/// Phases whose processor time is in the table of costs, in the order of its columns.
+/// Phases that appear in the table of processor time, in the order of its columns.
 const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
-/// Loads after which the space of a record or an edge is told.
+/// Loads after which the space of a record or an edge is printed.
 const SPACE: [(Phase, &str); 2] = [
     (Phase::QueryLoad, "a record"),
     (Phase::GraphLoad, "an edge"),
@@ -43,7 +43,7 @@ pub struct Overhead {
     pub codec_ns: f64,
 }
 
-/// One store in one phase with so many threads, over all rounds.
+/// One store in one phase with its number of threads, over all rounds.
 #[derive(Debug)]
 struct Row {
     phase: Phase,
@@ -72,7 +72,8 @@ impl Row {
         Ok(all)
     }
 
-    /// Median over the rounds of something that an operation cost; None if a store cannot tell.
+    /// Returns the median over the rounds of a cost per operation; `None` if a store cannot measure
+    /// it.
     fn per_operation(&self, of: impl Fn(&Cost) -> Option<f64>) -> Option<f64> {
         let one = |run: &Run| Some(of(&run.cost)? / run.cost.operations as f64);
         Some(median(self.rounds.iter().map(one).collect::<Option<_>>()?))
@@ -116,7 +117,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
         .map_or(f64::NAN, |(upper, lower)| (upper + lower) / 2.0)
 }
 
-/// Microseconds in at most eight characters: hundredths while they tell anything.
+/// Formats microseconds in at most eight characters, with hundredths below 100.
 fn us(latency_ns: u64) -> String {
     let us = latency_ns as f64 / 1e3;
     if us < 100.0 {
@@ -126,7 +127,7 @@ fn us(latency_ns: u64) -> String {
     }
 }
 
-/// Collects what is measured, phase by phase, and prints it.
+/// Collects results, phase by phase, and prints them.
 #[derive(Debug, Default)]
 pub struct Report {
     rows: Vec<Row>,

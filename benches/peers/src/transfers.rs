@@ -11,7 +11,7 @@ use crate::stores::{Commit, Key, StoreName, Value};
 use crate::{Opened, Result};
 use std::time::Duration;
 
-/// What every account holds at first.
+/// The initial balance of every account.
 const BALANCE: i64 = 1_000;
 /// Accounts of one call of `load`.
 const BATCH_ACCOUNTS: u64 = 1_000;
@@ -21,7 +21,7 @@ const WARM_UP: u64 = 0x3a55;
 /// Runs the phases of a session on a store of their own.
 ///
 /// # Errors
-/// Those of the store, and balances whose sum has changed.
+/// Errors of the store; balances with a changed sum.
 pub fn run(
     plan: &Plan,
     round: usize,
@@ -81,7 +81,7 @@ fn transfers(
         let mut random = Random::new(seed, round, thread);
         let draw = move || {
             let from = random.below(accounts);
-            // Anybody but the first: stores that lock records lock each of them.
+            // Another account than the first: stores that lock records lock both.
             let to = (from + 1 + random.below(accounts - 1)) % accounts;
             Some((record_key(from), record_key(to), random.below(100) as i64))
         };

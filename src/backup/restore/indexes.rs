@@ -1,4 +1,4 @@
-//! The secondary indexes of a backup: which there are to build, and building them.
+//! The secondary indexes of a backup: which of them are missing, and building these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use super::super::index::SavedIndex;
 use super::super::save::is_cancelled;
 use crate::{Error, Namespace};
 
-/// How often a build is looked at.
+/// Interval for polling a build.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What has come of the indexes.
+/// The results of the indexes.
 #[derive(Debug, Default)]
 pub(super) struct BuiltIndexes {
     pub(super) built: u64,
     pub(super) existed: u64,
-    /// One sentence about each that was not declared, or not built.
+    /// One sentence for each index not declared or not built.
     pub(super) refused: Vec<String>,
     pub(super) cancelled: bool,
 }
 
-/// The indexes that are to be declared, once the records are there.
+/// The indexes to declare after the records are restored.
 #[derive(Debug, Default)]
 pub(super) struct MissingIndexes {
     missing: Vec<SavedIndex>,
     existed: u64,
-    /// One sentence about each that cannot be declared.
+    /// One sentence for each index that cannot be declared.
     pub(super) refused: Vec<String>,
 }
 
-/// Looks at which indexes the targets have already.
+/// Selects the indexes that the targets lack.
 pub(super) fn missing_indexes(
     wanted: Vec<SavedIndex>,
     targets: &BTreeMap<&str, Namespace>,
@@ -61,7 +61,7 @@ pub(super) fn missing_indexes(
 }
 
 impl MissingIndexes {
-    /// Declares and builds them. `partial`: one that is refused keeps nobody from building the others.
+    /// Declares and builds them. `partial`: a refused index does not stop the others.
     pub(super) fn build(
         self,
         targets: &BTreeMap<&str, Namespace>,
@@ -97,7 +97,7 @@ impl MissingIndexes {
     }
 }
 
-/// Builds one. False: it was cancelled, and the index is not declared.
+/// Builds one index. Returns `false` if cancelled; the index is then not declared.
 fn build(
     index: SavedIndex,
     target: &Namespace,

@@ -10,20 +10,20 @@ use super::super::index::SavedIndex;
 use super::super::reader::{Reader, Skipped};
 use super::super::record::SavedRecord;
 
-/// What is read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// `progress` is called every so many records.
+/// Number of records between calls of `progress`.
 const PROGRESS_RECORDS: u64 = 1024;
 
-/// So many damaged places are told.
+/// Most damaged places listed.
 const MAX_DAMAGE: usize = 100;
 
-/// What a look at all files has found beside records.
+/// The findings in all files, besides records.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) indexes: Vec<SavedIndex>,
-    /// Definitions that do not hold, where that is no damage.
+    /// Malformed definitions, where they do not count as damage.
     pub(super) faulty_indexes: u64,
     pub(super) skipped: Skipped,
     pub(super) damage: Vec<BackupError>,
@@ -37,22 +37,22 @@ pub(super) struct Files {
     index_faults: IndexFaults,
 }
 
-/// What becomes of definitions of indexes that do not hold.
+/// The treatment of malformed index definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IndexFaults {
-    /// As of records: the file is not read on.
+    /// Stop reading the file, as for records.
     End,
-    /// They are damage, and the file is read on.
+    /// Count as damage and read on.
     Noted,
-    /// Nobody wants indexes.
+    /// Skip: the caller wants no indexes.
     PassedOver,
 }
 
-/// Takes a record of a file, and may find fault with it.
+/// Takes a record of a file and returns its fault, if it has one.
 pub(super) type Visit<'v> =
     dyn FnMut(&Path, &SavedRecord) -> Result<Option<String>, BackupError> + 'v;
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
@@ -100,8 +100,8 @@ impl Files {
         })
     }
 
-    /// Shows every record to `visit`, which may find fault with it. Returns the indexes, what was passed over, and what does
-    /// not hold; the rest of a file is not read past a place where it is damaged.
+    /// Passes every record to `visit`, which returns its fault, if any. Returns indexes, counts of
+    /// skipped content, and faults. Stops reading a file at its first damaged place.
     pub(super) fn read(
         &self,
         progress: &mut dyn FnMut(u64, u64),
@@ -120,6 +120,8 @@ impl Files {
             let read_file = || -> Result<(), BackupError> {
                 let failed = |source| BackupError::read(path, source);
                 let input = BufReader::with_capacity(BUFFER_BYTES, file);
+                // Errors of reading are findings and end this file only; errors of `visit` end
+                // everything.
                 let mut reader = Reader::new(input).map_err(failed)?;
                 if self.index_faults != IndexFaults::End {
                     reader.tolerate_indexes();
@@ -153,6 +155,8 @@ impl Files {
                 Err(error @ BackupError::Read { .. }) => note(error),
                 done => done?,
             }
+            // The whole file counts as read, even if damage ended it early: progress must reach its
+            // end.
             let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
             before += metadata.len();
             progress(before, self.bytes);

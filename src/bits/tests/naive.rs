@@ -36,7 +36,7 @@ fn of_integer(value: i128, len: usize) -> Vec<bool> {
     (0..len).rev().map(|bit| value >> bit & 1 == 1).collect()
 }
 
-/// Where the window lies, or the code of the error that says it does not.
+/// The window, or the code of the error if it is outside the blob.
 fn place(len: usize, offset: i64, size: u64, partial: bool) -> Result<(usize, usize), u8> {
     let start = if offset < 0 {
         len as i64 + offset
@@ -74,7 +74,8 @@ pub(super) fn read(
     })
 }
 
-/// The new bits of a window: `given` are the bits of an argument, `operand` is an integer or a distance.
+/// The new bits of a window: `given` are the bits of an argument, `operand` is an integer or a
+/// distance.
 fn changed(
     old: &[bool],
     operation: u8,

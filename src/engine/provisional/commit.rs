@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use spikelet_storage::{
-    Change, ConflictCause, Digest, Error as StorageError, NewVersion, RecordChange, RecordVersion,
-    SeenRecord,
+    Change, ConflictCause, Digest, Error as StorageError, RecordChange, RecordVersion, SeenRecord,
 };
 
 use super::guards::{GUARDS, Guard};
@@ -12,23 +11,19 @@ use super::{Base, Provisional, changed, stamp_of};
 use crate::engine::core::{Core, expired};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::Acknowledge;
+use crate::engine::uncommitted::update_time;
 use crate::{Error, Result};
 
 impl Provisional {
     /// The commit's change of the record; `None`: there was no record, and there is to be none. The generation goes up once
     /// more, as Aerospike's does.
     fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
-        match &self.version {
-            Some(version) => {
-                let version = version.version();
-                Some(Change::Put(NewVersion {
-                    generation: version.generation.checked_add(1).unwrap_or(1),
-                    last_update_ms: updated_ms,
-                    ..version
-                }))
-            }
-            None => matches!(self.base, Base::Live { .. }).then_some(Change::Delete(updated_ms)),
+        let was_there = matches!(self.base, Base::Live { .. });
+        let mut change = self.written.change(was_there, updated_ms);
+        if let Some(Change::Put(version)) = &mut change {
+            version.generation = version.generation.checked_add(1).unwrap_or(1);
         }
+        change
     }
 }
 
@@ -74,11 +69,8 @@ impl Namespace {
         timeout: Duration,
     ) -> Result<()> {
         let core = &self.core;
-        let updated = writes.iter().filter_map(|(_, write)| {
-            let version = write.version.as_ref();
-            version.map(|version| version.view().last_update_ms())
-        });
-        let updated_ms = updated.fold(core.clock.now_ms(), u64::max);
+        let written = writes.iter().map(|(_, write)| &write.written);
+        let updated_ms = update_time(written, core.clock.now_ms());
         let (mut reads, mut changes) = (Vec::new(), Vec::with_capacity(writes.len()));
         for (digest, write) in writes {
             let seen = SeenRecord {

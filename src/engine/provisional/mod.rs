@@ -16,15 +16,14 @@ pub(crate) mod locks;
 
 use std::num::NonZeroU64;
 
-use spikelet_storage::{BufferedVersion, ConflictCause, Digest, EntryView, RecordVersion};
+use spikelet_storage::{ConflictCause, Digest, EntryView, RecordVersion};
 
 use super::by_digest::{Address, RemoteRecord, must_exist};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
-use super::write::{
-    EditOutcome, Plan, WriteOutcome, WriteRefusal, check_key, locked_by_transaction,
-};
+use super::uncommitted::Uncommitted;
+use super::write::{EditOutcome, WriteOutcome, WriteRefusal, check_key, locked_by_transaction};
 use crate::expression::Expression;
 use crate::operation::{Checked, ResultSink};
 use crate::{Error, Result};
@@ -34,8 +33,7 @@ use crate::{Error, Result};
 pub(crate) struct Provisional {
     /// The record that the transaction has met at its first write.
     base: Base,
-    /// `None`: the transaction deletes the record.
-    version: Option<BufferedVersion>,
+    written: Uncommitted,
     /// Whether a root loses the description of its shards.
     loses_shards: bool,
 }
@@ -56,14 +54,12 @@ enum Base {
 impl Provisional {
     /// The record as the transaction sees it; `None`: it has deleted it.
     pub(crate) fn record(&self) -> Option<RemoteRecord<'_>> {
-        let version = self.version.as_ref()?;
-        Some(RemoteRecord::new(version.view()))
+        self.written.view().map(RemoteRecord::new)
     }
 
     /// Its approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let version = self.version.as_ref().map_or(0, BufferedVersion::bytes);
-        version + size_of::<Self>()
+        self.written.bytes() + size_of::<Self>()
     }
 }
 
@@ -148,14 +144,9 @@ impl Namespace {
                     Ok((EditOutcome::Body(bin_count), ()))
                 },
             )?;
-            let written = match &evaluated.plan {
-                // Operations always leave a body, if only an empty one.
-                Plan::Nothing | Plan::Delete => None,
-                Plan::Put(version) => Some(BufferedVersion::new(
-                    &target.digest,
-                    &version.with_body(body),
-                )),
-            };
+            // Operations always leave a body, if only an empty one.
+            let written = Uncommitted::of(&evaluated.plan, &target.digest, body);
+            let written = written.unwrap_or(Uncommitted::Deleted);
             let loses_shards = evaluated.loses_shards;
             Ok((written, loses_shards, evaluated.outcome(0, None)))
         })
@@ -174,7 +165,7 @@ impl Namespace {
         let deleted = self.keep_provisional(write, |live, now_ms| {
             let core = &self.core;
             let loses_shards = core.evaluate_delete(&target, write.policy, live, now_ms)?;
-            Ok((None, loses_shards, ()))
+            Ok((Uncommitted::Deleted, loses_shards, ()))
         })?;
         Ok(deleted.0)
     }
@@ -186,14 +177,13 @@ impl Namespace {
         judge: impl FnOnce(
             Option<EntryView<'_>>,
             u64,
-        )
-            -> std::result::Result<(Option<BufferedVersion>, bool, R), WriteRefusal>,
+        ) -> std::result::Result<(Uncommitted, bool, R), WriteRefusal>,
     ) -> std::result::Result<(Provisional, R), WriteRefusal> {
         let core = &self.core;
-        let keep = |base, (version, loses_shards, result): (_, bool, _)| {
+        let keep = |base, (written, loses_shards, result): (_, bool, _)| {
             let provisional = Provisional {
                 base,
-                version,
+                written,
                 loses_shards,
             };
             (provisional, result)
@@ -206,8 +196,7 @@ impl Namespace {
                 return Ok(keep(base, judge(None, core.clock.now_ms())?));
             }
             Before::Provisional(before) => {
-                let view = before.version.as_ref().map(BufferedVersion::view);
-                let (written, loses, result) = judge(view, core.clock.now_ms())?;
+                let (written, loses, result) = judge(before.written.view(), core.clock.now_ms())?;
                 let loses = loses || before.loses_shards;
                 return Ok(keep(before.base, (written, loses, result)));
             }
@@ -294,8 +283,8 @@ impl Namespace {
         filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
-        match &provisional.version {
-            Some(version) => self.lend(version.view(), address, filter, read),
+        match provisional.written.view() {
+            Some(view) => self.lend(view, address, filter, read),
             None => Err(Error::not_found().into()),
         }
     }

@@ -83,6 +83,7 @@ impl Set {
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: the new version is put
     /// together meanwhile.
+    #[inline]
     pub(in crate::engine) fn target(&self, key: &Key<'_>) -> Digest {
         let digest = self.digest_of(key);
         self.core.namespace.storage.prefetch(&digest);
@@ -90,6 +91,7 @@ impl Set {
     }
 
     /// The number of the set for a write: a write that creates nothing makes no set, either.
+    #[inline]
     pub(in crate::engine) fn id_for(
         &self,
         policy: &WritePolicy,

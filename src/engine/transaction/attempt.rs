@@ -2,23 +2,22 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{
-    BufferedVersion, Change, ConflictCause, Digest, EntryView, GroupMember, Lsn, NewVersion,
-    RecordChange, RecordVersion, SeenRecord,
+    ConflictCause, Digest, EntryView, GroupMember, Lsn, RecordChange, RecordVersion, SeenRecord,
 };
 
 use crate::engine::core::{Core, expired};
 use crate::engine::policy::{Acknowledge, WritePolicy};
 #[cfg(feature = "server")]
 use crate::engine::provisional::guards::{GUARDS, Guard};
-use crate::engine::set::{Set, SetCore};
+use crate::engine::set::Set;
+use crate::engine::uncommitted::{Uncommitted, check_limit, update_time};
 use crate::engine::write::{
-    EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, deletes_unseen, seen_by_write,
-    with_scratch, with_stored_key,
+    EditOutcome, Target, WriteOutcome, WriteRefusal, seen_by_write, with_scratch,
 };
 use crate::error::RecordId;
 use crate::expression::RecordFacts;
@@ -27,28 +26,23 @@ use crate::{Error, Result};
 
 use super::policy::TransactionPolicy;
 
-/// What an attempt leaves in the place of a record.
-#[derive(Clone, Debug)]
-enum Written {
-    Put(Rc<BufferedVersion>),
-    Deleted,
-}
-
 /// What an attempt knows of a record.
 struct Noted {
-    set: Arc<SetCore>,
-    /// The user key in its stored form.
-    key: Box<[u8]>,
+    /// Where the names have that of its set, and its user key in its stored form.
+    set: Range<usize>,
+    key: Range<usize>,
     /// The record at the first look.
     version: RecordVersion,
     /// Whether there is anything that a deletion would delete.
     was_there: bool,
-    written: Option<Written>,
+    written: Option<Uncommitted>,
 }
 
 #[derive(Default)]
 struct State {
     records: BTreeMap<Digest, Noted>,
+    /// Names of sets and keys, one after the other.
+    names: Vec<u8>,
     /// How many of them are written, and the bytes of the new versions.
     written: usize,
     bytes: usize,
@@ -130,8 +124,8 @@ impl Attempt {
             noted.and_then(|noted| noted.written.clone())
         };
         match written {
-            Some(Written::Put(version)) => read(Ok(Some(version.view()))),
-            Some(Written::Deleted) => read(Ok(None)),
+            // A copy: the closure may use other records of the transaction.
+            Some(written) => read(Ok(written.view())),
             None => self.core.storage.get_versioned(digest, |version, found| {
                 self.note(set, key, digest, version, &found)?;
                 read(found)
@@ -171,9 +165,13 @@ impl Attempt {
                 earliest => earliest.min(void_time),
             };
         }
+        let from = state.names.len();
+        state.names.extend_from_slice(set.core.name.as_bytes());
+        let key_at = state.names.len();
+        key.write_stored(&mut state.names);
         let noted = Noted {
-            set: Arc::clone(&set.core),
-            key: with_stored_key(key, |stored| stored.into()),
+            set: from..key_at,
+            key: key_at..state.names.len(),
             version,
             was_there: live.is_some() || found.is_err(),
             written: None,
@@ -205,15 +203,9 @@ impl Attempt {
                 self.core
                     .evaluate(body, target, policy, must_exist, live, edit)
             })?;
-            let written = match &evaluated.plan {
-                Plan::Nothing => return Ok(evaluated.outcome(0, None)),
-                Plan::Delete => Written::Deleted,
-                Plan::Put(version) => Written::Put(Rc::new(BufferedVersion::new(
-                    &target.digest,
-                    &version.with_body(body),
-                ))),
-            };
-            self.keep(&target.digest, written, evaluated.loses_shards)?;
+            if let Some(written) = Uncommitted::of(&evaluated.plan, &target.digest, body) {
+                self.keep(&target.digest, written, evaluated.loses_shards)?;
+            }
             Ok(evaluated.outcome(0, None))
         })
     }
@@ -227,14 +219,10 @@ impl Attempt {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         self.check_takes_writes()?;
-        let loses_shards = self.look(set, key, &target.digest, |found| match found {
-            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
-            found => {
-                let live = found?.filter(|entry| !expired(entry, self.now_ms));
-                self.core.evaluate_delete(target, policy, live, self.now_ms)
-            }
+        let loses_shards = self.look(set, key, &target.digest, |found| {
+            self.core.judge_deletion(target, policy, found, self.now_ms)
         })?;
-        self.keep(&target.digest, Written::Deleted, loses_shards)?;
+        self.keep(&target.digest, Uncommitted::Deleted, loses_shards)?;
         Ok(())
     }
 
@@ -247,31 +235,18 @@ impl Attempt {
         ))
     }
 
-    fn keep(&self, digest: &Digest, written: Written, loses_shards: bool) -> Result<()> {
-        let bytes_of = |written: &Option<Written>| match written {
-            Some(Written::Put(version)) => version.bytes(),
-            Some(Written::Deleted) | None => 0,
-        };
+    fn keep(&self, digest: &Digest, written: Uncommitted, loses_shards: bool) -> Result<()> {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let Some(noted) = state.records.get_mut(digest) else {
             return Ok(());
         };
-        let written = Some(written);
-        let records = state.written + usize::from(noted.written.is_none());
-        let bytes = state.bytes - bytes_of(&noted.written) + bytes_of(&written);
-        let over = |what, limit: usize, option| Error::TransactionLimit {
-            what,
-            limit: limit as u64,
-            option,
-        };
-        if records > self.max_records {
-            return Err(over("records", self.max_records, "max_records"));
-        }
-        if bytes > self.max_bytes {
-            return Err(over("bytes", self.max_bytes, "max_bytes"));
-        }
-        noted.written = written;
+        let before = noted.written.as_ref();
+        let records = state.written + usize::from(before.is_none());
+        let bytes = state.bytes - before.map_or(0, Uncommitted::bytes) + written.bytes();
+        check_limit(records, self.max_records, "records", "max_records")?;
+        check_limit(bytes, self.max_bytes, "bytes", "max_bytes")?;
+        noted.written = Some(written);
         (state.written, state.bytes) = (records, bytes);
         state.lost_roots += u64::from(loses_shards);
         Ok(())
@@ -290,13 +265,16 @@ impl Attempt {
             return Err(CommitFailure::Conflict(conflict));
         }
         let (mut reads, mut changes) = (Vec::new(), Vec::with_capacity(state.written));
-        let updated_ms = common_update_time(&state, self.now_ms);
+        let written = state.records.values();
+        let written = written.filter_map(|noted| noted.written.as_ref());
+        let updated_ms = update_time(written, self.now_ms);
         for (digest, noted) in &state.records {
             let seen = SeenRecord {
                 digest: *digest,
                 version: noted.version,
             };
-            match noted.change(updated_ms).filter(|_| writes) {
+            let written = noted.written.as_ref().filter(|_| writes);
+            match written.and_then(|written| written.change(noted.was_there, updated_ms)) {
                 Some(change) => changes.push(RecordChange { seen, change }),
                 None => reads.push(seen),
             }
@@ -331,35 +309,14 @@ impl Attempt {
     }
 }
 
-impl Noted {
-    fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
-        match self.written.as_ref()? {
-            Written::Put(version) => Some(Change::Put(NewVersion {
-                last_update_ms: updated_ms,
-                ..version.version()
-            })),
-            Written::Deleted if self.was_there => Some(Change::Delete(updated_ms)),
-            Written::Deleted => None,
-        }
+impl State {
+    /// Names a record.
+    fn record_id(&self, digest: &Digest) -> Option<Box<RecordId>> {
+        let noted = self.records.get(digest)?;
+        let set = std::str::from_utf8(self.names.get(noted.set.clone())?).ok()?;
+        let key = Key::from_stored(self.names.get(noted.key.clone())?).ok()?;
+        Some(Box::new(RecordId::new(set, &key)))
     }
-
-    fn record_id(&self) -> Option<Box<RecordId>> {
-        let key = Key::from_stored(&self.key).ok()?;
-        Some(Box::new(RecordId::new(&self.set.name, &key)))
-    }
-}
-
-/// The last-update time of all records that an attempt writes: one for all, so that a truncation by time takes all or
-/// none, and none goes back in time.
-fn common_update_time(state: &State, now_ms: u64) -> u64 {
-    let written = state.records.values().filter_map(|noted| {
-        let version = noted.written.as_ref();
-        version.map(|written| match written {
-            Written::Put(version) => version.view().last_update_ms(),
-            Written::Deleted => 0,
-        })
-    });
-    written.fold(now_ms, u64::max)
 }
 
 /// Keeps wire clients' transactions that have locked a record that was read from being committed.
@@ -386,7 +343,7 @@ fn lock_unchanged<'n, 'c>(
     locked.map_err(|error| match error {
         StorageError::Conflict { digest, cause } => CommitFailure::Conflict(Conflict {
             cause,
-            record: state.records.get(&digest).and_then(Noted::record_id),
+            record: state.record_id(&digest),
         }),
         StorageError::KeyBusy { .. } | StorageError::Timeout => CommitFailure::Conflict(Conflict {
             cause: ConflictCause::Locked,

@@ -1,5 +1,6 @@
-//! Calls on the bits of blobs. What modifies has the modified blob as its value, and stores nothing. Meanings and costs
-//! are those of [`operations::bits`](crate::operations::bits); what fails there is unknown here.
+//! Calls on the bits of blobs. A modifying call returns the modified blob and stores nothing.
+//! Meanings and costs as for [`operations::bits`](crate::operations::bits); an error there is an
+//! unknown value here.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -32,7 +33,7 @@ fn modify(call: Call, blob: impl Into<Expression>) -> Expression {
     call.of(BITS | CALL_MODIFIES, ExpType::Blob, blob, &[])
 }
 
-/// The blob with another length in bytes, filled with 0.
+/// Returns the blob resized to a length in bytes, padded with 0.
 #[must_use]
 pub fn resize(
     policy: &BitPolicy,
@@ -46,7 +47,7 @@ pub fn resize(
     )
 }
 
-/// The blob with bytes more, before the one at `byte_offset`.
+/// Returns the blob with bytes inserted before `byte_offset`.
 #[must_use]
 pub fn insert(
     policy: &BitPolicy,
@@ -63,7 +64,7 @@ pub fn insert(
     )
 }
 
-/// The blob without some bytes.
+/// Returns the blob with a range of bytes removed.
 #[must_use]
 pub fn remove(
     policy: &BitPolicy,
@@ -77,7 +78,7 @@ pub fn remove(
     )
 }
 
-/// The blob with some bits overwritten.
+/// Returns the blob with a range of bits overwritten.
 #[must_use]
 pub fn set(
     policy: &BitPolicy,
@@ -92,7 +93,7 @@ pub fn set(
     )
 }
 
-/// The blob with those bits set that are 1 in `bytes`.
+/// Returns the blob with a range of bits combined with `bytes` by OR.
 #[must_use]
 pub fn or(
     policy: &BitPolicy,
@@ -107,7 +108,7 @@ pub fn or(
     )
 }
 
-/// The blob with those bits inverted that are 1 in `bytes`.
+/// Returns the blob with a range of bits combined with `bytes` by XOR.
 #[must_use]
 pub fn xor(
     policy: &BitPolicy,
@@ -122,7 +123,7 @@ pub fn xor(
     )
 }
 
-/// The blob with those bits cleared that are 0 in `bytes`.
+/// Returns the blob with a range of bits combined with `bytes` by AND.
 #[must_use]
 pub fn and(
     policy: &BitPolicy,
@@ -137,7 +138,7 @@ pub fn and(
     )
 }
 
-/// The blob with some bits inverted.
+/// Returns the blob with a range of bits inverted.
 #[must_use]
 pub fn not(
     policy: &BitPolicy,
@@ -148,7 +149,7 @@ pub fn not(
     modify(with_policy(window(code::NOT, offset, size), policy), blob)
 }
 
-/// The blob with some bits moved towards the front.
+/// Returns the blob with a range of bits shifted towards the front.
 #[must_use]
 pub fn lshift(
     policy: &BitPolicy,
@@ -163,7 +164,7 @@ pub fn lshift(
     )
 }
 
-/// The blob with some bits moved towards the end.
+/// Returns the blob with a range of bits shifted towards the end.
 #[must_use]
 pub fn rshift(
     policy: &BitPolicy,
@@ -178,7 +179,7 @@ pub fn rshift(
     )
 }
 
-/// The blob with a number added to an integer in it.
+/// Returns the blob with a number added to an integer in it.
 #[must_use]
 pub fn add(
     policy: &BitPolicy,
@@ -196,7 +197,7 @@ pub fn add(
     )
 }
 
-/// The blob with a number subtracted from an integer in it.
+/// Returns the blob with a number subtracted from an integer in it.
 #[must_use]
 pub fn subtract(
     policy: &BitPolicy,
@@ -214,7 +215,7 @@ pub fn subtract(
     )
 }
 
-/// The blob with an integer in it overwritten.
+/// Returns the blob with an integer in it overwritten.
 #[must_use]
 pub fn set_int(
     policy: &BitPolicy,
@@ -229,7 +230,7 @@ pub fn set_int(
     )
 }
 
-/// Some bits, as bytes filled with 0.
+/// Returns a range of bits, padded with 0 to whole bytes.
 #[must_use]
 pub fn get(
     offset: impl Into<Expression>,
@@ -239,7 +240,7 @@ pub fn get(
     window(code::GET, offset, size).of(BITS, ExpType::Blob, blob, &[])
 }
 
-/// How many bits are 1.
+/// Counts the bits that are 1.
 #[must_use]
 pub fn count(
     offset: impl Into<Expression>,
@@ -249,7 +250,8 @@ pub fn count(
     window(code::COUNT, offset, size).of(BITS, ExpType::Int, blob, &[])
 }
 
-/// Where the first bit is that is `bit`, from the offset on; -1 if there is none.
+/// Returns the position of the first bit equal to `bit`, relative to the offset; -1 if there is
+/// none.
 #[must_use]
 pub fn lscan(
     offset: impl Into<Expression>,
@@ -262,7 +264,8 @@ pub fn lscan(
         .of(BITS, ExpType::Int, blob, &[])
 }
 
-/// Where the last bit is that is `bit`, from the offset on; -1 if there is none.
+/// Returns the position of the last bit equal to `bit`, relative to the offset; -1 if there is
+/// none.
 #[must_use]
 pub fn rscan(
     offset: impl Into<Expression>,
@@ -275,7 +278,7 @@ pub fn rscan(
         .of(BITS, ExpType::Int, blob, &[])
 }
 
-/// Some bits as an integer.
+/// Returns a range of bits as an integer.
 #[must_use]
 pub fn get_int(
     offset: impl Into<Expression>,

@@ -1,4 +1,4 @@
-//! What the functions for calls share.
+//! Building calls: shared by the functions for lists, maps, bits and sketches.
 
 use super::super::code::{self, CALL_BELOW, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
@@ -7,7 +7,7 @@ use crate::call::{Context, encode_path};
 use crate::cdt::Returns;
 use crate::value::msgpack::{Reader, Token};
 
-/// A call under way: its arguments are expressions, or integers that are none.
+/// A call under construction. Its arguments are expressions or plain integers.
 pub(super) struct Call {
     operation: u8,
     arguments: Operands,
@@ -21,7 +21,7 @@ impl Call {
         }
     }
 
-    /// A call whose first argument says what to return.
+    /// Starts a call whose first argument is the return type.
     pub(super) fn returning(operation: u8, returns: Returns) -> Self {
         Self::new(operation).uint(returns.code())
     }
@@ -36,7 +36,7 @@ impl Call {
         self
     }
 
-    /// Begin and end of an interval, both of them open if they are missing.
+    /// Appends the begin and end of an interval; a missing one is open.
     pub(super) fn interval(self, begin: Option<Expression>, end: Option<Expression>) -> Self {
         let begun = self.with(begin.unwrap_or_else(nil));
         match end {
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// The call of a system, that reads or writes.
+    /// Finishes the call of a system, which reads or writes.
     pub(super) fn of(
         self,
         system: i64,
@@ -67,7 +67,7 @@ impl Call {
             .of(code::CALL)
     }
 
-    /// A call of lists and maps that reads.
+    /// Finishes a reading call of lists and maps.
     pub(super) fn read(
         self,
         kind: ExpType,
@@ -77,8 +77,8 @@ impl Call {
         self.of(COLLECTIONS, kind, on, contexts)
     }
 
-    /// A call of lists and maps that modifies. Its value is what it is called on, which below contexts need not be of
-    /// the type that the operation is for.
+    /// Finishes a modifying call of lists and maps. It returns the outermost value, whose type
+    /// below contexts may differ from the type that the operation works on.
     pub(super) fn modify(
         self,
         kind: ExpType,
@@ -91,11 +91,11 @@ impl Call {
 }
 
 const COLLECTIONS: i64 = 0;
-/// The bits of a context for lists, and for maps.
+/// The bits of a context for lists and for maps.
 const IN_LIST: i64 = 0x10;
 const IN_MAP: i64 = 0x20;
 
-/// The type of what the first context leads into.
+/// Returns the container type that the first context expects.
 fn outermost(contexts: &[Context]) -> Option<ExpType> {
     let path = encode_path(contexts.get(..1)?, 0).ok()?;
     let mut reader = Reader::new(&path);
@@ -106,10 +106,10 @@ fn outermost(contexts: &[Context]) -> Option<ExpType> {
     }
 }
 
-/// The low bits of an encoded return type say what is returned.
+/// The bits of an encoded return type without its flags.
 const WHAT: u64 = 0xffff;
 
-/// The type of what is returned about one element, whose own type is `value`.
+/// Returns the result type of a call on one element of type `value`.
 pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {
     match returns.code() & WHAT {
         // Index or rank, from either end.
@@ -120,10 +120,10 @@ pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {
     }
 }
 
-/// The type of what is returned about several elements.
+/// Returns the result type of a call on several elements.
 pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
     match returns.code() & WHAT {
-        // Nothing, a count, whether there are any.
+        // Nothing, a count, an existence test.
         0 => ExpType::Nil,
         5 => ExpType::Int,
         13 => ExpType::Bool,
@@ -133,7 +133,7 @@ pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
     }
 }
 
-/// Calls a macro with the arguments that a selection of a shape has.
+/// Calls a macro with the arguments of a selection's shape.
 macro_rules! arguments_of {
     ($make:ident Index $($row:tt)*) => { $make!(@one (index) $($row)*); };
     ($make:ident IndexFrom $($row:tt)*) => { $make!(@many (index) $($row)*); };
@@ -153,7 +153,7 @@ macro_rules! arguments_of {
     ($make:ident ValueCount $($row:tt)*) => { $make!(@many (value, rank, count) $($row)*); };
 }
 
-/// A function whose value tells of what is selected.
+/// Makes a function that selects elements and returns facts about them.
 macro_rules! selecting {
     ($name:ident $code:ident $returns:ident $shape:ident $doc:expr) => {
         arguments_of!(selecting $shape $name $code $returns $doc);
@@ -161,7 +161,7 @@ macro_rules! selecting {
     (@one ($arg:ident) $name:ident $code:ident $returns:ident $doc:expr) => {
         #[doc = $doc]
         ///
-        /// `value_type` is the type of the key or value, if that is returned.
+        /// `value_type` is the type of the key or value, for return types that include it.
         #[must_use]
         pub fn $name(
             returns: impl Into<$returns>,
@@ -213,7 +213,7 @@ macro_rules! selecting {
     };
 }
 
-/// A function whose value is a list or map without what is selected.
+/// Makes a function that returns a list or map with the selected elements removed.
 macro_rules! removing {
     ($name:ident $code:ident $kind:ident $shape:ident $doc:expr) => {
         arguments_of!(removing $shape $name $code $kind $doc);
@@ -250,13 +250,14 @@ macro_rules! removing {
     };
 }
 
-/// Makes a function whose value tells of what is selected, and one whose value is the collection without it, for each row.
+/// Makes, for each row, a function that selects elements and one that returns the collection with
+/// them removed.
 macro_rules! reading_and_removing {
     ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
         $(
             selecting! {
                 $get $get_code $returns $shape
-                concat!("Selects ", $what, "; `returns` says what the value tells of them.")
+                concat!("Selects ", $what, "; `returns` chooses the result.")
             }
             removing! {
                 $remove $remove_code $kind $shape

@@ -1,6 +1,6 @@
-//! Calls on HyperLogLog sketches. What modifies has the modified sketch as its value, and stores nothing. Meanings and
-//! costs are those of [`operations::hll`](crate::operations::hll); what fails there is unknown here. Sketches as arguments
-//! are a list of them.
+//! Calls on HyperLogLog sketches. A modifying call returns the modified sketch and stores nothing.
+//! Meanings and costs as for [`operations::hll`](crate::operations::hll); an error there is an
+//! unknown value here. Arguments that are sketches come as a list.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -22,7 +22,7 @@ use super::call::Call;
 use crate::hll::{HllPolicy, code};
 
 const SKETCHES: i64 = 2;
-/// Stands for a number of bits that is not given.
+/// The encoding of a number of bits that is left out.
 const UNSET: i64 = -1;
 
 fn with_policy(call: Call, policy: &HllPolicy) -> Call {
@@ -33,7 +33,7 @@ fn modify(call: Call, sketch: impl Into<Expression>) -> Expression {
     call.of(SKETCHES | CALL_MODIFIES, ExpType::Hll, sketch, &[])
 }
 
-/// An empty sketch.
+/// Returns an empty sketch.
 #[must_use]
 pub fn init(policy: &HllPolicy, index_bits: u8, sketch: impl Into<Expression>) -> Expression {
     modify(
@@ -47,7 +47,7 @@ pub fn init(policy: &HllPolicy, index_bits: u8, sketch: impl Into<Expression>) -
     )
 }
 
-/// An empty sketch with min-hash bits.
+/// Returns an empty sketch with min-hash bits.
 #[must_use]
 pub fn init_with_min_hash(
     policy: &HllPolicy,
@@ -66,7 +66,7 @@ pub fn init_with_min_hash(
     )
 }
 
-/// The sketch with the elements of a list added.
+/// Returns the sketch with the elements of a list added.
 #[must_use]
 pub fn add(
     policy: &HllPolicy,
@@ -82,7 +82,7 @@ pub fn add(
     )
 }
 
-/// The sketch with others united with it.
+/// Returns the sketch united with others.
 #[must_use]
 pub fn set_union(
     policy: &HllPolicy,
@@ -95,19 +95,19 @@ pub fn set_union(
     )
 }
 
-/// The sketch with fewer index bits.
+/// Returns the sketch folded to fewer index bits.
 #[must_use]
 pub fn fold(index_bits: u8, sketch: impl Into<Expression>) -> Expression {
     modify(Call::new(code::FOLD).with(i64::from(index_bits)), sketch)
 }
 
-/// About how many elements were added.
+/// Estimates the number of distinct elements added.
 #[must_use]
 pub fn get_count(sketch: impl Into<Expression>) -> Expression {
     Call::new(code::GET_COUNT).of(SKETCHES, ExpType::Int, sketch, &[])
 }
 
-/// The union with others.
+/// Returns the union with other sketches.
 #[must_use]
 pub fn get_union(sketches: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
     Call::new(code::GET_UNION)
@@ -115,7 +115,7 @@ pub fn get_union(sketches: impl Into<Expression>, sketch: impl Into<Expression>)
         .of(SKETCHES, ExpType::Hll, sketch, &[])
 }
 
-/// About how many elements the union with others has.
+/// Estimates the number of elements in the union with other sketches.
 #[must_use]
 pub fn get_union_count(
     sketches: impl Into<Expression>,
@@ -126,7 +126,7 @@ pub fn get_union_count(
         .of(SKETCHES, ExpType::Int, sketch, &[])
 }
 
-/// About how many elements the intersection with others has.
+/// Estimates the number of elements in the intersection with other sketches.
 #[must_use]
 pub fn get_intersect_count(
     sketches: impl Into<Expression>,
@@ -137,7 +137,7 @@ pub fn get_intersect_count(
         .of(SKETCHES, ExpType::Int, sketch, &[])
 }
 
-/// How much of the union with others is their intersection, 0 to 1.
+/// Estimates the similarity: the intersection's share of the union, 0 to 1.
 #[must_use]
 pub fn get_similarity(
     sketches: impl Into<Expression>,
@@ -148,13 +148,13 @@ pub fn get_similarity(
         .of(SKETCHES, ExpType::Float, sketch, &[])
 }
 
-/// Index bits and min-hash bits, as a list.
+/// Returns the numbers of index bits and min-hash bits, as a list.
 #[must_use]
 pub fn describe(sketch: impl Into<Expression>) -> Expression {
     Call::new(code::DESCRIBE).of(SKETCHES, ExpType::List, sketch, &[])
 }
 
-/// 1 if all elements of a list may have been added, 0 if one of them was not.
+/// Returns 1 if all elements of a list may have been added, 0 if one of them was not.
 #[must_use]
 pub fn may_contain(values: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
     Call::new(code::MAY_CONTAIN)

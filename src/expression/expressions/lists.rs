@@ -1,6 +1,6 @@
-//! Calls on lists. What modifies has the modified list as its value, and stores nothing. Meanings and costs are those of
-//! [`operations::lists`](crate::operations::lists); what fails there is unknown here. `list` is a list bin, a literal, or
-//! another call.
+//! Calls on lists. A modifying call returns the modified list and stores nothing. Meanings and
+//! costs as for [`operations::lists`](crate::operations::lists); an error there is an unknown value
+//! here. `list` is a list bin, a literal, or another call.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -30,7 +30,7 @@ fn with_policy(call: Call, policy: &ListPolicy) -> Call {
     with_flags(call.uint(u64::from(policy.create_flags())), policy)
 }
 
-/// The list with a value more: at the end, or at its place in an ordered list.
+/// Returns the list with a value added: at the end, or in order if the list is ordered.
 #[must_use]
 pub fn append(
     policy: &ListPolicy,
@@ -45,7 +45,7 @@ pub fn append(
     )
 }
 
-/// The list with the values of another one more.
+/// Returns the list with the values of another list added.
 #[must_use]
 pub fn append_items(
     policy: &ListPolicy,
@@ -60,7 +60,7 @@ pub fn append_items(
     )
 }
 
-/// The list with a value more, before the element at a position.
+/// Returns the list with a value inserted before the element at a position.
 #[must_use]
 pub fn insert(
     policy: &ListPolicy,
@@ -76,7 +76,7 @@ pub fn insert(
     )
 }
 
-/// The list with the values of another one more, before the element at a position.
+/// Returns the list with the values of another list inserted before the element at a position.
 #[must_use]
 pub fn insert_items(
     policy: &ListPolicy,
@@ -92,7 +92,7 @@ pub fn insert_items(
     .modify(ExpType::List, list, contexts)
 }
 
-/// The list with another value at a position.
+/// Returns the list with the value at a position replaced.
 #[must_use]
 pub fn set(
     policy: &ListPolicy,
@@ -108,7 +108,7 @@ pub fn set(
     )
 }
 
-/// The list with a greater number at a position.
+/// Returns the list with the number at a position increased.
 #[must_use]
 pub fn increment(
     policy: &ListPolicy,
@@ -124,13 +124,13 @@ pub fn increment(
     .modify(ExpType::List, list, contexts)
 }
 
-/// The list without its elements.
+/// Returns the list without its elements.
 #[must_use]
 pub fn clear(list: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::LIST_CLEAR).modify(ExpType::List, list, contexts)
 }
 
-/// The list, sorted.
+/// Returns the list sorted.
 #[must_use]
 pub fn sort(flags: ListSortFlags, list: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::LIST_SORT)
@@ -138,7 +138,7 @@ pub fn sort(flags: ListSortFlags, list: impl Into<Expression>, contexts: &[Conte
         .modify(ExpType::List, list, contexts)
 }
 
-/// How many elements there are.
+/// Returns the number of elements.
 #[must_use]
 pub fn size(list: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::LIST_SIZE).read(ExpType::Int, list, contexts)

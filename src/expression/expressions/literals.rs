@@ -1,17 +1,17 @@
-//! Values that stand for themselves.
+//! Literal values.
 
 use super::super::Expression;
 use crate::expression::code;
 use crate::value::msgpack::{write_array_header, write_int};
 use crate::value::{List, Map, Purpose, Value, encode};
 
-/// A value. Maps compare with others only if they are ordered by key.
+/// Returns a literal. A map compares with other maps only if it is ordered by key.
 #[must_use]
 pub fn val(value: impl Into<Value>) -> Expression {
     let value = value.into();
     let mut out = Vec::new();
     if matches!(value, Value::List(_)) {
-        // A bare list would be an operation.
+        // A bare list would be read as an operation.
         write_array_header(&mut out, 2);
         write_int(&mut out, code::QUOTE);
     }
@@ -22,55 +22,55 @@ pub fn val(value: impl Into<Value>) -> Expression {
     })
 }
 
-/// The value nil.
+/// Returns nil.
 #[must_use]
 pub fn nil() -> Expression {
     val(Value::Nil)
 }
 
-/// A truth value.
+/// Returns a literal truth value.
 #[must_use]
 pub fn bool_val(value: bool) -> Expression {
     val(value)
 }
 
-/// An integer that stands for itself.
+/// Returns a literal integer.
 #[must_use]
 pub fn int_val(value: i64) -> Expression {
     val(value)
 }
 
-/// A double that stands for itself.
+/// Returns a literal double.
 #[must_use]
 pub fn float_val(value: f64) -> Expression {
     val(value)
 }
 
-/// A text that stands for itself.
+/// Returns a literal text.
 #[must_use]
 pub fn string_val(value: impl Into<String>) -> Expression {
     val(value.into())
 }
 
-/// Bytes that stand for themselves.
+/// Returns literal bytes.
 #[must_use]
 pub fn blob_val(value: impl Into<Vec<u8>>) -> Expression {
     val(value.into())
 }
 
-/// A point or region, as GeoJSON.
+/// Returns a literal point or region, as GeoJSON.
 #[must_use]
 pub fn geo_val(value: impl Into<String>) -> Expression {
     val(Value::GeoJson(value.into()))
 }
 
-/// A list that stands for itself.
+/// Returns a literal list.
 #[must_use]
 pub fn list_val(value: impl Into<List>) -> Expression {
     val(value.into())
 }
 
-/// A map. It compares with others only if it is ordered by key.
+/// Returns a literal map. It compares with other maps only if it is ordered by key.
 #[must_use]
 pub fn map_val(value: impl Into<Map>) -> Expression {
     val(value.into())

@@ -1,6 +1,6 @@
-//! Calls on maps. What modifies has the modified map as its value, and stores nothing. Meanings and costs are those of
-//! [`operations::maps`](crate::operations::maps); what fails there is unknown here. `map` is a map bin, a literal, or
-//! another call.
+//! Calls on maps. A modifying call returns the modified map and stores nothing. Meanings and costs
+//! as for [`operations::maps`](crate::operations::maps); an error there is an unknown value here.
+//! `map` is a map bin, a literal, or another call.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -32,7 +32,7 @@ fn with_policy(call: Call, policy: &MapPolicy) -> Call {
     with_order(call, policy).uint(u64::from(policy.write_flags().bits()))
 }
 
-/// The map with a value for a key.
+/// Returns the map with a value put under a key.
 #[must_use]
 pub fn put(
     policy: &MapPolicy,
@@ -48,7 +48,7 @@ pub fn put(
     )
 }
 
-/// The map with the entries of another one.
+/// Returns the map with the entries of another map put into it.
 #[must_use]
 pub fn put_items(
     policy: &MapPolicy,
@@ -63,7 +63,7 @@ pub fn put_items(
     )
 }
 
-/// The map with a greater number for a key.
+/// Returns the map with the number under a key increased.
 #[must_use]
 pub fn increment(
     policy: &MapPolicy,
@@ -79,13 +79,13 @@ pub fn increment(
     )
 }
 
-/// The map without its entries.
+/// Returns the map without its entries.
 #[must_use]
 pub fn clear(map: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::MAP_CLEAR).modify(ExpType::Map, map, contexts)
 }
 
-/// How many entries there are.
+/// Returns the number of entries.
 #[must_use]
 pub fn size(map: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::MAP_SIZE).read(ExpType::Int, map, contexts)

@@ -1,4 +1,4 @@
-//! The functions that put expressions together. Names are those of Aerospike's clients.
+//! Builders of expressions, named as in Aerospike's clients.
 //!
 //! ```
 //! use spikelet::expressions::{and, eq, ge, int_bin, num_add, string_bin};
@@ -9,9 +9,10 @@
 //! # Ok::<(), spikelet::Error>(())
 //! ```
 //!
-//! Operands are expressions, or values that stand for themselves. An operand of a wrong type is found out when the
-//! expression is used, or by [`Expression::check`]. A value that cannot be told, such as that of a missing bin, is
-//! *unknown*; so is what is computed from it, but for [`and`], [`or`] and [`cond`] where they can tell without it.
+//! Operands are expressions or plain values. An operand of a wrong type is reported when the
+//! expression is first used, or by [`Expression::check`]. The value of a missing bin is *unknown*,
+//! and makes every result computed from it unknown, except where [`and`], [`or`] and [`cond`] are
+//! decided by the other operands.
 
 pub mod bits;
 pub mod hll;
@@ -52,10 +53,10 @@ pub(crate) use paths::{modification, selection};
 use super::Expression;
 use crate::value::msgpack::{write_array_header, write_int, write_raw_header};
 
-/// An operation and its operands, under way.
+/// An operation's operands, under construction.
 struct Operands {
     count: u32,
-    /// The operands, one after the other, or why there are none.
+    /// The encoded operands in order, or the reason that one has no encoding.
     encoded: Result<Vec<u8>, Box<str>>,
 }
 
@@ -84,7 +85,7 @@ impl Operands {
         })
     }
 
-    /// An integer that is no expression.
+    /// Appends an integer literal that is not compiled as an expression.
     fn int(self, value: i64) -> Self {
         self.with(|out| {
             write_int(out, value);
@@ -92,7 +93,7 @@ impl Operands {
         })
     }
 
-    /// Text without the byte that says that it is one.
+    /// Appends text without its leading type byte.
     fn raw(self, text: &str) -> Self {
         self.with(|out| {
             write_raw_header(out, text.len()).map_err(|error| error.to_string())?;
@@ -101,7 +102,7 @@ impl Operands {
         })
     }
 
-    /// An encoded element.
+    /// Appends an encoded element.
     fn encoded(self, element: Result<Vec<u8>, Box<str>>) -> Self {
         self.with(|out| {
             out.extend(element?);
@@ -109,12 +110,12 @@ impl Operands {
         })
     }
 
-    /// The operation.
+    /// Finishes the operation.
     fn of(self, code: i64) -> Expression {
         Expression::of(self.list(code).map(Into::into))
     }
 
-    /// A list that begins with a number.
+    /// Encodes the operands as a list that begins with a number.
     fn list(self, first: i64) -> Result<Vec<u8>, Box<str>> {
         let operands = self.encoded?;
         let mut out = Vec::with_capacity(operands.len() + 4);

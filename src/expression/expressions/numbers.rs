@@ -4,145 +4,150 @@ use super::super::Expression;
 use super::{binary, unary, variadic};
 use crate::expression::code;
 
-/// The sum of the operands, which are all integers or all doubles.
+/// Adds the operands, all integers or all doubles.
 #[must_use]
 pub fn num_add(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::ADD, operands)
 }
 
-/// The first less all others; of one alone, its negative.
+/// Subtracts all others from the first; negates a single operand.
 #[must_use]
 pub fn num_sub(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::SUB, operands)
 }
 
-/// The product of the operands, which are all integers or all doubles.
+/// Multiplies the operands, all integers or all doubles.
 #[must_use]
 pub fn num_mul(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::MUL, operands)
 }
 
-/// The first divided by the product of all others; of one alone, its reciprocal. Unknown for integers and 0.
+/// Divides the first by the product of all others; inverts a single operand. Integer division by 0
+/// is unknown.
 #[must_use]
 pub fn num_div(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::DIV, operands)
 }
 
-/// A double to the power of another.
+/// Raises a double to the power of another.
 #[must_use]
 pub fn num_pow(base: impl Into<Expression>, exponent: impl Into<Expression>) -> Expression {
     binary(code::POW, base, exponent)
 }
 
-/// The logarithm of a double to a base.
+/// Returns the logarithm of a double to a base.
 #[must_use]
 pub fn num_log(value: impl Into<Expression>, base: impl Into<Expression>) -> Expression {
     binary(code::LOG, value, base)
 }
 
-/// The remainder of an integer division, with the sign of `value`. Unknown for 0.
+/// Returns the remainder of an integer division, with the sign of `value`. Unknown for a divisor of
+/// 0.
 #[must_use]
 pub fn num_mod(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
     binary(code::MOD, value, by)
 }
 
-/// The number without its sign.
+/// Returns the absolute value of a number.
 #[must_use]
 pub fn num_abs(value: impl Into<Expression>) -> Expression {
     unary(code::ABS, value)
 }
 
-/// A double, rounded down.
+/// Rounds a double down.
 #[must_use]
 pub fn num_floor(value: impl Into<Expression>) -> Expression {
     unary(code::FLOOR, value)
 }
 
-/// A double, rounded up.
+/// Rounds a double up.
 #[must_use]
 pub fn num_ceil(value: impl Into<Expression>) -> Expression {
     unary(code::CEIL, value)
 }
 
-/// A double as an integer, without what follows the point; the nearest integer if there is none.
+/// Converts a double to an integer: drops the fraction, saturates at the integer range; NaN becomes
+/// 0.
 #[must_use]
 pub fn to_int(value: impl Into<Expression>) -> Expression {
     unary(code::TO_INT, value)
 }
 
-/// An integer as a double.
+/// Converts an integer to a double.
 #[must_use]
 pub fn to_float(value: impl Into<Expression>) -> Expression {
     unary(code::TO_FLOAT, value)
 }
 
-/// The least of some numbers.
+/// Returns the least of some numbers.
 #[must_use]
 pub fn min(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::MIN, operands)
 }
 
-/// The greatest of some numbers.
+/// Returns the greatest of some numbers.
 #[must_use]
 pub fn max(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::MAX, operands)
 }
 
-/// The bits that all have.
+/// Combines integers by bitwise AND.
 #[must_use]
 pub fn int_and(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::INT_AND, operands)
 }
 
-/// The bits that any has.
+/// Combines integers by bitwise OR.
 #[must_use]
 pub fn int_or(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::INT_OR, operands)
 }
 
-/// The bits that an odd number of them have.
+/// Combines integers by bitwise XOR.
 #[must_use]
 pub fn int_xor(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::INT_XOR, operands)
 }
 
-/// All bits inverted.
+/// Inverts all bits of an integer.
 #[must_use]
 pub fn int_not(value: impl Into<Expression>) -> Expression {
     unary(code::INT_NOT, value)
 }
 
-/// The bits moved towards the most significant one. The low six bits of `by` count.
+/// Shifts the bits to the left. Only the low six bits of `by` count.
 #[must_use]
 pub fn int_lshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
     binary(code::LSHIFT, value, by)
 }
 
-/// The bits moved towards the least significant one, filled with 0.
+/// Shifts the bits to the right, filling with 0. Only the low six bits of `by` count.
 #[must_use]
 pub fn int_rshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
     binary(code::RSHIFT, value, by)
 }
 
-/// The bits moved towards the least significant one, filled with the sign.
+/// Shifts the bits to the right, filling with the sign. Only the low six bits of `by` count.
 #[must_use]
 pub fn int_arshift(value: impl Into<Expression>, by: impl Into<Expression>) -> Expression {
     binary(code::ARSHIFT, value, by)
 }
 
-/// How many bits are 1.
+/// Counts the bits that are 1.
 #[must_use]
 pub fn int_count(value: impl Into<Expression>) -> Expression {
     unary(code::INT_COUNT, value)
 }
 
-/// The position of the most significant bit that is `bit`, which is 0 for the first of 64; -1 if there is none.
+/// Returns the position of the most significant bit equal to `bit`, counted from 0 at the most
+/// significant of the 64; -1 if there is none.
 #[must_use]
 pub fn int_lscan(value: impl Into<Expression>, bit: impl Into<Expression>) -> Expression {
     binary(code::LSCAN, value, bit)
 }
 
-/// The position of the least significant bit that is `bit`, which is 63 for the last of 64; -1 if there is none.
+/// Returns the position of the least significant bit equal to `bit`, counted from 0 at the most
+/// significant of the 64; -1 if there is none.
 #[must_use]
 pub fn int_rscan(value: impl Into<Expression>, bit: impl Into<Expression>) -> Expression {
     binary(code::RSCAN, value, bit)

@@ -1,4 +1,4 @@
-//! Paths whose levels may choose several elements: what they are put together from, and calls by them.
+//! Paths whose levels may choose several elements: their steps, and the calls that follow them.
 
 use bitflags::bitflags;
 
@@ -9,7 +9,7 @@ use crate::call::{Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
 use crate::value::{Purpose, Value, encode};
 
-/// Which part of an element is meant.
+/// A property of the element that a path has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LoopVariable {
@@ -21,7 +21,7 @@ pub enum LoopVariable {
     Index = 2,
 }
 
-/// A part of the element that a path has led to, if it is of this type.
+/// Returns a property of the element that a path has reached; unknown if it has another type.
 #[must_use]
 pub fn loop_var(part: LoopVariable, kind: ExpType) -> Expression {
     Operands::new()
@@ -30,7 +30,7 @@ pub fn loop_var(part: LoopVariable, kind: ExpType) -> Expression {
         .of(code::VAR_BUILTIN)
 }
 
-/// Instead of a new value: the element that a path has led to is to be removed. Unknown anywhere else.
+/// Removes the element that a path has reached, in place of a new value. Unknown anywhere else.
 #[must_use]
 pub fn result_remove() -> Expression {
     nullary(code::RESULT_REMOVE)
@@ -40,17 +40,17 @@ const BY_KEYS: i64 = 0x2a;
 const BY_EXPRESSION: i64 = 0x04;
 const AND: i64 = 0x204;
 
-/// One level of a path: the elements of a list, or the entries of a map, that it goes on with. A [`Context`] is a level
-/// that goes on with one.
+/// One level of a path: chooses elements of a list or entries of a map. A [`Context`] is a level
+/// that chooses one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Kind and value.
+    /// The kind and the value.
     encoded: Result<Vec<u8>, Box<str>>,
     and: Option<Expression>,
 }
 
 impl Step {
-    /// All of them.
+    /// Chooses all elements.
     #[must_use]
     pub fn all() -> Self {
         Self::new(BY_EXPRESSION, |out| {
@@ -59,7 +59,8 @@ impl Step {
         })
     }
 
-    /// Those for which a condition is true; it knows them by [`loop_var`], and nothing else of the record.
+    /// Chooses the elements for which a condition is true. The condition sees them by [`loop_var`],
+    /// and nothing else of the record.
     #[must_use]
     pub fn matching(condition: impl Into<Expression>) -> Self {
         let condition = condition.into();
@@ -69,7 +70,7 @@ impl Step {
         })
     }
 
-    /// The entries of a map with these keys.
+    /// Chooses the entries of a map with these keys.
     #[must_use]
     pub fn keys(keys: Vec<Value>) -> Self {
         Self::new(BY_KEYS, |out| {
@@ -78,7 +79,8 @@ impl Step {
         })
     }
 
-    /// Those of them for which a condition is true, too. Once, and not for [`Step::all`] and [`Step::matching`].
+    /// Narrows the choice to elements for which a condition is true. Applies once per step, and not
+    /// to [`Step::all`] and [`Step::matching`].
     #[must_use]
     pub fn and(self, condition: impl Into<Expression>) -> Self {
         Self {
@@ -100,7 +102,7 @@ impl Step {
 impl From<Context> for Step {
     fn from(context: Context) -> Self {
         let encoded = match encode_path(&[context], 0) {
-            // Behind the head of the list.
+            // Without the header of the list.
             Ok(path) => Ok(path.get(1..).unwrap_or_default().to_vec()),
             Err(error) => Err(format!("a context cannot be encoded: {error:?}").into()),
         };
@@ -108,34 +110,34 @@ impl From<Context> for Step {
     }
 }
 
-/// What a selection returns.
+/// The form of a selection's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathResult {
-    /// The list or map with nothing but what the path leads to.
+    /// The list or map, reduced to the elements that the path reaches.
     #[default]
     Tree = 0,
-    /// What the path leads to, as a list.
+    /// The elements that the path reaches, as a list.
     Values = 1,
-    /// The keys of the entries that the path leads to, as a list.
+    /// The keys of the entries that the path reaches, as a list.
     Keys = 2,
-    /// The keys and values of the entries that the path leads to, in turn, as a list.
+    /// The keys and values of the entries that the path reaches, in turn, as a list.
     KeysAndValues = 3,
 }
 
 bitflags! {
-    /// How a path is followed.
+    /// Options for following a path.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct PathFlags: u32 {
-        /// A condition that is unknown is false; a new value that is unknown changes nothing; where keys are asked for,
-        /// lists are passed over.
+        /// Treats an unknown condition as false, keeps an element whose new value is unknown, and
+        /// skips lists where keys are selected.
         const NO_FAIL = 0x10;
     }
 }
 
 const APPLY: i64 = 4;
 
-/// What a selection is encoded as: of elements.
+/// Encodes a selection that returns elements.
 pub(crate) fn selection(
     result: PathResult,
     flags: PathFlags,
@@ -147,7 +149,7 @@ pub(crate) fn selection(
         .list(CALL_SELECT)
 }
 
-/// The same: of elements that get new values.
+/// Encodes a selection that gives elements new values.
 pub(crate) fn modification(
     value: &Expression,
     flags: PathFlags,
@@ -178,7 +180,8 @@ fn path(steps: impl IntoIterator<Item = Step>) -> Result<Vec<u8>, Box<str>> {
     Ok(out)
 }
 
-/// What a path leads to in a list or map. `kind` is the type of that for [`PathResult::Tree`]; the others are lists.
+/// Returns the elements that a path reaches in a list or map. `kind` is the result's type for
+/// [`PathResult::Tree`]; other results are lists.
 #[must_use]
 pub fn select_by_path(
     kind: ExpType,
@@ -194,8 +197,8 @@ pub fn select_by_path(
     call(kind, 0, selection(result, flags, steps), on)
 }
 
-/// A list or map (`kind` says which) with a new value for each element that a path leads to, or without those for which
-/// it is [`result_remove`].
+/// Returns a list or map (`kind` says which) with a new value for each element that a path reaches;
+/// [`result_remove`] as the new value removes the element.
 #[must_use]
 pub fn modify_by_path(
     kind: ExpType,

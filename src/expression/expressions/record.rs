@@ -1,4 +1,4 @@
-//! What a record has: bins, key, metadata.
+//! The parts of a record: bins, key, metadata.
 
 use super::super::{ExpType, Expression};
 use super::{Operands, ne, nullary};
@@ -8,139 +8,143 @@ fn bin(kind: ExpType, name: &str) -> Expression {
     Operands::new().int(kind as i64).raw(name).of(code::BIN)
 }
 
-/// A bin that holds a truth value. Unknown if it is missing or holds something else, as for all bins.
+/// Reads a bin that holds a truth value. Unknown if the bin is missing or of another type, as for
+/// all bins.
 #[must_use]
 pub fn bool_bin(name: &str) -> Expression {
     bin(ExpType::Bool, name)
 }
 
-/// A bin that holds an integer.
+/// Reads a bin that holds an integer.
 #[must_use]
 pub fn int_bin(name: &str) -> Expression {
     bin(ExpType::Int, name)
 }
 
-/// A bin that holds a double.
+/// Reads a bin that holds a double.
 #[must_use]
 pub fn float_bin(name: &str) -> Expression {
     bin(ExpType::Float, name)
 }
 
-/// A bin that holds text.
+/// Reads a bin that holds text.
 #[must_use]
 pub fn string_bin(name: &str) -> Expression {
     bin(ExpType::String, name)
 }
 
-/// A bin that holds bytes.
+/// Reads a bin that holds bytes.
 #[must_use]
 pub fn blob_bin(name: &str) -> Expression {
     bin(ExpType::Blob, name)
 }
 
-/// A bin that holds a list.
+/// Reads a bin that holds a list.
 #[must_use]
 pub fn list_bin(name: &str) -> Expression {
     bin(ExpType::List, name)
 }
 
-/// A bin that holds a map.
+/// Reads a bin that holds a map.
 #[must_use]
 pub fn map_bin(name: &str) -> Expression {
     bin(ExpType::Map, name)
 }
 
-/// A bin that holds GeoJSON text.
+/// Reads a bin that holds GeoJSON text.
 #[must_use]
 pub fn geo_bin(name: &str) -> Expression {
     bin(ExpType::Geo, name)
 }
 
-/// A bin that holds a HyperLogLog sketch.
+/// Reads a bin that holds a HyperLogLog sketch.
 #[must_use]
 pub fn hll_bin(name: &str) -> Expression {
     bin(ExpType::Hll, name)
 }
 
-/// The number of a bin's [`ParticleType`](crate::value::ParticleType); 0 if it is missing.
+/// Returns the number of a bin's [`ParticleType`](crate::value::ParticleType); 0 if the bin is
+/// missing.
 #[must_use]
 pub fn bin_type(name: &str) -> Expression {
     Operands::new().raw(name).of(code::BIN_TYPE)
 }
 
-/// Whether there is a bin.
+/// Tests whether a bin exists.
 #[must_use]
 pub fn bin_exists(name: &str) -> Expression {
     ne(bin_type(name), 0)
 }
 
-/// The user key, if it is stored and of this type: an integer, text, or bytes.
+/// Returns the user key, if it is stored and of this type: an integer, text, or bytes.
 #[must_use]
 pub fn key(kind: ExpType) -> Expression {
     Operands::new().int(kind as i64).of(code::KEY)
 }
 
-/// Whether the user key is stored.
+/// Tests whether the user key is stored.
 #[must_use]
 pub fn key_exists() -> Expression {
     nullary(code::KEY_EXISTS)
 }
 
-/// The name of the record's set; empty if it is in none.
+/// Returns the name of the record's set; empty for a record without a set.
 #[must_use]
 pub fn set_name() -> Expression {
     nullary(code::SET_NAME)
 }
 
-/// The bytes that the record takes on a device, a multiple of 16; 0 if it is stored in memory. Prefer [`record_size`].
+/// Returns the record's size on a device in bytes, a multiple of 16; 0 for a record in memory.
+/// Prefer [`record_size`].
 #[must_use]
 pub fn device_size() -> Expression {
     nullary(code::DEVICE_SIZE)
 }
 
-/// The bytes that the record takes in memory, a multiple of 16; 0 if it is stored on a device. Prefer [`record_size`].
+/// Returns the record's size in memory in bytes, a multiple of 16; 0 for a record on a device.
+/// Prefer [`record_size`].
 #[must_use]
 pub fn memory_size() -> Expression {
     nullary(code::MEMORY_SIZE)
 }
 
-/// The bytes that the record takes where it is stored now, a multiple of 16.
+/// Returns the record's stored size in bytes, a multiple of 16.
 #[must_use]
 pub fn record_size() -> Expression {
     nullary(code::RECORD_SIZE)
 }
 
-/// When the record was last written: nanoseconds since 1970.
+/// Returns the time of the last write: nanoseconds since 1970.
 #[must_use]
 pub fn last_update() -> Expression {
     nullary(code::LAST_UPDATE)
 }
 
-/// How long ago the record was last written: milliseconds.
+/// Returns the time since the last write: milliseconds.
 #[must_use]
 pub fn since_update() -> Expression {
     nullary(code::SINCE_UPDATE)
 }
 
-/// When the record expires: nanoseconds since 1970; -1: never.
+/// Returns the time of expiry: nanoseconds since 1970; -1 means never.
 #[must_use]
 pub fn void_time() -> Expression {
     nullary(code::VOID_TIME)
 }
 
-/// How long the record still has to live: seconds; -1: for ever.
+/// Returns the remaining time to live: seconds; -1 means for ever.
 #[must_use]
 pub fn ttl() -> Expression {
     nullary(code::TTL)
 }
 
-/// Whether the record is a tombstone: never, since those are not records here.
+/// Returns false: expressions never run on tombstones here.
 #[must_use]
 pub fn is_tombstone() -> Expression {
     nullary(code::IS_TOMBSTONE)
 }
 
-/// A number below `modulus` that depends on the record's digest alone: for sampling.
+/// Returns a number below `modulus` derived from the digest alone, for sampling.
 #[must_use]
 pub fn digest_modulo(modulus: i64) -> Expression {
     Operands::new().int(modulus).of(code::DIGEST_MODULO)

@@ -94,6 +94,7 @@ impl<R: RecordSet> Handle<R> {
         } else {
             Goal::Merge
         };
+        self.check_deletes(goal)?;
         self.check_content(goal)?;
         self.check_room(goal)?;
         self.change_only_at(Some(route), goal)?;
@@ -204,6 +205,7 @@ impl<R: RecordSet> Handle<R> {
         goal: Goal,
         mut observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
     ) -> Result<ShardState> {
+        self.check_deletes(goal)?;
         self.check_content(goal)?;
         if matches!(goal, Goal::Merge | Goal::Deactivate) {
             self.check_room(goal)?;
@@ -213,6 +215,16 @@ impl<R: RecordSet> Handle<R> {
         })?;
         let root = root.map_or_else(|| self.root(), Ok)?;
         Ok(ShardState::of(&root))
+    }
+
+    /// Refuses to begin what ends with deletes of companions, if the store refuses the deletes.
+    fn check_deletes(&self, goal: Goal) -> Result<()> {
+        match goal {
+            Goal::Merge | Goal::Deactivate | Goal::Delete => {
+                self.records.check_deletes(self.executor.policy())
+            }
+            Goal::Activate(_) | Goal::Split | Goal::Advance => Ok(()),
+        }
     }
 
     /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
@@ -279,7 +291,7 @@ impl<R: RecordSet> Handle<R> {
         match together {
             Some(size) if size > limit - limit / 8 => Err(Error::RecordTooBig {
                 size,
-                limit,
+                limit: limit - limit / 8,
                 largest_bin: None,
                 record: None,
             }),

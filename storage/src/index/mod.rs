@@ -17,7 +17,7 @@ mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub(crate) use partition::PartitionGuard;
+pub(crate) use partition::{PartitionGuard, Position};
 pub(crate) use slot::{Candidate, Slot};
 
 use crate::digest::{Digest, PARTITIONS};
@@ -90,7 +90,11 @@ impl Index {
 
     /// The first record that can be the one with this digest, to prefetch its entry. Looks once: beside
     /// writers, a record that is there may be missed.
-    pub(crate) fn first_candidate(&self, digest: &Digest, guard: &Guard) -> Option<Candidate> {
+    pub(crate) fn first_candidate(
+        &self,
+        digest: &Digest,
+        guard: &Guard,
+    ) -> Option<(Position, Candidate)> {
         self.partition(digest.partition())
             .first_candidate(digest.tag(), guard)
     }

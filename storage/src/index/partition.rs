@@ -4,6 +4,7 @@ use super::memory::{Block, Memory};
 use super::slot::{Candidate, EMPTY, Slot, tag_of};
 use super::table::{Shape, Table, prefetch};
 use crate::epoch::{self, Guard};
+use crate::location::Location;
 use crate::lock::HeldLocks;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, hint};
@@ -100,8 +101,9 @@ impl Partition {
 
     /// See `Index::first_candidate`.
     #[inline]
-    pub(super) fn first_candidate(&self, tag: u32, guard: &Guard) -> Option<Candidate> {
-        self.table(guard)?.lookup(tag, &mut Some)
+    pub(super) fn first_candidate(&self, tag: u32, guard: &Guard) -> Option<(Position, Candidate)> {
+        let (at, head) = self.table(guard)?.first(tag)?;
+        Some((Position(at as u32), Candidate::from_head(head)))
     }
 
     /// Asks the processor to load the partition itself.
@@ -152,7 +154,7 @@ impl Partition {
 }
 
 /// A place in a locked partition, until something is inserted or removed there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Position(u32);
 
 /// A partition, locked for writers. Readers go on.
@@ -234,6 +236,20 @@ impl PartitionGuard<'_> {
         self.table()
             .find(tag, matches)
             .map(|at| Position(at as u32))
+    }
+
+    /// The record with this tag whose entry is at this location: mostly where it was seen before.
+    #[inline]
+    pub(crate) fn find_near(
+        &self,
+        seen: Position,
+        tag: u32,
+        location: Location,
+    ) -> Option<Position> {
+        if self.table().has(seen.0 as usize, tag, location) {
+            return Some(seen);
+        }
+        self.find(tag, |slot| slot.location == location)
     }
 
     /// The record at a position.

@@ -14,6 +14,7 @@
 //! again if there was one meanwhile.
 
 use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, tag_of};
+use crate::location::Location;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Places a line: a cache line of heads.
@@ -203,6 +204,28 @@ impl<'a> Table<'a> {
             }
             at += 1;
         }
+    }
+
+    /// The place and the head of the first record with this tag. Needs no lock, and may miss what `lookup` may miss.
+    #[inline]
+    pub(super) fn first(&self, tag: u32) -> Option<(usize, u64)> {
+        let mut at = home(tag, self.lines);
+        loop {
+            let head = self.head(at);
+            if tag_of(head) >= tag {
+                return (tag_of(head) == tag && head != EMPTY).then_some((at, head));
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether a place, which may be beyond the table, has the record with this tag at this location.
+    #[inline]
+    pub(super) fn has(&self, at: usize, tag: u32, location: Location) -> bool {
+        self.heads.get(at).is_some_and(|head| {
+            let head = head.load(Ordering::Acquire);
+            tag_of(head) == tag && Candidate::from_head(head).location == location
+        })
     }
 
     /// Asks the processor to load what a lookup of this tag begins with.

@@ -16,12 +16,13 @@ impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
     /// An error leaves nothing behind.
-    pub(crate) fn append(&self, purpose: Purpose, entry: &NewEntry<'_>) -> Result<Appended> {
-        let mut header = entry.header;
+    pub(crate) fn append(&self, purpose: Purpose, mut entry: NewEntry<'_>) -> Result<Appended> {
+        let (header, parts) = entry.parts();
         let mut assembled = Assembled::new();
-        assembled.push(&mut header, &entry.parts(), self.block_bytes())?;
-        let headers = std::slice::from_mut(&mut header);
+        assembled.push(header, &parts, self.block_bytes())?;
+        let headers = std::slice::from_mut(header);
         let location = self.append_in_one(purpose, headers, &mut assembled)?;
+        let header = entry.header;
         Ok(Appended {
             location,
             units: header.span_units,
@@ -32,7 +33,7 @@ impl Log {
     /// Draws a number that belongs to no change. An entry in the log covers it.
     pub(crate) fn append_void(&self) -> Result<Lsn> {
         let header = void_header(Lsn(0), 1);
-        let appended = self.append(Purpose::Delete, &NewEntry::new(header, None, &[]))?;
+        let appended = self.append(Purpose::Delete, NewEntry::new(header, None, &[]))?;
         self.release(appended.location, appended.units);
         Ok(appended.lsn)
     }

@@ -72,11 +72,11 @@ impl Group {
     }
 
     /// Adds an entry.
-    pub(crate) fn push(&mut self, entry: &NewEntry<'_>, block_bytes: u64) -> Result<()> {
-        let parts = entry.parts();
+    #[inline]
+    pub(crate) fn push(&mut self, mut entry: NewEntry<'_>, block_bytes: u64) -> Result<()> {
+        let (header, parts) = entry.parts();
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = u64::from(Header::span_for(body_bytes)) * UNIT_BYTES;
-        let mut header = entry.header;
         if !self.last.headers.is_empty() {
             header.flags |= FLAG_HAS_PREVIOUS;
             if !self.last.has_room(bytes, block_bytes) {
@@ -89,8 +89,8 @@ impl Group {
         if self.left > 0 {
             header.flags |= FLAG_HAS_NEXT;
         }
-        self.last.entries.push(&mut header, &parts, block_bytes)?;
-        self.last.headers.push(header);
+        self.last.entries.push(header, &parts, block_bytes)?;
+        self.last.headers.push(*header);
         Ok(())
     }
 

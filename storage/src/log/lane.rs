@@ -106,7 +106,7 @@ impl Assembled {
     }
 
     /// Writes the header of the entry that begins at `at`.
-    #[inline]
+    #[inline(always)]
     fn seal(&mut self, at: usize, header: &Header, place: Place) {
         let entry = self.words.as_flattened_mut().split_at_mut(at).1;
         let (raw, rest) = entry.split_at_mut(ENTRY_HEADER_BYTES);

@@ -297,7 +297,7 @@ impl Core {
             ..*header
         };
         self.log
-            .append(Purpose::Defrag, &NewEntry::new(header, None, body))
+            .append(Purpose::Defrag, NewEntry::new(header, None, body))
     }
 
     fn move_metadata<'a>(

@@ -7,7 +7,7 @@ use crate::entry::Kind;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
-use crate::index::{PartitionGuard, Slot};
+use crate::index::{PartitionGuard, Position, Slot};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
 use crate::log::volume::{Entry, OwnedEntry};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 /// need not be looked at again under the lock.
 struct LikelyEntry {
     location: Location,
+    position: Position,
     entry: OwnedEntry,
 }
 
@@ -28,9 +29,9 @@ impl LikelyEntry {
     ///
     /// # Safety
     /// The guard outlives the result.
-    #[inline]
+    #[inline(always)]
     unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
-        let candidate = core.index.first_candidate(digest, guard)?;
+        let (position, candidate) = core.index.first_candidate(digest, guard)?;
         if candidate.unverified || Images::number_of(candidate.location).is_some() {
             return None;
         }
@@ -41,6 +42,7 @@ impl LikelyEntry {
         }
         Some(Self {
             location: candidate.location,
+            position,
             // SAFETY: as above.
             entry: unsafe { entry.kept() },
         })
@@ -48,10 +50,10 @@ impl LikelyEntry {
 
     /// Its slot, if the index still has it there.
     #[inline]
-    fn slot_in(&self, partition: &PartitionGuard<'_>, digest: &Digest) -> Option<Slot> {
-        let is_it = |slot: &Slot| slot.location == self.location && !slot.unverified;
-        let at = partition.find(digest.tag(), is_it)?;
-        Some(partition.get(at))
+    fn slot_in(&self, partition: &PartitionGuard<'_>, digest: &Digest) -> Option<(Slot, Position)> {
+        let at = partition.find_near(self.position, digest.tag(), self.location)?;
+        let slot = partition.get(at);
+        (!slot.unverified).then_some((slot, at))
     }
 }
 
@@ -189,9 +191,11 @@ impl<'n> RecordLock<'n> {
         limit: WaitLimit,
     ) -> Self {
         let mut had_image = true;
+        let mut position = Position::default();
         let (seen, entry) = if let Some(likely) = likely
-            && let Some(slot) = likely.slot_in(&partition, digest)
+            && let Some((slot, at)) = likely.slot_in(&partition, digest)
         {
+            position = at;
             drop(partition);
             core.log.prefetch(slot.location, slot.size_units, &guard);
             // An entry that was looked at already is no delta.
@@ -214,6 +218,7 @@ impl<'n> RecordLock<'n> {
             digest: *digest,
             guard,
             seen,
+            position,
             held: true,
             keeps: false,
             expires: false,

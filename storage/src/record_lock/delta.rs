@@ -43,7 +43,7 @@ impl RecordLock<'_> {
             return Ok(None);
         };
         let log = &self.core.log;
-        let appended = log.append(Purpose::Write, &edit.entry())?;
+        let appended = log.append(Purpose::Write, edit.entry())?;
         self.publish_delta(version, &edit, &appended);
         Ok(Some(appended.lsn))
     }

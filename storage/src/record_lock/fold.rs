@@ -78,7 +78,7 @@ impl RecordLock<'_> {
         };
         let appended = core
             .log
-            .append(Purpose::Fold, &NewEntry::new(header, None, entry.body()))?;
+            .append(Purpose::Fold, NewEntry::new(header, None, entry.body()))?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {

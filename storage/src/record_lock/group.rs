@@ -105,10 +105,10 @@ impl Core {
             };
             match edit {
                 Some(edit) => {
-                    entries.push(&edit.entry(), self.log.block_bytes())?;
+                    entries.push(edit.entry(), self.log.block_bytes())?;
                     edits.push((position, edit));
                 }
-                None => entries.push(&lock.entry_of(change), self.log.block_bytes())?,
+                None => entries.push(lock.entry_of(change), self.log.block_bytes())?,
             }
         }
         self.log.append_group(purpose, &mut entries)?;

@@ -284,14 +284,19 @@ impl Core {
         let Some(entry) = self.log.entry(slot.location, guard) else {
             return Looked::At(DAMAGED);
         };
-        let view = entry.view();
+        self.version_at(slot, &entry.view())
+    }
+
+    /// The version of a slot with this entry.
+    #[inline]
+    fn version_at(&self, slot: &Slot, view: &EntryView<'_>) -> Looked {
         let is_believed =
-            !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+            !slot.unverified || self.log.checked_header(slot.location, view).is_some();
         match is_believed {
             false => Looked::At(DAMAGED),
             true if slot.tombstone => Looked::At(RecordVersion(DELETED | view.lsn().0)),
             // A truncation has taken it, and will remove it.
-            true if self.hides(&view) => Looked::Absent,
+            true if self.hides(view) => Looked::Absent,
             true => Looked::At(RecordVersion(view.lsn().0)),
         }
     }
@@ -344,9 +349,10 @@ impl Core {
 impl RecordLock<'_> {
     /// Whether the record is as it was when this version was seen.
     fn is_still(&self, version: RecordVersion) -> bool {
-        let looked = match &self.seen {
-            Some(slot) => self.core.version_of(slot, &self.guard),
-            None => Looked::Absent,
+        let looked = match (&self.seen, self.kept_entry()) {
+            (Some(slot), Some(entry)) => self.core.version_at(slot, &entry),
+            (Some(slot), None) => self.core.version_of(slot, &self.guard),
+            (None, _) => Looked::Absent,
         };
         self.core.is_same(version, &looked)
     }

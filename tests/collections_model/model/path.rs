@@ -1,7 +1,7 @@
 //! Which list or map an operation is for (semantics.md#collections-the-bin-and-its-type), and the
 //! way there (semantics.md#contexts-what-they-find).
 
-use spikelet::{ListOrder, Value};
+use spikelet::{ListOrder, MapOrder, Value};
 
 use super::call::{Call, ListCreation, Operation, Step};
 use super::lists::List;
@@ -275,17 +275,18 @@ fn make(
             put_new(&mut list, place, made.into_value());
             Ok((Some(Container::List(list)), result))
         }
-        Step::MapKey(key, Some(order)) => {
+        // Only below the first level.
+        Step::MapKey(_, None) if is_bin => Err(NOT_APPLICABLE),
+        Step::MapKey(key, order) => {
             check_key(key)?;
             let (Some(made), result) = make(rest, operation, false)? else {
                 return Ok((None, Value::Nil));
             };
-            let mut map = Map::new(*order, false);
+            let mut map = Map::new(order.unwrap_or(MapOrder::Unordered), false);
             map.store(key, made.into_value());
             Ok((Some(Container::Map(map)), result))
         }
-        Step::MapKey(_, None)
-        | Step::MapIndex(_)
+        Step::MapIndex(_)
         | Step::MapRank(_)
         | Step::MapValue(_)
         | Step::ListRank(_)

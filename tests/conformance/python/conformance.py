@@ -255,6 +255,8 @@ MAPS = [
     ("inverted", M, operate(maps.map_get_by_key_list("m", ["a"], KEY, inverted=True)), {"m": anything(lambda v: sorted(v) == ["b", "c"], "b and c")}),
     ("a map inside", {"m": {"x": {"y": 1}}}, after(maps.map_put("m", "z", 2, ctx=[cdt_ctx.cdt_ctx_map_key("x")])), {"m": {"x": {"y": 1, "z": 2}}}),
     ("a map inside that is made", {"m": {}}, after(maps.map_put("m", "z", 2, ctx=[cdt_ctx.cdt_ctx_map_key_create("x", aerospike.MAP_KEY_ORDERED)])), {"m": {"x": {"z": 2}}}),
+    ("a map inside a map that is made", {"m": {}}, after(maps.map_put("m", "z", 2, ctx=[cdt_ctx.cdt_ctx_map_key_create("x", aerospike.MAP_KEY_ORDERED), cdt_ctx.cdt_ctx_map_key("y")])), {"m": {"x": {"y": {"z": 2}}}}),
+    ("a map inside a map that is there", {"m": {"x": {}}}, operate(maps.map_put("m", "z", 2, ctx=[cdt_ctx.cdt_ctx_map_key_create("x", aerospike.MAP_KEY_ORDERED), cdt_ctx.cdt_ctx_map_key("y")])), code(26)),
     ("key-ordered", M, ordered(maps.map_set_policy("m", {"map_order": aerospike.MAP_KEY_ORDERED}), maps.map_get_by_index_range("m", 0, 3, KEY)), anything(lambda v: v[-1] == ("m", ["a", "b", "c"]), "keys in order")),
     ("an operation on no map", {"m": 1}, operate(maps.map_put("m", "a", 4)), code(12)),
 ]

@@ -25,13 +25,13 @@ const NUMBER_BITS: u32 = 40;
 struct Line([u64; LINE_SLOTS]);
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// What is written until the first sync.
+/// The state until the first sync.
 struct Loading {
     file: BufWriter<File>,
     keys: Vec<Key>,
 }
 
-/// What is read after it.
+/// The state after the first sync.
 struct Loaded {
     index: Vec<Line>,
     records: Mmap,
@@ -68,7 +68,7 @@ fn line_and_tag(key: &Key, lines: usize) -> Option<(usize, u64)> {
 impl Loaded {
     fn new(path: &Path, keys: &[Key]) -> Result<Self> {
         let file = File::open(path)?;
-        // SAFETY: the directory was made for this run alone, and nobody writes to the file after
+        // SAFETY: the directory was made for this run alone, and the file is not written after
         // this.
         let records = unsafe { MmapOptions::new().populate().map(&file)? };
         let lines = (keys.len() * INDEX_BYTES).div_ceil(size_of::<Line>()) + 1;

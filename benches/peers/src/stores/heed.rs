@@ -1,5 +1,5 @@
-//! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings, or its defaults, with which every
-//! commit is synced.
+//! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings, or its defaults, with which
+//! every commit is synced.
 
 use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
@@ -7,7 +7,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, DatabaseFlags, Env, EnvFlags, EnvOpenOptions};
 use std::path::Path;
 
-/// Address space of the map; the file is sparse, so it costs what is used.
+/// Address space of the map. The file is sparse, so it costs only the used part.
 const MAP_BYTES: usize = 64 << 30;
 
 /// Tables of an environment at most.
@@ -24,8 +24,8 @@ pub(super) fn open_env(dir: &Path, commit: Commit) -> Result<Env> {
         Commit::Unsynced => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP,
         Commit::Synced => EnvFlags::empty(),
     };
-    // SAFETY: the directory was made for this run alone, so nobody else changes the file under
-    // the map; what NO_SYNC loses in a power failure is thrown away with the directory.
+    // SAFETY: the directory was made for this run alone, so the file does not change under the map;
+    // data that NO_SYNC loses in a power failure goes away with the directory.
     unsafe {
         options.flags(flags);
         Ok(options.open(dir)?)

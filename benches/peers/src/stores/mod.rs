@@ -39,18 +39,18 @@ pub type Value = [u8; VALUE_BYTES];
 /// Whether a commit waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// It does not; what a crash may cost differs from store to store.
+    /// Commits do not wait for the disk; the risk in a crash differs from store to store.
     Unsynced,
     /// It returns when a power failure can no longer undo it.
     Synced,
 }
 
-/// What every store can do, so that its costs are measured; shared by all threads of a run.
+/// Operations that every store supports, for measuring its costs; shared by all threads of a run.
 pub trait Metered: Sync {
-    /// Hands everything written so far to the disk.
+    /// Writes all data so far to the disk.
     fn sync(&self) -> Result<()>;
 
-    /// What the store says of its own log, if it does.
+    /// Returns the store's own count of its log, if it has one.
     fn log_bytes(&self) -> Option<LogBytes> {
         None
     }
@@ -105,14 +105,14 @@ pub trait PeerStore: Metered {
 /// Bytes of log that a store has taken, up to some moment or between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogBytes {
-    /// Log taken for what was written.
+    /// Log written for new data.
     pub appended: u64,
-    /// What cleaning has moved to free some.
+    /// Log moved by cleaning, to free space.
     pub moved: u64,
 }
 
 impl LogBytes {
-    /// What came on top of `before`.
+    /// Returns the increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             appended: self.appended - before.appended,
@@ -121,7 +121,7 @@ impl LogBytes {
     }
 }
 
-/// What a store that holds plain bytes does for an edit: decode all, insert, encode all.
+/// Edits a list as a store of plain bytes does: decode all, insert, encode all.
 ///
 /// None: the element is there already.
 pub fn edited(encoded: &[u8], element: i64) -> Result<Option<Vec<u8>>> {
@@ -255,7 +255,8 @@ fn spikelet_durability(commit: Commit) -> Durability {
 pub mod tests {
     use super::*;
 
-    /// The stores of single records that can be written to: not the floor, which has tests of its own.
+    /// The stores of single records that can be written to: not the floor, which has tests of its
+    /// own.
     pub fn written_stores() -> impl Iterator<Item = StoreName> {
         let all = StoreName::value_variants().iter().copied();
         all.filter(|name| name.runs_single(Phase::Lists) || *name == StoreName::SpikeletStorage)

@@ -29,7 +29,7 @@ impl Redb {
     }
 }
 
-/// Begins a transaction whose commit waits for the disk, or does not.
+/// Begins a transaction with or without a commit that waits for the disk.
 pub(super) fn write(database: &Database, commit: Commit) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(match commit {

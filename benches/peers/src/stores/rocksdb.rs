@@ -238,7 +238,7 @@ impl Drop for Pinned {
 pub(super) fn options() -> *mut ffi::Options {
     // SAFETY: every handle comes from its constructor and is destroyed once, or has an owner at the
     // end. The options of blocks keep a counted reference to the cache and own the filter; the
-    // options of the database copy those of blocks.
+    // options of the database copy the options of blocks.
     unsafe {
         let options = ffi::rocksdb_options_create();
         ffi::rocksdb_options_set_create_if_missing(options, 1);
@@ -278,7 +278,7 @@ impl Rocksdb {
             ffi::rocksdb_options_destroy(options);
             database?
         };
-        // SAFETY: constructors without arguments, and a setter of what one has made.
+        // SAFETY: constructors without arguments, and a setter on the new object.
         let (reads, writes) = unsafe {
             let writes = ffi::rocksdb_writeoptions_create();
             ffi::rocksdb_writeoptions_set_sync(writes, (commit == Commit::Synced).into());

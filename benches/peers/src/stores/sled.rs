@@ -1,5 +1,5 @@
-//! sled: its defaults, that is, a cache of 1 GiB and a flush in the background every 500 ms; a flush
-//! after each commit that is to be synced.
+//! sled: its defaults, that is, a cache of 1 GiB and a flush in the background every 500 ms; a
+//! flush after each commit that is to be synced.
 
 use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;

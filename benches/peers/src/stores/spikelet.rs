@@ -25,7 +25,7 @@ pub(super) fn open(dir: Option<&Path>, durability: Durability) -> Result<Store> 
     Ok(builder.open()?)
 }
 
-/// What the namespace says of its own log.
+/// Returns the namespace's own count of its log.
 pub(super) fn log_bytes(namespace: &Namespace) -> LogBytes {
     let traffic = namespace.stats().traffic;
     LogBytes {

@@ -1,6 +1,6 @@
-//! SQLite by rusqlite, built with the crate: a write-ahead log, a cache of 1 GiB, prepared statements,
-//! one connection behind a lock (threads of their own connections wait for each other, too, and
-//! were slower). `synchronous=OFF` for commits without a sync, `FULL` for those with one.
+//! SQLite by rusqlite, built with the crate: a write-ahead log, a cache of 1 GiB, prepared
+//! statements, one connection behind a lock (threads of their own connections wait for each other,
+//! too, and were slower). `synchronous=OFF` for commits without a sync, `FULL` for those with one.
 
 use super::{Commit, Metered};
 use crate::Result;

@@ -72,8 +72,7 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Out
     let mut after = arguments.from.clone();
     while !stop.load(Ordering::Relaxed) {
         let namespace = arguments.namespace.as_deref();
-        let read = host.changes(namespace, &arguments.sets, after.as_deref());
-        let read = read.map_err(Failure::Input)?;
+        let read = host.changes(namespace, &arguments.sets, after.as_deref())?;
         if !print(&read.changes, arguments.json)? {
             return Ok(Outcome::Sound);
         }

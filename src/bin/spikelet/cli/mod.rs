@@ -9,6 +9,7 @@
 //! * `changes`: what has happened to the records of a store on disk.
 //! * `contention`: writers on hot keys, and what becomes of their writes.
 //! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
+//! * `move`: a store into a cluster, while it is written (feature `cluster`).
 //! * `relations`: which relations are declared, and how many references they have.
 //! * `shards`: which collections are sharded, and their companions.
 //! * `sizing`: what records take, and which collections to shard.
@@ -36,6 +37,8 @@ mod host;
 mod interrupt;
 mod load;
 mod monitor_client;
+#[cfg(feature = "cluster")]
+mod move_store;
 mod page;
 mod parallel;
 mod print;
@@ -81,6 +84,9 @@ enum Command {
     /// Load a follow graph into a store from several threads, ask it questions, reopen it, check
     /// every edge.
     Demo(demo::DemoArguments),
+    /// Copy a store, running or not, into a cluster, follow its changes, and compare both sides. Changes nothing at the source.
+    #[cfg(feature = "cluster")]
+    Move(move_store::MoveArguments),
     /// Show the relations that a store declares: how many references they have, the largest, the layout that suits them. Changes
     /// nothing.
     Relations(relations::RelationsArguments),
@@ -171,6 +177,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Contention(arguments) => contention::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        #[cfg(feature = "cluster")]
+        Command::Move(arguments) => move_store::run(&arguments),
         Command::Relations(arguments) => relations::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

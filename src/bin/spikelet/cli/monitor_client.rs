@@ -8,6 +8,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot};
 
+use super::Failure;
+
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -64,49 +66,104 @@ impl MonitorAddress {
     /// Asks for a look at the store.
     ///
     /// # Errors
-    /// In words: nobody listens there, or it is no monitor of this version.
-    pub(crate) fn look(&self) -> Result<StoreSnapshot, String> {
+    /// [`MonitorFailure`].
+    pub(crate) fn look(&self) -> Result<StoreSnapshot, MonitorFailure> {
         self.get("/hot.json")
     }
 
     /// Asks for the changes behind a position, of these sets; all if there are none.
     ///
     /// # Errors
-    /// As for [`MonitorAddress::look`]; what the monitor refuses, in its words.
+    /// [`MonitorFailure`].
     pub(crate) fn changes(
         &self,
         namespace: Option<&str>,
         sets: &[String],
         after: Option<&str>,
-    ) -> Result<ChangesSnapshot, String> {
+    ) -> Result<ChangesSnapshot, MonitorFailure> {
         let sets = sets.iter().map(|set| ("set", set.as_str()));
         let namespace = namespace.map(|name| ("namespace", name));
         let after = after.map(|position| ("after", position));
-        let query: Vec<String> = sets
-            .chain(namespace)
-            .chain(after)
-            .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)))
-            .collect();
-        self.get(&format!("/changes.json?{}", query.join("&")))
+        let query: Vec<_> = sets.chain(namespace).chain(after).collect();
+        self.get(&target("/changes.json", &query))
     }
 
-    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, String> {
-        let answer = self.ask(target).map_err(|error| {
-            format!("cannot ask {self}: {error}; does the program serve its monitor there?")
+    /// Asks for changes by this query.
+    ///
+    /// # Errors
+    /// [`MonitorFailure`].
+    #[cfg(feature = "cluster")]
+    pub(crate) fn changes_by(
+        &self,
+        query: &[(&str, &str)],
+    ) -> Result<ChangesSnapshot, MonitorFailure> {
+        self.get(&target("/changes.json", query))
+    }
+
+    /// Asks for records as the text of a backup: those of a piece (`from`), or of digests (`digest`).
+    ///
+    /// # Errors
+    /// [`MonitorFailure`].
+    #[cfg(feature = "cluster")]
+    pub(crate) fn records(
+        &self,
+        namespace: &str,
+        query: &[(&str, &str)],
+    ) -> Result<RecordsAnswer, MonitorFailure> {
+        let query = [&[("namespace", namespace)], query].concat();
+        let (head, text) = self.answer(&target("/records.asb", &query))?;
+        Ok(RecordsAnswer {
+            text,
+            next: header(&head, "X-Next").map(str::to_owned),
+            damaged: header(&head, "X-Damaged")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or_default(),
+        })
+    }
+
+    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, MonitorFailure> {
+        let (_, body) = self.answer(target)?;
+        serde_json::from_slice(&body).map_err(|error| {
+            MonitorFailure::Other(format!(
+                "{self} answers something else than a monitor: {error}"
+            ))
+        })
+    }
+
+    /// Returns head and body of an answer, if it is a whole one with status 200.
+    fn answer(&self, target: &str) -> Result<(String, Vec<u8>), MonitorFailure> {
+        let mut answer = self.ask(target).map_err(|error| {
+            MonitorFailure::Away(format!(
+                "cannot ask {self}: {error}; does the program serve its monitor there?"
+            ))
         })?;
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .ok_or_else(|| format!("{self} does not speak HTTP: is it the port of a monitor?"))?;
+        let end = answer.windows(4).position(|end| end == b"\r\n\r\n");
+        let end = end.ok_or_else(|| {
+            MonitorFailure::Other(format!(
+                "{self} does not speak HTTP: is it the port of a monitor?"
+            ))
+        })?;
+        let body = answer.split_off(end + 4);
+        let head = String::from_utf8_lossy(&answer).into_owned();
         let status = head.lines().next().unwrap_or_default();
         if !status.starts_with("HTTP/1.1 200 ") {
-            let why = body.lines().next().unwrap_or_default();
-            return Err(format!("{self} answers {status:?}: {why}"));
+            let why = String::from_utf8_lossy(&body);
+            let why = why.lines().next().unwrap_or_default();
+            return Err(MonitorFailure::Other(format!(
+                "{self} answers {status:?}: {why}"
+            )));
         }
-        serde_json::from_str(body)
-            .map_err(|error| format!("{self} answers something else than a monitor: {error}"))
+        let length = header(&head, "Content-Length").and_then(|length| length.parse().ok());
+        if length != Some(body.len()) {
+            return Err(MonitorFailure::Away(format!(
+                "{self} ended its answer after {} bytes",
+                body.len()
+            )));
+        }
+        Ok((head, body))
     }
 
-    fn ask(&self, target: &str) -> io::Result<String> {
+    fn ask(&self, target: &str) -> io::Result<Vec<u8>> {
         let mut last = io::Error::other("the host has no address");
         for addr in self.to_string().to_socket_addrs()? {
             match TcpStream::connect_timeout(&addr, PATIENCE) {
@@ -117,17 +174,60 @@ impl MonitorAddress {
         Err(last)
     }
 
-    fn ask_over(&self, mut stream: TcpStream, target: &str) -> io::Result<String> {
+    fn ask_over(&self, mut stream: TcpStream, target: &str) -> io::Result<Vec<u8>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         write!(
             stream,
             "GET {target} HTTP/1.1\r\nHost: {self}\r\nConnection: close\r\n\r\n"
         )?;
-        let mut answer = String::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
         Ok(answer)
     }
+}
+
+/// Records, as a monitor sends them.
+#[cfg(feature = "cluster")]
+#[derive(Debug)]
+pub(crate) struct RecordsAnswer {
+    /// The text of a backup.
+    pub(crate) text: Vec<u8>,
+    /// Where the next piece begins; `None`: this is the last one.
+    pub(crate) next: Option<String>,
+    /// How many records were left out, since they are damaged.
+    pub(crate) damaged: u64,
+}
+
+/// Why a monitor did not answer what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MonitorFailure {
+    /// It cannot be reached, or ended in the middle: perhaps for a moment.
+    #[error("{0}")]
+    Away(String),
+    /// It refuses, or is no monitor of this version.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<MonitorFailure> for Failure {
+    fn from(failure: MonitorFailure) -> Self {
+        Self::Input(failure.to_string())
+    }
+}
+
+fn target(path: &str, query: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = query
+        .iter()
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)))
+        .collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
+fn header<'h>(head: &'h str, wanted: &str) -> Option<&'h str> {
+    let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+    let found = headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    found.map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]

@@ -46,6 +46,9 @@ pub(crate) struct ServeArguments {
     /// takes a free one; the address is logged.
     #[arg(long, value_name = "HOST:PORT")]
     monitor: Option<String>,
+    /// Give whole records to whoever asks the monitor, for `spikelet move`.
+    #[arg(long, requires = "monitor")]
+    monitor_records: bool,
     /// Rehearse contention: keep the record of every write for so many milliseconds before it is executed, so that clients that
     /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -53,6 +56,11 @@ pub(crate) struct ServeArguments {
     /// Tell clients that the namespaces are strongly consistent: some ask before they use transactions, which work either way.
     #[arg(long)]
     strong_consistency: bool,
+    /// Behave as Aerospike's Community Edition, for tests: refuse transactions and durable deletes (code 25), bring back after
+    /// a restart what was deleted, and refuse lists with a persisted index in a store in memory, which end that edition's
+    /// process.
+    #[arg(long)]
+    like_ce: bool,
     /// Keep the records of these sets only, separated by commas. `contention --host` writes to a set of its own,
     /// spikelet-contention.
     #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "hold_ms")]
@@ -147,10 +155,14 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
             "a rehearsal: writes keep their records"
         );
     }
+    if arguments.like_ce {
+        server = server.like_ce();
+    }
     let handle = server.start()?;
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
-        monitor.connections(handle.connection_count()).start()
+        let monitor = monitor.connections(handle.connection_count());
+        monitor.serve_records(arguments.monitor_records).start()
     });
     let monitor = monitor.transpose()?;
     if let Some(monitor) = &monitor {

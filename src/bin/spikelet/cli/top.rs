@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
             if !pause(&stop, arguments.every()) {
                 return Ok(Outcome::Sound);
             }
-            snapshot = host.look().map_err(Failure::Input)?;
+            snapshot = host.look()?;
         }
     }
     let keys = Keys::read();
@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
             Err(gone) => {
                 drop(keys);
                 emit("\n")?;
-                return Err(Failure::Input(gone));
+                return Err(gone.into());
             }
         }
     }
@@ -243,7 +243,7 @@ fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
 fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, Failure> {
     let began = Instant::now();
     loop {
-        let snapshot = host.look().map_err(Failure::Input)?;
+        let snapshot = host.look()?;
         if snapshot.interval_ms.is_some() || began.elapsed() > FIRST_RATES || !pause(stop, PAUSE) {
             return Ok(snapshot);
         }

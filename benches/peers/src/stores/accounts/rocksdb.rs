@@ -43,7 +43,7 @@ impl Rocksdb {
             ffi::rocksdb_options_destroy(options);
             database?
         };
-        // SAFETY: constructors without arguments, and a setter of what one has made.
+        // SAFETY: constructors without arguments, and a setter on the new object.
         unsafe {
             let writes = ffi::rocksdb_writeoptions_create();
             ffi::rocksdb_writeoptions_set_sync(writes, (commit == Commit::Synced).into());

@@ -27,7 +27,7 @@ impl AccountStore for Spikelet {
     }
 }
 
-/// The account's new value. What is wrong with it ends the transaction as a refusal.
+/// Returns the account's new value. An invalid one ends the transaction as a refusal.
 fn read(accounts: &TransactionSet<'_>, key: &Key, amount: i64) -> spikelet::Result<Value> {
     let record = accounts.get(key)?;
     let value = record.as_ref().and_then(|record| record.view().bin(BIN));

@@ -1,4 +1,4 @@
-//! Keys of the two tables of edges in stores of bytes: the node whose edge it is, then the other one.
+//! Keys of the two tables of edges in stores of bytes: the edge's own node, then the other one.
 
 use super::{Edge, Node};
 use crate::Result;

@@ -38,7 +38,7 @@ pub struct Child {
     pub body: Value,
 }
 
-/// Takes a record's parent and its body where they lie.
+/// Receives a record's parent and its body, borrowed.
 pub type Lend<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// A store of records with a secondary key.
@@ -53,7 +53,7 @@ pub trait QueryStore: Metered {
     /// Lends the first `limit` records in the order of parents, from this one on.
     fn range_from(&self, parent: &Parent, limit: usize, lend: &mut Lend<'_>) -> Result<()>;
 
-    /// Lends the records whose numbers are below `end`, found by looking at all records.
+    /// Lends the records with numbers below `end`, found by a full scan.
     fn scan(&self, end: u64, lend: &mut Lend<'_>) -> Result<()>;
 
     /// Gives a record another parent, and commits.

@@ -16,7 +16,7 @@ use crate::sizing::Options;
 use crate::sizing::set_stats::{SetStats, StatsBySet};
 
 /// The version of the form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The file is written again after so long.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -37,6 +37,8 @@ struct Heading {
 pub(super) struct SetProgress {
     /// How many partitions, in the order of the seed.
     pub(super) partitions: u16,
+    /// How many are read at once; 0: none have been read yet.
+    pub(super) at_once: u16,
     /// The bins that are known.
     pub(super) bins: Vec<String>,
 }

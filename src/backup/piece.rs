@@ -1,0 +1,147 @@
+//! A namespace in pieces: the records of a partition, or of some digests, as the text of a backup. A copy that follows the
+//! changes of a store is made of these.
+
+use spikelet_storage::{Digest, PARTITIONS};
+
+use super::error::BackupError;
+use super::save::{BackupOptions, BackupSummary, Saver};
+use super::writer::Writer;
+use crate::Namespace;
+
+/// At this size a piece ends, unless a single record is larger.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// Some records of a namespace, as the text of a backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Piece {
+    /// The text, which a [`Reader`](super::Reader) reads. That of the first piece has the secondary indexes, too.
+    pub text: Vec<u8>,
+    /// Where the next piece begins; `None`: this is the last one.
+    pub next: Option<PieceStart>,
+    /// What is wrong with the records that were left out, since they are damaged: one sentence each.
+    pub damage: Vec<String>,
+}
+
+/// Where a piece begins. As text: `17`, or `17.` and a digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceStart {
+    /// The partition, 0 to 4,095.
+    pub partition: usize,
+    /// Only records of the partition whose digests come after this one.
+    pub after: Option<Digest>,
+}
+
+impl std::fmt::Display for PieceStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.partition)?;
+        match &self.after {
+            Some(digest) => write!(f, ".{digest}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::str::FromStr for PieceStart {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> crate::Result<Self> {
+        let (partition, after) = match text.split_once('.') {
+            Some((partition, digest)) => (partition, digest_of(digest).map(Some)),
+            None => (text, Some(None)),
+        };
+        match (partition.parse(), after) {
+            (Ok(partition), Some(after)) if partition < PARTITIONS => Ok(Self { partition, after }),
+            _ => Err(crate::Error::parameter(format!(
+                "\"{text}\" is no begin of a piece: a partition from 0 to {} is, perhaps with a dot and a digest",
+                PARTITIONS - 1
+            ))),
+        }
+    }
+}
+
+/// Reads a digest from its 40 hexadecimal digits.
+#[must_use]
+pub fn digest_of(text: &str) -> Option<Digest> {
+    let mut bytes = [0; 20];
+    if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(Digest::new(bytes))
+}
+
+/// Returns the records of a namespace from `start` on, as many as make some 4 MiB. Those that others write meanwhile may be
+/// among them or not.
+///
+/// # Errors
+/// A record that cannot be put into the form of a backup; the errors of reading.
+pub fn piece(namespace: &Namespace, start: PieceStart) -> Result<Piece, BackupError> {
+    let options = BackupOptions::default();
+    let mut saver = Saver::new(namespace, &options)?;
+    let mut summary = BackupSummary::default();
+    let mut writer = begin(namespace)?;
+    if start == PieceStart::default() {
+        writer.write_indexes(&saver.indexes()).map_err(no_room)?;
+    }
+    let mut at = start;
+    let mut next = None;
+    'partitions: while at.partition < PARTITIONS {
+        let digests = namespace.digests_to_save(at.partition, None, |damage| {
+            summary.damage.push(damage.to_string());
+        });
+        let after = at.after;
+        let behind = |digest: &&Digest| after.is_none_or(|after| after < **digest);
+        for digest in digests.iter().filter(behind) {
+            if writer.written() >= PIECE_BYTES {
+                next = Some(at);
+                break 'partitions;
+            }
+            if saver.record(digest, writer.text(), &mut summary)? {
+                writer.emit().map_err(no_room)?;
+            }
+            at.after = Some(*digest);
+        }
+        at = PieceStart {
+            partition: at.partition + 1,
+            after: None,
+        };
+    }
+    Ok(Piece {
+        text: writer.into_inner(),
+        next,
+        damage: summary.damage,
+    })
+}
+
+/// Returns the records of these digests, those that are there.
+///
+/// # Errors
+/// As for [`piece`].
+pub fn piece_of(namespace: &Namespace, digests: &[Digest]) -> Result<Piece, BackupError> {
+    let options = BackupOptions::default();
+    let mut saver = Saver::new(namespace, &options)?;
+    let mut summary = BackupSummary::default();
+    let mut writer = begin(namespace)?;
+    for digest in digests {
+        if saver.record(digest, writer.text(), &mut summary)? {
+            writer.emit().map_err(no_room)?;
+        }
+    }
+    Ok(Piece {
+        text: writer.into_inner(),
+        next: None,
+        damage: summary.damage,
+    })
+}
+
+fn begin(namespace: &Namespace) -> Result<Writer<Vec<u8>>, BackupError> {
+    let blobs = BackupOptions::default().blobs;
+    Writer::new(Vec::new(), namespace.name(), true, blobs).map_err(no_room)
+}
+
+fn no_room(error: std::io::Error) -> BackupError {
+    BackupError::Refused(format!("a piece of a backup cannot be made: {error}"))
+}

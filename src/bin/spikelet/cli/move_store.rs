@@ -1,0 +1,530 @@
+//! `spikelet move`: a store, running or not, into a cluster.
+//!
+//! * `source`: what is moved, a directory or a running program, by its monitor. `position`: how far it has come, in a file.
+//!
+//! The copy is followed by the changes since it began: of each record that has changed, the present version is written, or it
+//! is deleted. That may be repeated without harm, so a move that was killed goes on from the last position in its file.
+
+mod position;
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use spikelet::backup::{PieceStart, SavedRecord};
+use spikelet::cluster::{Cluster, Comparison};
+
+use self::position::{MovePosition, PositionFile};
+use self::source::{Changes, Source};
+use super::host::HostArguments;
+use super::interrupt::on_interrupt;
+use super::print::{emit_found, note};
+use super::{Failure, Outcome};
+use crate::report::{Report, Section, count};
+
+/// How many records are written or compared in one batch.
+const BATCH: usize = 256;
+
+/// How often a program that has no more changes is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How often a note says how far the move is behind.
+const NOTE_PERIOD: Duration = Duration::from_secs(10);
+
+/// How long a cluster or a program that does not answer is asked again before the move ends.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many records that could not be moved are named; all are counted.
+const NAMED_MAX: usize = 20;
+
+/// What `move` takes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A running program has to give its records and keep its changes: `spikelet serve --monitor ADDR --monitor-records --keep-changes SET`, or \
+`MonitorBuilder::serve_records` and `Changes::enable`. The way to switch: start the move with --follow, wait until it is 0 changes behind, stop the \
+program that writes, end the move by Ctrl-C (it catches up, compares both sides, and says whether they are the same), and start the program on the cluster. \
+Generations begin anew on the cluster. Nothing is changed at the source."
+)]
+pub(crate) struct MoveArguments {
+    /// The directory of a store that no process has open, or the monitor of a running program: HOST:PORT.
+    source: String,
+    #[command(flatten)]
+    cluster: HostArguments,
+    /// The namespace of the source. Needed if it has several.
+    #[arg(long)]
+    namespace: Option<String>,
+    /// The namespace of the cluster. [default: that of the source]
+    #[arg(long, value_name = "NAMESPACE")]
+    to: Option<String>,
+    /// Go on with what is changed in the running program, until interrupted.
+    #[arg(long)]
+    follow: bool,
+    /// Keep in this file how far the move has come; a move that finds its file goes on from there.
+    #[arg(long, value_name = "FILE", default_value = "spikelet-move.json")]
+    resume: PathBuf,
+    /// Move into sets of the cluster that have records. Those that the source does not have are deleted there.
+    #[arg(long)]
+    into_existing: bool,
+    /// Compare the bins of about this many records at the end, rather than of all. Which records there are is compared of all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sample: Option<u64>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a move has done: the object that `--json` prints.
+#[derive(Debug, Default, Serialize)]
+struct MoveReport {
+    source: String,
+    target: String,
+    /// Records written while all were copied, by this run.
+    copied: u64,
+    /// Changed records that were written, or deleted, afterwards.
+    followed: u64,
+    /// Indexes that the cluster has now.
+    indexes: u64,
+    /// Indexes that a cluster cannot have.
+    indexes_left_out: Vec<String>,
+    /// Records that could not be moved, and why: the first 20.
+    refused: Vec<String>,
+    refused_count: u64,
+    /// Records that are damaged at the source.
+    damaged: u64,
+    compared: Option<Compared>,
+    /// Whether it was ended before all records were copied.
+    interrupted: bool,
+}
+
+/// How both sides compare.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Compared {
+    /// Records of the source.
+    records: u64,
+    /// Those among them whose bins were compared.
+    bins_compared: u64,
+    /// Records that differed, or were missing in the cluster, and were written again.
+    written_again: u64,
+    /// Records that the cluster alone had, and that were deleted there.
+    deleted: u64,
+    /// Whether a second look found no difference any more.
+    same: bool,
+}
+
+/// Moves a store.
+///
+/// # Errors
+/// A source or cluster that cannot be used; sets of the cluster that have records; a position of another move.
+pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
+    let host = arguments.cluster.host().ok_or_else(|| {
+        Failure::Input("say where to: --host HOST[:PORT] of a node of the cluster".to_owned())
+    })?;
+    let source = Source::open(&arguments.source, arguments.namespace.as_deref())?;
+    let namespace = arguments.to.as_deref().unwrap_or(source.namespace());
+    let cluster = arguments.cluster.connect(host, Some(namespace))?;
+    let stop = on_interrupt("catches up with the changes, and compares")?;
+    let target = format!("--host {host}, namespace {namespace}");
+    let mut moving = Move {
+        arguments,
+        file: PositionFile::new(&arguments.resume),
+        position: MovePosition::default(),
+        report: MoveReport {
+            source: arguments.source.clone(),
+            target,
+            ..MoveReport::default()
+        },
+        source,
+        cluster,
+        stop: &stop,
+        noted: Instant::now(),
+    };
+    let outcome = moving.run()?;
+    let report = moving.report;
+    emit_found(arguments.json, &report, || text(&report))?;
+    Ok(outcome)
+}
+
+struct Move<'a> {
+    arguments: &'a MoveArguments,
+    source: Source,
+    cluster: Cluster,
+    file: PositionFile,
+    position: MovePosition,
+    report: MoveReport,
+    stop: &'a AtomicBool,
+    noted: Instant,
+}
+
+impl Move<'_> {
+    fn run(&mut self) -> Result<Outcome, Failure> {
+        match self.file.read(&self.report.source, &self.report.target)? {
+            Some(position) => {
+                note(&format!("goes on from {}", self.arguments.resume.display()));
+                self.position = position;
+            }
+            None => self.begin()?,
+        }
+        if !self.copy()? {
+            self.report.interrupted = true;
+            return Ok(Outcome::Interrupted);
+        }
+        self.follow()?;
+        let mut compared = self.compare()?;
+        if !compared.same {
+            self.follow()?;
+            compared.same = self.compare()?.same;
+        }
+        self.report.compared = Some(compared);
+        if !compared.same || self.report.refused_count + self.report.damaged > 0 {
+            return Ok(Outcome::Damaged);
+        }
+        if self.position.changes.is_some() {
+            self.source.release()?;
+        }
+        self.file.remove()?;
+        Ok(Outcome::Sound)
+    }
+
+    /// Checks the source, and notes from which change on the copy has to be followed.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let follows = self.arguments.follow;
+        let changes = match self.source.changes(None) {
+            Err(error) if !follows => {
+                note(&format!(
+                    "{error}; what is written during the move may be missing"
+                ));
+                None
+            }
+            changes => changes?,
+        };
+        if let Some(changes) = &changes
+            && !changes.silent_sets.is_empty()
+        {
+            let silent = format!(
+                "the sets {} of {} keep no changes, so what is written to them during the move would be missing",
+                changes.silent_sets.join(", "),
+                self.arguments.source
+            );
+            if follows {
+                return Err(Failure::Input(format!(
+                    "{silent}: have them kept by Changes::enable or `spikelet serve --keep-changes SET`, or stop the writers and move without --follow"
+                )));
+            }
+            note(&silent);
+        }
+        self.position = MovePosition {
+            source: self.report.source.clone(),
+            target: self.report.target.clone(),
+            copied_to: Some(PieceStart::default().to_string()),
+            changes: changes.map(|changes| changes.position),
+            ..MovePosition::default()
+        };
+        self.file.write(&self.position)
+    }
+
+    /// Copies the records from where the position says. Returns false if it was interrupted.
+    fn copy(&mut self) -> Result<bool, Failure> {
+        while let Some(from) = self.position.copied_to.clone() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let piece = self.source.piece(&from)?;
+            for index in &piece.indexes {
+                match self.cluster.create_saved_index(index)? {
+                    true => self.report.indexes += 1,
+                    false => {
+                        let name = index.definition.name().to_owned();
+                        self.report.indexes_left_out.push(name);
+                    }
+                }
+            }
+            self.report.damaged += piece.damaged;
+            self.take_sets(&piece.records)?;
+            self.put(&piece.records)?;
+            let copied = piece.records.len() as u64;
+            self.report.copied += copied;
+            self.position.records += copied;
+            self.position.copied_to = piece.next;
+            self.file.write(&self.position)?;
+            self.note_progress(|report| format!("{} records copied", count(report.copied)));
+        }
+        Ok(true)
+    }
+
+    /// Takes the sets of these records for the move's own, before it writes to them: a move that goes on knows them. Refuses
+    /// one that has records in the cluster.
+    fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
+        let known = self.position.sets.len();
+        for SavedRecord { set, .. } in records {
+            if self.position.sets.contains(set) {
+                continue;
+            }
+            if !self.arguments.into_existing && !self.cluster.digests(set)?.is_empty() {
+                return Err(Failure::Input(format!(
+                    "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes those that the source does not have"
+                )));
+            }
+            self.position.sets.push(set.clone());
+        }
+        if self.position.sets.len() > known {
+            self.file.write(&self.position)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what has changed since the position, until there is no more, or, if it is to follow, until it is told to stop.
+    fn follow(&mut self) -> Result<(), Failure> {
+        let Some(mut after) = self.position.changes.clone() else {
+            return Ok(());
+        };
+        // Once told to stop, it goes as far as the changes were then.
+        let mut last = (!self.arguments.follow).then_some(u64::MAX);
+        loop {
+            let Some(changes) = self.source.changes(Some(&after))? else {
+                return Ok(());
+            };
+            if last.is_none() && self.stop.load(Ordering::Relaxed) {
+                last = Some(changes.latest);
+            }
+            self.apply(&changes)?;
+            after = changes.position.clone();
+            self.position.changes = Some(after.clone());
+            self.file.write(&self.position)?;
+            let reached = Changes::number(&after);
+            let behind = changes.latest.saturating_sub(reached);
+            let is_at_end = changes.is_empty() || last.is_some_and(|last| reached >= last);
+            if last.is_some() && is_at_end {
+                return Ok(());
+            }
+            self.note_progress(|report| {
+                let behind = if is_at_end { 0 } else { behind };
+                format!(
+                    "{} changed records followed, {} changes behind",
+                    count(report.followed),
+                    count(behind)
+                )
+            });
+            if changes.is_empty() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Writes the present versions of the records that have changed, and deletes those that are gone.
+    fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
+        let records = self.source.present(changes)?;
+        let there: Vec<_> = records.iter().map(|record| record.digest).collect();
+        let gone: Vec<_> = changes
+            .addresses()
+            .filter(|(_, digest)| !there.contains(digest))
+            .collect();
+        self.take_sets(&records)?;
+        self.put(&records)?;
+        for gone in gone.chunks(BATCH) {
+            let deleted = self.patiently(|cluster| cluster.delete_saved(gone))?;
+            let failed = deleted.into_iter().zip(gone);
+            for (deleted, (set, digest)) in failed {
+                if let Err(error) = deleted {
+                    self.refuse(&format!("{set:?}, digest {digest}"), &error);
+                }
+            }
+        }
+        for set in &changes.truncated {
+            self.delete_foreign(set.as_deref())?;
+        }
+        self.report.followed += (records.len() + gone.len()) as u64;
+        Ok(())
+    }
+
+    /// After a truncation: deletes in the cluster what the source does not have any more.
+    fn delete_foreign(&mut self, set: Option<&str>) -> Result<(), Failure> {
+        let wanted = |known: &&String| set.is_none_or(|set| set == known.as_str());
+        let sets: Vec<String> = self.position.sets.iter().filter(wanted).cloned().collect();
+        self.sweep(&sets, |_, _| Ok(())).map(drop)
+    }
+
+    /// Compares both sides: writes again what differs, and deletes what the cluster alone has.
+    fn compare(&mut self) -> Result<Compared, Failure> {
+        let sets = self.position.sets.clone();
+        let records = self.position.records;
+        let every = self
+            .arguments
+            .sample
+            .map_or(1, |sample| (records / sample).max(1));
+        let mut compared = Compared::default();
+        let refused = self.report.refused_count;
+        let swept = self.sweep(&sets, |moving, records| {
+            let sampled: Vec<SavedRecord> = records
+                .iter()
+                .filter(|_| {
+                    compared.records += 1;
+                    (compared.records - 1).is_multiple_of(every)
+                })
+                .cloned()
+                .collect();
+            for batch in sampled.chunks(BATCH) {
+                let results = moving.patiently(|cluster| cluster.compare_saved(batch))?;
+                for (record, result) in batch.iter().zip(results) {
+                    compared.bins_compared += 1;
+                    match result {
+                        Ok(Comparison::Same) => {}
+                        Ok(Comparison::Different | Comparison::Missing) => {
+                            compared.written_again += 1;
+                            moving.put(std::slice::from_ref(record))?;
+                        }
+                        Err(error) => moving.refuse(&shown(record), &error),
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        compared.deleted = swept.deleted;
+        compared.written_again += swept.missing;
+        compared.same =
+            compared.written_again + compared.deleted == 0 && self.report.refused_count == refused;
+        Ok(compared)
+    }
+
+    /// Shows all records of the source to `each`, writes those of which the cluster has none, and deletes in these sets of the
+    /// cluster what the source does not have. Takes memory for the digests of the sets.
+    fn sweep(
+        &mut self,
+        sets: &[String],
+        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
+    ) -> Result<Swept, Failure> {
+        // Read before the source: what is deleted there meanwhile is not missed, and what is made there stays.
+        let mut theirs = BTreeMap::new();
+        for set in sets {
+            theirs.insert(set.clone(), self.cluster.digests(set)?);
+        }
+        let mut swept = Swept::default();
+        let mut from = Some(PieceStart::default().to_string());
+        while let Some(at) = from {
+            let piece = self.source.piece(&at)?;
+            let mut missing = Vec::new();
+            for record in &piece.records {
+                if let Some(digests) = theirs.get_mut(&record.set)
+                    && !digests.remove(&record.digest)
+                {
+                    missing.push(record.clone());
+                }
+            }
+            swept.missing += missing.len() as u64;
+            self.put(&missing)?;
+            each(self, &piece.records)?;
+            from = piece.next;
+        }
+        for (set, digests) in theirs {
+            let foreign: Vec<_> = digests
+                .iter()
+                .map(|digest| (set.clone(), *digest))
+                .collect();
+            swept.deleted += foreign.len() as u64;
+            for batch in foreign.chunks(BATCH) {
+                for result in self.patiently(|cluster| cluster.delete_saved(batch))? {
+                    result?;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Writes records to the cluster. One that is refused is noted.
+    fn put(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
+        for batch in records.chunks(BATCH) {
+            let results = self.patiently(|cluster| cluster.put_saved(batch))?;
+            for (record, result) in batch.iter().zip(results) {
+                if let Err(error) = result {
+                    self.refuse(&shown(record), &error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes calls until none is refused for a moment, or lost: all may be repeated.
+    fn patiently<T>(
+        &self,
+        call: impl Fn(&Cluster) -> Vec<spikelet::Result<T>>,
+    ) -> Result<Vec<spikelet::Result<T>>, Failure> {
+        let begun = Instant::now();
+        loop {
+            let results = call(&self.cluster);
+            let passing = results.iter().find_map(|result| {
+                let error = result.as_ref().err()?;
+                (error.is_retryable() || error.in_doubt()).then_some(error)
+            });
+            match passing {
+                None => return Ok(results),
+                Some(error) if begun.elapsed() > PATIENCE => {
+                    return Err(Failure::Input(format!(
+                        "{error}: the cluster did not take it for {PATIENCE:?}; the same command goes on from {}",
+                        self.arguments.resume.display()
+                    )));
+                }
+                Some(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn refuse(&mut self, record: &str, error: &spikelet::Error) {
+        self.report.refused_count += 1;
+        if self.report.refused.len() < NAMED_MAX {
+            self.report.refused.push(format!("{record}: {error}"));
+        }
+    }
+
+    fn note_progress(&mut self, text: impl FnOnce(&MoveReport) -> String) {
+        if self.noted.elapsed() >= NOTE_PERIOD {
+            self.noted = Instant::now();
+            note(&text(&self.report));
+        }
+    }
+}
+
+/// What a look at all records has changed in the cluster.
+#[derive(Clone, Copy, Debug, Default)]
+struct Swept {
+    /// Records that it did not have.
+    missing: u64,
+    /// Records that it alone had.
+    deleted: u64,
+}
+
+/// A record as it is named in reports.
+fn shown(record: &SavedRecord) -> String {
+    match record.key() {
+        Some(key) => format!("{:?}, key {key}", record.set),
+        None => format!("{:?}, digest {}", record.set, record.digest),
+    }
+}
+
+fn text(report: &MoveReport) -> Report {
+    let mut out = Report::new(format!("{} to {}", report.source, report.target))
+        .fact("records copied", count(report.copied))
+        .fact("changed records followed", count(report.followed))
+        .fact("indexes", count(report.indexes));
+    if let Some(compared) = &report.compared {
+        out = out
+            .fact("records compared", count(compared.records))
+            .fact("bins compared of", count(compared.bins_compared))
+            .fact("written again", count(compared.written_again))
+            .fact("deleted in the cluster", count(compared.deleted));
+    }
+    let mut section = Section::new(match report.compared {
+        Some(compared) if compared.same => "Both sides are the same",
+        Some(_) => "Both sides differ",
+        None => "Interrupted: the same command goes on",
+    });
+    for name in &report.indexes_left_out {
+        section = section.paragraph(format!("index {name:?}: a cluster cannot have it"));
+    }
+    for refused in &report.refused {
+        section = section.paragraph(format!("not moved: {refused}"));
+    }
+    out.section(section)
+}

@@ -1,0 +1,87 @@
+//! How far a move has come, in a file: written after each step, so that a move that was killed goes on from there.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Failure;
+
+/// How far a move has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MovePosition {
+    pub(super) source: String,
+    pub(super) target: String,
+    /// Where the next piece of the copy begins; `None`: all records are copied.
+    pub(super) copied_to: Option<String>,
+    /// Behind which change the copy is followed; `None`: the source keeps none.
+    pub(super) changes: Option<String>,
+    /// The sets that have been moved, or begun. They had no records in the cluster before, or were allowed to.
+    pub(super) sets: Vec<String>,
+    /// How many records were copied.
+    pub(super) records: u64,
+}
+
+/// The file of a move.
+#[derive(Debug)]
+pub(super) struct PositionFile {
+    path: PathBuf,
+}
+
+impl PositionFile {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// Returns the position of this move; `None`: it has not begun.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is that of another move.
+    pub(super) fn read(&self, source: &str, target: &str) -> Result<Option<MovePosition>, Failure> {
+        let bytes = match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let position: MovePosition = serde_json::from_slice(&bytes)
+            .map_err(|error| self.failed(&format!("this is no position of a move: {error}")))?;
+        if (&*position.source, &*position.target) != (source, target) {
+            return Err(self.failed(&format!(
+                "this is the position of a move of {} to {}: remove it, or name another file by --resume",
+                position.source, position.target
+            )));
+        }
+        Ok(Some(position))
+    }
+
+    /// Writes the position in place of the earlier one, whole or not at all.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn write(&self, position: &MovePosition) -> Result<(), Failure> {
+        let text = serde_json::to_vec_pretty(position).map_err(|error| self.failed(&error))?;
+        let new = self.path.with_extension("new");
+        let write = || {
+            let mut file = fs::File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_data()?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(|error| self.failed(&error))
+    }
+
+    /// Removes the file: the move has ended.
+    ///
+    /// # Errors
+    /// A file that cannot be removed.
+    pub(super) fn remove(&self) -> Result<(), Failure> {
+        fs::remove_file(&self.path).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, why: &dyn std::fmt::Display) -> Failure {
+        Failure::Input(format!("{}: {why}", self.path.display()))
+    }
+}

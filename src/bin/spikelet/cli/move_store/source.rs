@@ -1,0 +1,251 @@
+//! What is moved: the store of a directory, or that of a running program.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use spikelet::backup::{self, PieceStart, Reader, SavedIndex, SavedRecord};
+use spikelet::cluster::RecordAddress;
+use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
+use spikelet::record::KeyHash;
+use spikelet::{Digest, Key, Namespace, Store};
+
+use super::{Failure, PATIENCE, PAUSE};
+use crate::cli::monitor_client::{MonitorAddress, MonitorFailure};
+
+/// The subscription that keeps the changes of a program for the move.
+const SUBSCRIPTION: &str = "spikelet-move";
+
+/// How many digests a monitor is asked for at once.
+const DIGESTS_AT_ONCE: usize = 100;
+
+/// A store that is moved.
+pub(super) enum Source {
+    Directory {
+        namespace: Namespace,
+        /// It closes what it has opened.
+        _store: Store,
+    },
+    Program {
+        monitor: MonitorAddress,
+        namespace: String,
+    },
+}
+
+/// Some of its records.
+pub(super) struct SourcePiece {
+    pub(super) records: Vec<SavedRecord>,
+    pub(super) indexes: Vec<SavedIndex>,
+    /// Where the next piece begins; `None`: this is the last one.
+    pub(super) next: Option<String>,
+    /// How many records were left out, since they are damaged.
+    pub(super) damaged: u64,
+}
+
+/// Some of its changes.
+pub(super) struct Changes {
+    /// Up to where they have been read.
+    pub(super) position: String,
+    /// The number of the latest change.
+    pub(super) latest: u64,
+    /// The sets that keep no changes.
+    pub(super) silent_sets: Vec<String>,
+    /// The sets that were truncated; `None`: all.
+    pub(super) truncated: Vec<Option<String>>,
+    /// By the digest at the source, the address in the cluster.
+    records: BTreeMap<Digest, RecordAddress>,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.truncated.is_empty()
+    }
+
+    /// Returns the addresses in the cluster of the records that have changed.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = RecordAddress> + '_ {
+        self.records.values().cloned()
+    }
+
+    /// Returns the number of the change at a position.
+    pub(super) fn number(position: &str) -> u64 {
+        let number = position.split('.').next().unwrap_or_default();
+        number.parse().unwrap_or_default()
+    }
+
+    fn note(&mut self, change: &ChangeSnapshot) {
+        let Some(digest) = change.digest.as_deref().and_then(backup::digest_of) else {
+            self.truncated.push(change.set.clone());
+            return;
+        };
+        let set = change.set.clone().unwrap_or_default();
+        let address = match change.key.as_ref().and_then(key_of) {
+            Some(key) => KeyHash::Ripemd160.digest(&set, &key),
+            None => digest,
+        };
+        self.records.insert(digest, (set, address));
+    }
+}
+
+fn key_of(key: &KeySnapshot) -> Option<Key<'static>> {
+    Some(match key {
+        KeySnapshot::Integer(number) => Key::from(*number),
+        KeySnapshot::String(text) => Key::from(text.clone()),
+        KeySnapshot::Blob { hex } => {
+            let byte = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+            let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+            Key::from(bytes?)
+        }
+    })
+}
+
+impl Source {
+    /// Opens a directory for reading, or asks the monitor of a program for its namespaces.
+    ///
+    /// # Errors
+    /// Neither a directory nor a monitor; a namespace that is not there, or was not chosen among several.
+    pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self, Failure> {
+        if Path::new(source).is_dir() {
+            let store = Store::builder().path(source).read_only(true).open()?;
+            let names = store.namespaces().into_iter();
+            let names = names.map(|namespace| namespace.name().to_owned()).collect();
+            return Ok(Self::Directory {
+                namespace: store.namespace(&only(names, namespace)?)?,
+                _store: store,
+            });
+        }
+        let monitor: MonitorAddress = source.parse().map_err(|error| {
+            Failure::Input(format!(
+                "{source:?} is no directory, and {error}: give the directory of a store, or HOST:PORT of a program's monitor"
+            ))
+        })?;
+        let look = monitor.look()?;
+        let names = look.namespaces.into_iter();
+        let names = names.map(|namespace| namespace.name).collect();
+        Ok(Self::Program {
+            monitor,
+            namespace: only(names, namespace)?,
+        })
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        match self {
+            Self::Directory { namespace, .. } => namespace.name(),
+            Self::Program { namespace, .. } => namespace,
+        }
+    }
+
+    /// Reads the piece that begins here.
+    ///
+    /// # Errors
+    /// A program that gives no records, or is away for too long; those of reading.
+    pub(super) fn piece(&self, from: &str) -> Result<SourcePiece, Failure> {
+        match self {
+            Self::Directory { namespace, .. } => {
+                let from: PieceStart = from.parse()?;
+                let piece = backup::piece(namespace, from)?;
+                let next = piece.next.map(|next| next.to_string());
+                parsed(&piece.text, next, piece.damage.len() as u64)
+            }
+            Self::Program { monitor, namespace } => {
+                let read = patiently(|| monitor.records(namespace, &[("from", from)]))?;
+                parsed(&read.text, read.next, read.damaged)
+            }
+        }
+    }
+
+    /// Reads the changes behind a position, which are kept from now on. `None`: nothing can change.
+    ///
+    /// # Errors
+    /// As for [`Source::piece`]; changes that are not kept any more.
+    pub(super) fn changes(&self, after: Option<&str>) -> Result<Option<Changes>, Failure> {
+        let Self::Program { monitor, namespace } = self else {
+            return Ok(None);
+        };
+        let mut query = vec![("namespace", namespace.as_str()), ("hold", SUBSCRIPTION)];
+        query.extend(after.map(|after| ("after", after)));
+        let read = patiently(|| monitor.changes_by(&query))?;
+        let mut changes = Changes {
+            position: read.position,
+            latest: read.latest,
+            silent_sets: read.silent_sets,
+            truncated: Vec::new(),
+            records: BTreeMap::new(),
+        };
+        read.changes.iter().for_each(|change| changes.note(change));
+        Ok(Some(changes))
+    }
+
+    /// Has the changes kept no longer: the move has ended.
+    ///
+    /// # Errors
+    /// As for [`Source::piece`].
+    pub(super) fn release(&self) -> Result<(), Failure> {
+        if let Self::Program { monitor, namespace } = self {
+            let query = [("namespace", namespace.as_str()), ("release", SUBSCRIPTION)];
+            patiently(|| monitor.changes_by(&query))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the present versions of records that have changed, those that are there.
+    ///
+    /// # Errors
+    /// As for [`Source::piece`].
+    pub(super) fn present(&self, changes: &Changes) -> Result<Vec<SavedRecord>, Failure> {
+        let Self::Program { monitor, namespace } = self else {
+            return Ok(Vec::new());
+        };
+        let digests: Vec<String> = changes.records.keys().map(ToString::to_string).collect();
+        let mut records = Vec::new();
+        for digests in digests.chunks(DIGESTS_AT_ONCE) {
+            let query: Vec<_> = digests.iter().map(|digest| ("digest", &**digest)).collect();
+            let read = patiently(|| monitor.records(namespace, &query))?;
+            records.extend(parsed(&read.text, None, 0)?.records);
+        }
+        Ok(records)
+    }
+}
+
+/// Asks a program until it answers: it may be starting anew.
+fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, Failure> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(MonitorFailure::Away(_)) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+            }
+            Err(failure) => return Err(Failure::Input(failure.to_string())),
+        }
+    }
+}
+
+/// Returns the namespace of this name, or the only one.
+fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, Failure> {
+    match (wanted, names.as_slice()) {
+        (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (_, names) => Err(Failure::Input(format!(
+            "the source has the namespaces {}: say which by --namespace",
+            names.join(", ")
+        ))),
+    }
+}
+
+fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece, Failure> {
+    let wrong = |error: backup::ReadError| Failure::Input(format!("what the source sent: {error}"));
+    let mut reader = Reader::new(text).map_err(wrong)?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record().map_err(wrong)? {
+        records.push(record);
+    }
+    // Of two of one name the later one says more.
+    let named = |index: &SavedIndex| (index.definition.name().to_owned(), index.clone());
+    let indexes: BTreeMap<_, _> = reader.indexes().iter().map(named).collect();
+    Ok(SourcePiece {
+        records,
+        indexes: indexes.into_values().collect(),
+        next,
+        damaged,
+    })
+}

@@ -1,0 +1,291 @@
+//! Records of a backup written to a cluster, and compared with what it has: `spikelet move` is made of these.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aerospike::{self as theirs, PartitionFilter};
+use spikelet_storage::{Clock, SystemClock};
+
+use super::set::{Prepared, row, row_result};
+use super::{Cluster, ClusterSet, operation, policy};
+use crate::backup::{SavedIndex, SavedRecord};
+use crate::policy::RecordExistsAction;
+use crate::record::Bins;
+use crate::{
+    Digest, Error, Expiration, Key, OperateResult, Operation, Result, Value, WritePolicy,
+    operations,
+};
+
+/// The address of a record: its set, and its digest by RIPEMD-160.
+pub type RecordAddress = (String, Digest);
+
+/// How a record of a cluster compares with a saved one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// It has the same bins, and expires or not as the saved one does. Clients are not told the order of lists and maps.
+    Same,
+    /// It has other bins, or another time to live by more than 2 s.
+    Different,
+    /// The cluster has no such record.
+    Missing,
+}
+
+/// How much later or earlier a record may expire than the saved one: times to live are whole seconds, and calls take time.
+const VOID_TIME_SLACK: u32 = 2;
+
+impl Cluster {
+    /// Writes saved records in place of what the cluster has under their keys, or digests where no key was saved: one batch.
+    /// Roots and companions of sharded collections, and declarations of relations, are records like others. Times to live go
+    /// on; a generation begins anew at 1, or one above that of the record in the cluster. A record that has expired is deleted.
+    ///
+    /// # Errors
+    /// Each record has its own: those of a write, and [`Error::Parameter`] for values that the client cannot carry.
+    pub fn put_saved(&self, records: &[SavedRecord]) -> Vec<Result<()>> {
+        let now_s = SystemClock.now_ms() / 1000;
+        let calls = records
+            .iter()
+            .map(|record| put_call(record, now_s))
+            .collect();
+        let results = self.batch_by_digest(calls);
+        results.into_iter().map(found_or_nothing).collect()
+    }
+
+    /// Deletes records by their addresses, in one batch; those that are not there are passed over.
+    ///
+    /// # Errors
+    /// Each record has its own.
+    pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<()>> {
+        let policy = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
+        let call = |(set, digest): &'_ RecordAddress| (set.clone(), *digest);
+        let addresses: Vec<_> = records.iter().map(call).collect();
+        let calls = addresses
+            .iter()
+            .map(|(set, digest)| {
+                let delete = vec![operations::delete_all_bins()];
+                Ok((set.as_str(), *digest, None, policy.clone(), delete))
+            })
+            .collect();
+        let results = self.batch_by_digest(calls);
+        results.into_iter().map(found_or_nothing).collect()
+    }
+
+    /// Compares saved records with those of the cluster, in one batch.
+    ///
+    /// # Errors
+    /// Each record has its own: those of a read, and of values that cannot be read.
+    pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
+        let policy = WritePolicy::default();
+        let calls = records
+            .iter()
+            .map(|record| {
+                let read = vec![operations::get()];
+                Ok((
+                    record.set.as_str(),
+                    record.digest,
+                    None,
+                    policy.clone(),
+                    read,
+                ))
+            })
+            .collect();
+        let found = self.batch_by_digest(calls);
+        let compare = |(record, found): (&SavedRecord, Result<OperateResult>)| match found {
+            Ok(found) => compare(record, &found),
+            Err(Error::NotFound { .. }) => Ok(Comparison::Missing),
+            Err(error) => Err(error),
+        };
+        records.iter().zip(found).map(compare).collect()
+    }
+
+    /// Returns the digests of all records of a set: one scan without bins, and memory for the digests.
+    ///
+    /// # Errors
+    /// Those of a scan.
+    pub fn digests(&self, set: &str) -> Result<HashSet<Digest>> {
+        let records = self.set_of(set);
+        let mut digests = HashSet::new();
+        let mut failed = None;
+        records
+            .scanned(None)
+            .run(PartitionFilter::all(), false, &mut |record| match record {
+                Ok(record) => {
+                    digests.extend(record.key.map(|key| Digest::new(key.digest())));
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            })?;
+        failed.map_or(Ok(digests), Err)
+    }
+
+    /// Declares a saved index in the cluster. Returns false if no index of a cluster can stand for it: several components,
+    /// an expression, values of any type. An index of this name that is there stays.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] if no node answers, or the index is refused.
+    pub fn create_saved_index(&self, index: &SavedIndex) -> Result<bool> {
+        let Some(parameters) = index.parameters() else {
+            return Ok(false);
+        };
+        let namespace = self.namespace();
+        let answer = self.info(&format!("sindex-create:namespace={namespace};{parameters}"))?;
+        // Older servers say `FAIL:200:..`, newer ones `ERROR:200:..`, where there is an index of this name, or the same one.
+        if answer.eq_ignore_ascii_case("ok") || answer.contains(":200:") {
+            return Ok(true);
+        }
+        Err(super::link::failed(format!(
+            "index {:?} was refused: {answer}",
+            index.definition.name()
+        )))
+    }
+
+    fn set_of(&self, set: &str) -> ClusterSet {
+        ClusterSet {
+            link: Arc::clone(&self.link),
+            name: set.into(),
+            filter: None,
+        }
+    }
+
+    /// Makes calls on records by their digests, as one batch.
+    fn batch_by_digest(&self, calls: Vec<Result<DigestCall<'_>>>) -> Vec<Result<OperateResult>> {
+        let link = &self.link;
+        let mut rows = Vec::with_capacity(calls.len());
+        let mut writes = false;
+        // Of each call that is sent its row.
+        let mut prepared = Vec::with_capacity(calls.len());
+        for call in calls {
+            let call = call.and_then(|(set, digest, key, policy, operations)| {
+                let encoded: Result<Vec<_>> = operations.iter().map(operation::encode).collect();
+                let records = self.set_of(set);
+                let user_key = key.as_ref().map(ClusterSet::user_key);
+                let key =
+                    theirs::Key::with_digest(&*link.namespace, set, user_key, *digest.as_bytes());
+                let is_write = operations.iter().any(Operation::is_write);
+                writes |= is_write;
+                let sent = Prepared {
+                    key,
+                    operations: encoded?,
+                    writes: is_write,
+                    asks_size: false,
+                };
+                rows.push(row(&policy, sent)?);
+                Ok((records, policy, operations, rows.len() - 1))
+            });
+            prepared.push(call);
+        }
+        let policy = policy::batch(
+            std::iter::once(&WritePolicy::default()),
+            writes,
+            link.read_retries,
+        );
+        let client = Arc::clone(&link.client);
+        let started = Instant::now();
+        let answered = link.wait(async move {
+            let failed = client.batch(&policy, &mut rows).await.err();
+            (rows, failed)
+        });
+        let (mut rows, failure) = match answered {
+            Ok((rows, failure)) => (rows.into_iter().map(Some).collect::<Vec<_>>(), failure),
+            Err(error) => {
+                let text = error.to_string();
+                let ended = |_| Err(super::link::failed(text.clone()));
+                return prepared.into_iter().map(ended).collect();
+            }
+        };
+        let results = prepared.into_iter().map(|call| {
+            let (records, policy, operations, at) = call?;
+            let answer = rows.get_mut(at).and_then(Option::take);
+            let failed = records.failed_call(&policy, &operations, started);
+            row_result(answer, failure.as_ref(), &failed, false)
+        });
+        results.collect()
+    }
+}
+
+/// A call on a record by its digest: its set, its key if it is to be stored, and how to call.
+type DigestCall<'a> = (
+    &'a str,
+    Digest,
+    Option<Key<'static>>,
+    WritePolicy,
+    Vec<Operation>,
+);
+
+/// Returns the call that writes a saved record, or deletes one that has expired.
+fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
+    let left = match record.void_time {
+        0 => None,
+        time => Some(u64::from(time).saturating_sub(now_s)),
+    };
+    let policy = WritePolicy::default().send_key(record.key().is_some());
+    let (policy, operations) = if left == Some(0) {
+        let policy = policy.record_exists_action(RecordExistsAction::UpdateOnly);
+        (policy, vec![operations::delete_all_bins()])
+    } else {
+        let expiration = left.map_or(Expiration::Never, |seconds| {
+            Expiration::After(Duration::from_secs(seconds))
+        });
+        let policy = policy.record_exists_action(RecordExistsAction::Replace);
+        let bins = bins_of(record)?;
+        let puts = bins
+            .iter()
+            .map(|(name, value)| operations::put(name.as_str(), value.clone()));
+        (policy.expiration(expiration), puts.collect())
+    };
+    let key = record.key().map(Key::into_owned);
+    Ok((&record.set, record.digest, key, policy, operations))
+}
+
+fn found_or_nothing(result: Result<OperateResult>) -> Result<()> {
+    match result {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn bins_of(record: &SavedRecord) -> Result<Bins> {
+    record.view().to_bins()
+}
+
+fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
+    let bins = bins_of(record)?;
+    let has = |name: &str| {
+        let mut results = found.results.iter();
+        let result = results.find(|result| result.bin == name)?;
+        Some(&result.value)
+    };
+    let same = bins.len() == found.results.len()
+        && bins
+            .iter()
+            .all(|(name, value)| has(name.as_str()).is_some_and(|has| is_same(value, has)))
+        && record.void_time.abs_diff(found.void_time) <= VOID_TIME_SLACK;
+    Ok(if same {
+        Comparison::Same
+    } else {
+        Comparison::Different
+    })
+}
+
+/// Whether two values are the same but for the order that their lists and maps keep.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::List(one), Value::List(other)) => {
+            one.len() == other.len() && one.iter().zip(other.iter()).all(|(a, b)| is_same(a, b))
+        }
+        (Value::Map(one), Value::Map(other)) => {
+            // Servers keep and send entries in the order of their keys.
+            let same = |(one, other): (&(Value, Value), &(Value, Value))| {
+                one.0 == other.0 && is_same(&one.1, &other.1)
+            };
+            one.len() == other.len() && one.iter().zip(other.iter()).all(same)
+        }
+        // A float that is no number is the same one.
+        (Value::Float(one), Value::Float(other)) => one.to_bits() == other.to_bits(),
+        (one, other) => one == other,
+    }
+}

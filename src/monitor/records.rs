@@ -1,0 +1,67 @@
+//! Whole records, for a copy of the store: `/records.asb`.
+
+use percent_encoding::percent_decode_str;
+
+use super::changes::namespace_of;
+use super::http::Response;
+use crate::backup::{BackupError, PieceStart, digest_of, piece, piece_of};
+use crate::{Digest, Error, Store};
+
+/// The most digests that are asked for at once: the head of a request has 8 KiB.
+const DIGESTS_MAX: usize = 100;
+
+/// Answers a request with this query: `namespace`, and `from` (the begin of a piece), or any number of `digest`.
+pub(super) fn answer(store: &Store, query: &str) -> Response {
+    match read(store, query) {
+        Ok(response) => response,
+        Err(BackupError::Store(error @ Error::Parameter(_))) => {
+            Response::refused("400 Bad Request", &error.to_string())
+        }
+        Err(BackupError::Store(error @ Error::Namespace(_))) => {
+            Response::refused("404 Not Found", &error.to_string())
+        }
+        Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
+    }
+}
+
+fn read(store: &Store, query: &str) -> Result<Response, BackupError> {
+    let mut namespace = None;
+    let mut start = PieceStart::default();
+    let mut digests: Vec<Digest> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_decode_str(value).decode_utf8_lossy();
+        match name {
+            "namespace" => namespace = Some(value.into_owned()),
+            "from" => start = value.parse()?,
+            "digest" if digests.len() < DIGESTS_MAX => {
+                digests.extend(Some(digest_of(&value).ok_or_else(|| {
+                    Error::parameter(format!("digest=\"{value}\": 40 hexadecimal digits are"))
+                })?));
+            }
+            _ => {
+                let why = format!(
+                    "\"{name}\" is not asked for here: namespace, from, and up to {DIGESTS_MAX} digests are"
+                );
+                return Err(Error::parameter(why).into());
+            }
+        }
+    }
+    let namespace = namespace_of(store, namespace.as_deref())?;
+    let found = if digests.is_empty() {
+        piece(&namespace, start)?
+    } else {
+        piece_of(&namespace, &digests)?
+    };
+    let mut headers = String::new();
+    if let Some(next) = found.next {
+        headers += &format!("X-Next: {next}\r\n");
+    }
+    if !found.damage.is_empty() {
+        headers += &format!("X-Damaged: {}\r\n", found.damage.len());
+    }
+    Ok(Response {
+        headers,
+        ..Response::ok("text/plain", found.text)
+    })
+}

@@ -1,0 +1,226 @@
+//! A server that behaves as Aerospike's Community Edition where that differs from this one, for tests of clients.
+//!
+//! * Requests of transactions, and durable deletes, are refused with code 25.
+//! * What was deleted is back after a restart, unless the record was written again: that edition takes a deleted record
+//!   out of its index in memory, and leaves it on the device. Here a deleted version goes into a file beside the store, and
+//!   the next start writes it back.
+//! * Where the namespace is in memory, a list with a persisted index is refused with code 4: 8.1.2 dies of it.
+//!
+//! Requests about single records and rows of batches behave so; operations on what a query finds do not.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::fields::Fields;
+use super::message::{Head, Info2, Verb};
+use super::ops::{Ops, WireOp, code};
+use super::result_code;
+use super::transaction::part::TransactionPart;
+use crate::call::{Payload, Trust};
+use crate::cdt::code as cdt;
+use crate::engine::{Address, Existing, ReadTouch, SavedVersion, WriteSavedPolicy};
+use crate::operation::Checked;
+use crate::record::RecordView;
+use crate::value::FLAG_PERSIST_INDEX;
+use crate::{Digest, Error, Expression, Namespace, Result};
+
+/// A version of a record that was deleted, as the file has it behind its length in bytes: `u32`, little-endian.
+#[derive(Debug, Deserialize, Serialize)]
+struct DeletedVersion {
+    digest: [u8; 20],
+    set: String,
+    key: Option<Vec<u8>>,
+    generation: u16,
+    void_time: u32,
+    bins: Vec<u8>,
+}
+
+/// What a namespace that behaves as the Community Edition keeps.
+#[derive(Debug)]
+pub(crate) struct CommunityEdition {
+    /// The versions that were deleted, in a file; `None` where the namespace is in memory. Whoever has the lock is the only
+    /// client that writes.
+    deleted: Option<Mutex<File>>,
+}
+
+impl CommunityEdition {
+    /// Brings back what was deleted before the restart. `dir`: where the store is.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the file of deleted versions cannot be read or written; those of the writes.
+    pub(crate) fn start(namespace: &Namespace, dir: Option<&Path>) -> Result<Self> {
+        let Some(dir) = dir else {
+            return Ok(Self { deleted: None });
+        };
+        let path = dir.join(format!("{}.deleted", namespace.name()));
+        let cannot = |error| Error::parameter(format!("cannot use {}: {error}", path.display()));
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let mut file = options.open(&path).map_err(cannot)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(cannot)?;
+        for version in deleted_versions(&bytes).iter().rev() {
+            bring_back(namespace, version)?;
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .map_err(cannot)?;
+        Ok(Self {
+            deleted: Some(Mutex::new(file)),
+        })
+    }
+
+    /// Refuses by a code what the Community Edition refuses without a look at the record.
+    pub(crate) fn check(
+        &self,
+        head: &Head,
+        fields: &Fields<'_>,
+        ops: &Ops<'_>,
+    ) -> std::result::Result<(), u8> {
+        match TransactionPart::of(head, fields) {
+            // The monitor of a transaction is a record like others.
+            TransactionPart::None | TransactionPart::Monitor => {}
+            _ => return Err(result_code::ENTERPRISE_ONLY),
+        }
+        if head.verb() == Verb::Delete && head.info2.contains(Info2::DURABLE_DELETE) {
+            return Err(result_code::ENTERPRISE_ONLY);
+        }
+        if self.deleted.is_none() && ops.iter().any(|op| persists_list_index(&op)) {
+            tracing::error!(
+                "a list with a persisted index in memory: the Community Edition dies of it"
+            );
+            return Err(result_code::PARAMETER);
+        }
+        Ok(())
+    }
+
+    /// Begins a write or delete, whose earlier version is kept if the record is gone afterwards.
+    pub(crate) fn begin(
+        &self,
+        namespace: &Namespace,
+        digest: &Digest,
+    ) -> Result<Option<Deletion<'_>>> {
+        let Some(deleted) = &self.deleted else {
+            return Ok(None);
+        };
+        let file = deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = namespace.read_to_save(digest, |set_id, saved| {
+            let version = DeletedVersion {
+                digest: *saved.digest.as_bytes(),
+                set: namespace.set_name_of(set_id).unwrap_or_default(),
+                key: saved.key.map(<[u8]>::to_vec),
+                generation: saved.generation,
+                void_time: saved.void_time,
+                bins: saved.bins.as_bytes().to_vec(),
+            };
+            rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
+        })?;
+        Ok(Some(Deletion { file, before }))
+    }
+
+    /// Refuses by a code a write with this header that asks for a durable delete and leaves a record without bins.
+    pub(crate) fn check_write(
+        &self,
+        head: &Head,
+        namespace: &Namespace,
+        (address, filter): (&Address<'_>, Option<&Expression>),
+        operations: &Checked<'_>,
+    ) -> std::result::Result<(), u8> {
+        if !head.info2.contains(Info2::DURABLE_DELETE) {
+            return Ok(());
+        }
+        let read = namespace.read_at(address, filter, ReadTouch::Never, |record| {
+            let set_name = namespace.set_name_or(record.set_id(), address.set);
+            let facts = namespace.facts(record, &set_name);
+            let mut body = Vec::new();
+            operations
+                .seeing(&facts)
+                .execute(Some(record.view()?), &mut body)
+        });
+        match read {
+            Ok(outcome) if outcome.bin_count == 0 => Err(result_code::ENTERPRISE_ONLY),
+            // The write itself is refused, or makes the record.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A write that may delete its record, and the version that there was.
+#[derive(Debug)]
+pub(crate) struct Deletion<'a> {
+    file: MutexGuard<'a, File>,
+    before: Option<Vec<u8>>,
+}
+
+impl Deletion<'_> {
+    /// Keeps the earlier version: the record is gone.
+    pub(crate) fn done(mut self) -> Result<()> {
+        let Some(before) = self.before else {
+            return Ok(());
+        };
+        let len = u32::try_from(before.len()).unwrap_or(u32::MAX);
+        let entry = [&len.to_le_bytes()[..], &before].concat();
+        self.file
+            .write_all(&entry)
+            .map_err(|error| Error::parameter(format!("cannot keep what was deleted: {error}")))
+    }
+}
+
+/// Returns the versions in the file, the last of which may be cut short by the end of the process.
+fn deleted_versions(mut bytes: &[u8]) -> Vec<DeletedVersion> {
+    let mut versions = Vec::new();
+    while let Some((len, rest)) = bytes.split_first_chunk()
+        && let Some((version, rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)
+        && let Ok(version) = rmp_serde::from_slice(version)
+    {
+        versions.push(version);
+        bytes = rest;
+    }
+    versions
+}
+
+fn bring_back(namespace: &Namespace, version: &DeletedVersion) -> Result<()> {
+    if namespace.is_past(version.void_time) {
+        return Ok(());
+    }
+    let saved = SavedVersion {
+        digest: Digest::new(version.digest),
+        key: version.key.as_deref(),
+        generation: version.generation,
+        void_time: version.void_time,
+        bins: RecordView::parse(&version.bins)?,
+    };
+    let policy = WriteSavedPolicy {
+        existing: Existing::Stays,
+        override_shards: true,
+    };
+    namespace
+        .write_saved(&version.set, &saved, policy)
+        .map(drop)
+}
+
+/// Whether an operation makes a list with a persisted index.
+fn persists_list_index(op: &WireOp<'_>) -> bool {
+    if op.code != code::CDT_MODIFY {
+        return false;
+    }
+    let Ok(Payload::Call(mut call)) = Payload::parse(op.value, Trust::Foreign) else {
+        return false;
+    };
+    let skipped = match u8::try_from(call.operation) {
+        Ok(cdt::LIST_SET_TYPE) => 0,
+        Ok(cdt::LIST_APPEND | cdt::LIST_APPEND_ITEMS) => 1,
+        _ => return false,
+    };
+    let mut flags = || {
+        for _ in 0..skipped {
+            call.arguments.element()?;
+        }
+        call.arguments.int()
+    };
+    call.path.levels() == 0 && flags().is_ok_and(|flags| flags & i64::from(FLAG_PERSIST_INDEX) != 0)
+}

@@ -1,0 +1,148 @@
+//! Servers of the Community Edition: they refuse durable deletes, and bring back after a restart what was deleted.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use spikelet::operations::{lists, maps};
+use spikelet::relation::{Layout, OneToMany};
+use spikelet::shard::{ShardPolicy, TimeWidth};
+use spikelet::{
+    ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
+    Value, WritePolicy,
+};
+
+use crate::common::Served;
+
+const ENTERPRISE_ONLY: u8 = 25;
+
+fn ints(count: i64) -> Vec<Value> {
+    (0..count).map(Value::Int).collect()
+}
+
+#[test]
+fn a_persisted_index_is_never_asked_for() {
+    // The server refuses every list that asks for one; so it does in all other tests of collections and relations here.
+    let served = Served::in_memory();
+    let records = served.cluster().records("records").unwrap();
+    let policy = WritePolicy::default();
+    let creates = [
+        lists::create_persistent("list", ListOrder::Ordered),
+        maps::create_persistent("map", MapOrder::KeyOrdered),
+    ];
+    let made = records.operate_on(&policy, &1.into(), &creates);
+    assert!(made.is_ok(), "{made:?}");
+}
+
+#[test]
+fn a_transition_that_the_server_would_refuse_half_way_is_not_begun() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let durable = WritePolicy::default().durable_delete(true);
+    let list = ShardedList::new_with(&cluster, "users", "alice", "by", &durable).unwrap();
+    let list = list.policy(ShardPolicy::manual());
+    for element in 0..50 {
+        list.add(element).unwrap();
+    }
+    assert_eq!(list.shards().activate(4).unwrap().shards, 4);
+    let refusals = [
+        list.shards().merge().unwrap_err(),
+        list.shards().deactivate().unwrap_err(),
+        list.delete().unwrap_err(),
+    ];
+    for refused in refusals {
+        assert_eq!(refused.result_code(), ENTERPRISE_ONLY);
+        assert!(refused.to_string().contains("durable_delete"), "{refused}");
+    }
+    let state = list.shards().state().unwrap();
+    assert_eq!((state.shards, state.transition), (4, None));
+    assert_eq!(list.iter().collect::<Result<Vec<_>>>().unwrap(), ints(50));
+    let times = TimeShards::new_with(
+        &cluster,
+        "feeds",
+        "alice",
+        "at",
+        TimeWidth::Hourly,
+        &durable,
+    );
+    let times = times.unwrap();
+    let noon = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    times.add(noon, 1).unwrap();
+    assert_eq!(times.delete().unwrap_err().result_code(), ENTERPRISE_ONLY);
+    assert_eq!(times.latest(9).unwrap(), [(noon, Value::Int(1))]);
+    // Without it, both go.
+    let list = ShardedList::new(&cluster, "users", "alice", "by").unwrap();
+    assert_eq!(list.shards().deactivate().unwrap().shards, 0);
+    assert_eq!(list.iter().collect::<Result<Vec<_>>>().unwrap(), ints(50));
+    let times = TimeShards::new(&cluster, "feeds", "alice", "at", TimeWidth::Hourly).unwrap();
+    times.delete().unwrap();
+    assert_eq!(times.latest(9).unwrap(), []);
+}
+
+#[test]
+fn durable_deletes_are_made_where_the_server_has_them() {
+    let served = Served::with(&["--memory"]);
+    let durable = WritePolicy::default().durable_delete(true);
+    let cluster = served.cluster();
+    let map = ShardedMap::new_with(&cluster, "users", "alice", "by", &durable).unwrap();
+    map.put(1, 2).unwrap();
+    map.shards().activate(4).unwrap();
+    assert_eq!(map.shards().deactivate().unwrap().shards, 0);
+    map.delete().unwrap();
+    assert_eq!(map.len().unwrap(), 0);
+}
+
+/// A server that ends without notice, and comes back with what is on its disk.
+fn restarted(served: Served, dir: &str) -> Served {
+    let addr = served.addr.clone();
+    drop(served);
+    Served::at(&addr, &["--dir", dir, "--like-ce"])
+}
+
+#[test]
+fn what_a_restart_brings_back_is_what_the_documents_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let list = |key| {
+        let list = ShardedList::new(&cluster, "users", key, "by").unwrap();
+        list.policy(ShardPolicy::manual())
+    };
+    let comments = || {
+        let layout = Layout::key_list("comments");
+        OneToMany::new(&cluster, "comments", ("posts", "comments"), layout).unwrap()
+    };
+    let (alone, sharded) = (list("alone"), list("sharded"));
+    for element in 0..20 {
+        alone.add(element).unwrap();
+        sharded.add(element).unwrap();
+    }
+    sharded.shards().activate(4).unwrap();
+    for element in 10..20 {
+        assert!(sharded.remove(&element.into()).unwrap());
+    }
+    sharded.shards().merge().unwrap();
+    let text = serde_json::json!({ "text": "Doh!" });
+    comments().put("post", 1, &text).unwrap();
+    comments().put("post", 2, &text).unwrap();
+    assert!(comments().remove("post", 1).unwrap());
+    alone.delete().unwrap();
+    let served = restarted(served, path);
+    // Elements that were removed stay removed, and companions that come back belong to nothing.
+    assert_eq!(
+        sharded.iter().collect::<Result<Vec<_>>>().unwrap(),
+        ints(10)
+    );
+    sharded.shards().split().unwrap();
+    sharded.shards().deactivate().unwrap();
+    assert_eq!(
+        sharded.iter().collect::<Result<Vec<_>>>().unwrap(),
+        ints(10)
+    );
+    // A child whose record is back is no child of its parent.
+    let page = comments().page("post", None, 9).unwrap();
+    assert_eq!(page.children.len(), 1);
+    assert_eq!(comments().len("post").unwrap(), 1);
+    // A record that was deleted whole is back.
+    assert_eq!(alone.iter().collect::<Result<Vec<_>>>().unwrap(), ints(20));
+    drop(served);
+}

@@ -1,0 +1,116 @@
+//! A server that behaves as Aerospike's Community Edition.
+
+use std::path::Path;
+
+use spikelet::record::KeyHash;
+use spikelet::server::Server;
+use spikelet::{NamespaceConfig, Store};
+
+use crate::server_client::*;
+
+const DURABLE_DELETE: u8 = 0x10;
+const ENTERPRISE_ONLY: u8 = 25;
+
+/// Sets the type of a list: ordered, with a persisted index.
+const CREATE_PERSISTENT: [u8; 3] = [0x92, 0, 0x11];
+/// Appends 7 to an ordered list, which is made with a persisted index.
+const APPEND_PERSISTENT: [u8; 5] = [0x94, 1, 7, 0x11, 0];
+
+fn serve_dir(dir: &Path) -> Running {
+    let mut config = NamespaceConfig::new("test");
+    config.key_hash = KeyHash::Ripemd160;
+    let store = Store::builder().path(dir).namespace(config).open().unwrap();
+    let handle = Server::builder(&store).like_ce().start().unwrap();
+    Running { store, handle }
+}
+
+fn delete(key: i64) -> Message {
+    Message::about(0, WRITE | DELETE, 0, key)
+}
+
+/// A write that takes the only bin of the record away.
+fn empty(info2: u8, key: i64) -> Message {
+    Message::about(0, WRITE | info2, 0, key).op(2, 0, "i", &[])
+}
+
+#[test]
+fn transactions_and_durable_deletes_are_refused() {
+    let running = serve_with(|server| server.like_ce());
+    let mut wire = Wire::to(running.handle.addr());
+    let in_transaction = |message: Message| message.field(5, &7_i64.to_le_bytes());
+    assert_eq!(wire.ask(&Message::put(1, "i", 7)).code, 0);
+    for message in [Message::put(1, "i", 8), Message::get(1), delete(1)] {
+        assert_eq!(wire.ask(&in_transaction(message)).code, ENTERPRISE_ONLY);
+    }
+    // Also where there is no such record.
+    for key in [1, 2] {
+        let durable = Message::about(0, WRITE | DELETE | DURABLE_DELETE, 0, key);
+        assert_eq!(wire.ask(&durable).code, ENTERPRISE_ONLY);
+    }
+    // A write is refused if nothing is left, unless it would be refused anyway.
+    assert_eq!(wire.ask(&empty(DURABLE_DELETE, 1)).code, ENTERPRISE_ONLY);
+    let other_generation = empty(DURABLE_DELETE | GENERATION_EQUAL, 1).generation(9);
+    assert_ne!(wire.ask(&other_generation).code, 0);
+    assert_eq!(wire.ask(&empty(DURABLE_DELETE, 2)).code, 2);
+    let put = Message::about(0, WRITE | DURABLE_DELETE, 0, 1).op(2, 1, "i", &[9]);
+    assert_eq!(wire.ask(&put).code, 0);
+    assert_eq!(wire.ask(&Message::get(1)).int("i"), 9);
+    let rows = [(digest(1), row(0, WRITE | DELETE | DURABLE_DELETE))];
+    let (answers, _) = wire.ask_many(&batch(0x0d, &rows));
+    assert_eq!(answers[0].code, ENTERPRISE_ONLY);
+    assert_eq!(wire.ask(&delete(1)).code, 0);
+}
+
+#[test]
+fn deleted_records_are_back_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    for key in 0..6 {
+        assert_eq!(wire.ask(&Message::put(key, "i", key)).code, 0);
+    }
+    assert_eq!(wire.ask(&Message::put(1, "i", 10)).code, 0);
+    assert_eq!(wire.ask(&delete(1)).code, 0);
+    assert_eq!(wire.ask(&empty(0, 2)).code, 0);
+    let (answers, _) = wire.ask_many(&batch(0x0d, &[(digest(3), row(0, WRITE | DELETE))]));
+    assert_eq!(answers[0].code, 0);
+    // Written again: that one stays.
+    assert_eq!(wire.ask(&delete(4)).code, 0);
+    assert_eq!(wire.ask(&Message::put(4, "i", 40)).code, 0);
+    for key in 1..4 {
+        assert_eq!(wire.ask(&Message::get(key)).code, 2, "{key}");
+    }
+    drop(wire);
+    running.handle.stop();
+    running.store.close().unwrap();
+    drop(running.store);
+
+    let running = serve_dir(dir.path());
+    let mut wire = Wire::to(running.handle.addr());
+    for (key, value) in [(0, 0), (1, 10), (2, 2), (3, 3), (4, 40), (5, 5)] {
+        assert_eq!(wire.ask(&Message::get(key)).int("i"), value, "{key}");
+    }
+    assert_eq!(wire.ask(&Message::get(1)).generation, 2);
+}
+
+#[test]
+fn a_list_with_a_persisted_index_is_refused_in_memory() {
+    let persistent = |key| {
+        [&CREATE_PERSISTENT[..], &APPEND_PERSISTENT]
+            .map(|call| Message::about(0, WRITE, 0, key).op(4, 4, "l", call))
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let table = [
+        (serve_with(|server| server.like_ce()), 4),
+        (serve(), 0),
+        (serve_dir(dir.path()), 0),
+    ];
+    for (running, code) in table {
+        let mut wire = Wire::to(running.handle.addr());
+        for message in persistent(1) {
+            assert_eq!(wire.ask(&message).code, code);
+        }
+        let plain = Message::about(0, WRITE, 0, 2).op(4, 4, "l", &[0x94, 1, 7, 1, 1]);
+        assert_eq!(wire.ask(&plain).code, 0);
+    }
+}
