@@ -202,6 +202,11 @@ pub mod policy {
     pub use crate::engine::{Acknowledge, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction};
 }
 
+/// Counts of operations, how long they take, and errors: [`Namespace::stats`].
+pub mod stats {
+    pub use crate::engine::{LatencyHistogram, NamespaceStats, OperationKind, OperationStats};
+}
+
 /// Secondary indexes, and queries by them.
 ///
 /// ```

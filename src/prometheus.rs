@@ -1,24 +1,177 @@
-//! Metrics as text in Prometheus' exposition form, version 0.0.4.
+//! Metrics as text: in Prometheus' classic exposition form, version 0.0.4, or as OpenMetrics, version 1.0.0.
 
 use std::fmt::{Display, Write};
 
-/// The media type of the text.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+#[cfg(feature = "monitor")]
+use crate::stats::LatencyHistogram;
+use crate::storage::Stats;
+
+/// A form of the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MetricsForm {
+    #[default]
+    Classic,
+    #[cfg(feature = "monitor")]
+    OpenMetrics,
+}
+
+impl MetricsForm {
+    /// Returns the form that a client asks for by its header `Accept`.
+    #[cfg(feature = "monitor")]
+    pub(crate) fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
+    }
+
+    /// Returns the media type.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            #[cfg(feature = "monitor")]
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// A metric: its name behind `spikelet_`, its meaning, and where its value is. A name that ends in `_total` is a counter's.
+pub(crate) type Metric<T> = (&'static str, &'static str, fn(&T) -> f64);
+
+/// The metrics of a namespace's storage.
+pub(crate) const OF_STORAGE: [Metric<Stats>; 24] = [
+    ("records", "Live records.", |s| s.records as f64),
+    ("index_bytes", "Memory of the index.", |s| {
+        s.index_bytes as f64
+    }),
+    (
+        "image_bytes",
+        "Memory of records that are edited by deltas.",
+        |s| s.image_bytes as f64,
+    ),
+    ("live_bytes", "Bytes of live records in the log.", |s| {
+        s.live_bytes as f64
+    }),
+    ("device_bytes", "Disk space that the devices take.", |s| {
+        s.device_bytes as f64
+    }),
+    (
+        "used_blocks",
+        "Blocks of the devices that hold entries.",
+        |s| s.used_blocks as f64,
+    ),
+    (
+        "available_blocks",
+        "Blocks that are free, or that the devices can grow by.",
+        |s| s.available_blocks as f64,
+    ),
+    (
+        "reserve_blocks",
+        "Blocks kept for deletes and defragmentation.",
+        |s| s.reserve_blocks as f64,
+    ),
+    (
+        "stop_writes",
+        "1 while writes are stopped for want of space.",
+        |s| f64::from(u8::from(s.stop_writes)),
+    ),
+    (
+        "read_only",
+        "1 if the namespace takes no writes after a failed sync.",
+        |s| f64::from(u8::from(s.read_only.is_some())),
+    ),
+    (
+        "unreadable_bytes",
+        "Bytes of the devices that could not be read.",
+        |s| s.unreadable_bytes as f64,
+    ),
+    (
+        "requested_bytes_total",
+        "Bytes that callers asked to store.",
+        |s| s.traffic.requested_bytes as f64,
+    ),
+    (
+        "appended_bytes_total",
+        "Bytes of log taken for them.",
+        |s| s.traffic.appended_bytes as f64,
+    ),
+    (
+        "moved_bytes_total",
+        "Bytes that defragmentation has moved.",
+        |s| s.traffic.moved_bytes as f64,
+    ),
+    ("syncs_total", "Syncs that succeeded.", |s| s.syncs as f64),
+    ("sync_seconds_total", "How long they took together.", |s| {
+        s.sync_time.as_secs_f64()
+    }),
+    (
+        "record_waits_total",
+        "Writers that had to wait for a record's lock.",
+        |s| s.waits as f64,
+    ),
+    (
+        "key_busy_total",
+        "Writers refused since too many waited for the record.",
+        |s| s.key_busy as f64,
+    ),
+    (
+        "record_timeouts_total",
+        "Writers that gave up waiting for a record's lock.",
+        |s| s.timeouts as f64,
+    ),
+    (
+        "space_waits_total",
+        "Writers that had to wait for space.",
+        |s| s.space_waits as f64,
+    ),
+    ("damaged_total", "Times a damaged record was met.", |s| {
+        s.damaged as f64
+    }),
+    ("expired_total", "Expired records removed.", |s| {
+        s.expired as f64
+    }),
+    (
+        "defragmented_blocks_total",
+        "Blocks emptied by defragmentation.",
+        |s| s.defragmented_blocks as f64,
+    ),
+    (
+        "dropped_tombstones_total",
+        "Tombstones that were forgotten.",
+        |s| s.dropped_tombstones as f64,
+    ),
+];
 
 /// Samples by metric: those of one metric must be added one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct MetricsText {
+    form: MetricsForm,
     text: String,
     last: String,
 }
 
 impl MetricsText {
-    /// Adds what a metric means. Before its samples.
+    /// Begins a text in this form.
     #[cfg(feature = "monitor")]
+    pub(crate) fn new(form: MetricsForm) -> Self {
+        Self {
+            form,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what a metric means, before its samples. A name that ends in `_total` is a counter's, which OpenMetrics declares
+    /// without that end.
     pub(crate) fn describe(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         name.clone_into(&mut self.last);
+        let family = match self.form {
+            MetricsForm::Classic => name,
+            #[cfg(feature = "monitor")]
+            MetricsForm::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind}");
     }
 
     /// Adds a sample. `labels` as they stand between braces.
@@ -27,12 +180,54 @@ impl MetricsText {
             let _ = writeln!(self.text, "# TYPE {name} {kind}");
             name.clone_into(&mut self.last);
         }
+        self.sample(name, labels, value);
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
+    }
+
+    /// Adds metrics of several things, each with its labels. A value that is not a number is left out.
+    pub(crate) fn add_all<T>(&mut self, table: &[Metric<T>], things: &[(String, &T)]) {
+        for (name, help, of) in table {
+            let name = format!("spikelet_{name}");
+            let kind = if name.ends_with("_total") {
+                "counter"
+            } else {
+                "gauge"
+            };
+            self.describe(&name, kind, help);
+            for (labels, thing) in things {
+                let value = of(thing);
+                if !value.is_nan() {
+                    self.sample(&name, labels, value);
+                }
+            }
+        }
+    }
+
+    /// Adds the samples of a histogram that was described, in seconds: bounds are powers of 4 from 1 us to 17 s.
+    #[cfg(feature = "monitor")]
+    pub(crate) fn histogram(&mut self, name: &str, labels: &str, times: &LatencyHistogram) {
+        let bucket = format!("{name}_bucket");
+        for power in (10..=34).step_by(2) {
+            let bound = (1_u64 << power) as f64 / 1e9;
+            let labels = format!("{labels},le=\"{bound}\"");
+            self.sample(&bucket, &labels, times.shorter_than_power(power));
+        }
+        let all = times.count();
+        self.sample(&bucket, &format!("{labels},le=\"+Inf\""), all);
+        self.sample(&format!("{name}_sum"), labels, times.total().as_secs_f64());
+        self.sample(&format!("{name}_count"), labels, all);
     }
 
     /// Returns all of it.
     pub(crate) fn into_text(self) -> String {
-        self.text
+        match self.form {
+            MetricsForm::Classic => self.text,
+            #[cfg(feature = "monitor")]
+            MetricsForm::OpenMetrics => self.text + "# EOF\n",
+        }
     }
 }
 

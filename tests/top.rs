@@ -90,7 +90,10 @@ fn what_is_no_monitor_is_told() {
             "HTTP/1.1 404 Not Found\r\n\r\nnothing here",
             "\"HTTP/1.1 404 Not Found\": nothing here",
         ),
-        ("HTTP/1.1 200 OK\r\n\r\n{}", "something else than a monitor"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+            "something else than a monitor",
+        ),
     ] {
         std::thread::scope(|scope| {
             scope.spawn(|| {

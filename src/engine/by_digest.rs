@@ -15,6 +15,7 @@ use crate::operation::{Checked, ResultSink};
 use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
+use super::activity::OperationKind;
 use super::core::{Core, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
@@ -180,6 +181,7 @@ impl Namespace {
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
         let core = &self.core;
+        let began = core.activity.begin(OperationKind::Read);
         let mut touch_due = false;
         let found = core.storage.get(&address.digest, |entry| {
             let found = Some(metadata_of(&entry));
@@ -208,8 +210,17 @@ impl Namespace {
                 .and_then(|()| check_key(address.key, entry.key()))
                 .and_then(|()| read(&record))
                 .map_err(WriteRefusal::having_found(found))
-        })?;
-        let result = found.unwrap_or(Err(Error::not_found().into()));
+        });
+        let result = found.map_or_else(
+            |error| Err(error.into()),
+            |found| found.unwrap_or(Err(Error::not_found().into())),
+        );
+        let error = result.as_ref().err();
+        core.activity.end(
+            OperationKind::Read,
+            began,
+            error.map(|refused: &WriteRefusal| &refused.error),
+        );
         if let (true, true, ReadTouch::Percent(percent)) = (result.is_ok(), touch_due, touch) {
             // A touch that cannot be done now is done by a later read.
             let _ = core.touch_read(&address.digest, percent);
@@ -239,24 +250,26 @@ impl Namespace {
         };
         body.clear();
         let target = address.target(set_id, filter);
-        let written = self.core.write(
-            body,
-            &target,
-            policy,
-            operations.must_exist(),
-            |old, facts, body| {
-                let operations = operations.seeing(facts);
-                let bin_count = operations.execute_into(old, body, results)?;
-                Ok((EditOutcome::Body(bin_count), ()))
-            },
-        );
-        match written {
-            Err(refused) if refused.has_edges() && operations.only_deletes() => {
-                self.delete_edges_of(&address.digest, filter, policy)?;
-                Ok(WriteOutcome::default())
+        self.tracked_write(|| {
+            let written = self.core.write(
+                body,
+                &target,
+                policy,
+                operations.must_exist(),
+                |old, facts, body| {
+                    let operations = operations.seeing(facts);
+                    let bin_count = operations.execute_into(old, body, results)?;
+                    Ok((EditOutcome::Body(bin_count), ()))
+                },
+            );
+            match written {
+                Err(refused) if refused.has_edges() && operations.only_deletes() => {
+                    self.delete_edges_of(&address.digest, filter, policy)?;
+                    Ok(WriteOutcome::default())
+                }
+                written => written,
             }
-            written => written,
-        }
+        })
     }
 
     /// Deletes a record. Of the policy, generation and timeout count.
@@ -270,13 +283,25 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         let target = address.target(self.set_number(address.set), filter);
-        match self.core.delete(&target, policy) {
+        self.tracked_write(|| match self.core.delete(&target, policy) {
             Err(refused) if refused.has_edges() => {
                 self.delete_edges_of(&address.digest, filter, policy)?;
                 Ok(())
             }
             deleted => deleted.map(drop),
-        }
+        })
+    }
+
+    fn tracked_write<R>(
+        &self,
+        write: impl FnOnce() -> std::result::Result<R, WriteRefusal>,
+    ) -> std::result::Result<R, WriteRefusal> {
+        let activity = &self.core.activity;
+        let began = activity.begin(OperationKind::Write);
+        let done = write();
+        let error = done.as_ref().err().map(|refused| &refused.error);
+        activity.end(OperationKind::Write, began, error);
+        done
     }
 
     /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.

@@ -20,6 +20,7 @@ use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, KeyHash, Metadata, OwnedBins, Record, RecordView};
 use crate::{Error, Result};
 
+use super::activity::Activity;
 use super::catalog::Catalog;
 use super::companion_sets::{SetBits, is_companion};
 use super::config::NamespaceConfig;
@@ -61,6 +62,7 @@ pub(super) struct Core {
     pub(super) is_unrepaired: bool,
     pub(super) transitions: TransitionLog,
     pub(super) transactions: Counters,
+    pub(super) activity: Activity,
     /// Records that transactions of wire clients have locked.
     #[cfg(feature = "server")]
     pub(super) provisional_locks: ProvisionalLocks,
@@ -210,6 +212,7 @@ impl Core {
             is_unrepaired,
             transitions: TransitionLog::default(),
             transactions: Counters::default(),
+            activity: Activity::default(),
             #[cfg(feature = "server")]
             provisional_locks: ProvisionalLocks::default(),
         };

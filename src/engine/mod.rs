@@ -5,6 +5,7 @@
 //! `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by `record` and `operation`.
 //! Nothing here knows the encoding of bins or the places of entries.
 
+mod activity;
 #[cfg(feature = "server")]
 mod by_digest;
 mod catalog;
@@ -19,6 +20,7 @@ mod export;
 mod guard;
 pub(crate) mod hot_keys;
 mod indexes;
+mod latency;
 mod namespace;
 mod open_dirs;
 mod policy;
@@ -38,6 +40,7 @@ mod uncommitted;
 mod write;
 mod write_group;
 
+pub use activity::{NamespaceStats, OperationKind, OperationStats};
 #[cfg(feature = "server")]
 pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
 pub use changes::{
@@ -51,6 +54,7 @@ pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 #[cfg(feature = "server")]
 pub(crate) use indexes::{Index, IndexState};
 pub use indexes::{IndexBuild, IndexStats};
+pub use latency::LatencyHistogram;
 pub use namespace::Namespace;
 #[cfg(feature = "cluster")]
 pub(crate) use policy::check_time_to_live;

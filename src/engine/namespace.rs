@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 #[cfg(feature = "monitor")]
 use spikelet_storage::Digest;
-use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Stats, Truncate};
+use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Truncate};
 
 #[cfg(doc)]
 use crate::Error;
@@ -15,6 +15,7 @@ use crate::Result;
 use crate::index::IndexDefinition;
 use crate::record::KeyHash;
 
+use super::activity::{NamespaceStats, OperationKind};
 use super::changes::Changes;
 use super::config::NamespaceConfig;
 use super::core::{Core, HotRecord, ScannedRecord};
@@ -68,10 +69,17 @@ impl Namespace {
         self.core.key_hash
     }
 
-    /// A look at the counters.
+    /// A look at the counters. Costs a visit of every block's state and some 2,000 counters, not of records.
     #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.core.storage.stats()
+    pub fn stats(&self) -> NamespaceStats {
+        self.core.activity.stats(self.core.storage.stats())
+    }
+
+    /// Counts an operation of a wire client that has ended: a query, a batch.
+    #[cfg(feature = "server")]
+    pub(crate) fn note_operation(&self, kind: OperationKind, began: std::time::Instant) {
+        self.core.activity.begin(kind);
+        self.core.activity.end(kind, Some(began), None);
     }
 
     /// The usage of each set, "no set" first. Exact while there are no writes.
@@ -186,10 +194,13 @@ impl Namespace {
         &self,
         mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        (0..PARTITIONS).try_for_each(|partition| {
+        let began = self.core.activity.begin(OperationKind::Scan);
+        let ended = (0..PARTITIONS).try_for_each(|partition| {
             self.core
                 .scan_partition(partition, None, None, true, &mut read)
-        })
+        });
+        self.core.activity.end(OperationKind::Scan, began, None);
+        ended
     }
 
     /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.

@@ -20,6 +20,7 @@ use crate::record::{Bins, Key, Metadata, Record, RecordView};
 use crate::value::{Value, ValueRef};
 use crate::{Error, Result};
 
+use super::activity::OperationKind;
 use super::core::{
     Core, HotRecord, ScannedRecord, expired, metadata_of, record_of, record_with_bins,
 };
@@ -349,16 +350,9 @@ impl Set {
         key: &Key<'_>,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        self.read_by(self.filter.as_ref(), key, read)
-    }
-
-    fn read_by<R>(
-        &self,
-        filter: Option<&Expression>,
-        key: &Key<'_>,
-        read: impl FnOnce(EntryView<'_>) -> Result<R>,
-    ) -> Result<Option<R>> {
-        self.read_at(filter, key, &self.digest_of(key), read)
+        self.core.namespace.activity.track(OperationKind::Read, || {
+            self.read_at(self.filter.as_ref(), key, &self.digest_of(key), read)
+        })
     }
 
     /// Reads the record with this key and this digest.
@@ -603,10 +597,12 @@ impl Set {
         };
         let filter = self.filter.as_ref();
         let set = Some((id, self.core.name.as_ref()));
-        (0..PARTITIONS).try_for_each(|partition| {
-            self.core
-                .namespace
-                .scan_partition(partition, set, filter, self.companions, &mut read)
-        })
+        let namespace = &self.core.namespace;
+        let began = namespace.activity.begin(OperationKind::Scan);
+        let ended = (0..PARTITIONS).try_for_each(|partition| {
+            namespace.scan_partition(partition, set, filter, self.companions, &mut read)
+        });
+        namespace.activity.end(OperationKind::Scan, began, None);
+        ended
     }
 }

@@ -20,6 +20,16 @@ const DRAINED_BYTES_MAX: usize = 64 << 10;
 /// How long it is read.
 const DRAIN: Duration = Duration::from_millis(200);
 
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    pub(super) path: &'a str,
+    /// Empty if there is none.
+    pub(super) query: &'a str,
+    /// The header `Accept`, empty if there is none.
+    pub(super) accept: &'a str,
+}
+
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Response {
@@ -50,7 +60,7 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection, asks `answer` for path and query, and sends what it returns. `local_only`: requests must name
+/// Reads the request of a connection, asks `answer`, and sends what it returns. `local_only`: requests must name
 /// this machine as their host.
 ///
 /// # Errors
@@ -58,13 +68,13 @@ impl Response {
 pub(super) fn serve(
     mut stream: &TcpStream,
     local_only: bool,
-    answer: impl FnOnce(&str, &str) -> Response,
+    answer: impl FnOnce(&Request<'_>) -> Response,
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut head = Vec::new();
     let (response, is_read) = match read_head(stream, &mut head, began + ARRIVAL) {
         Ok(true) => match parse(&head, local_only) {
-            Ok((path, query)) => (answer(path, query), true),
+            Ok(request) => (answer(&request), true),
             Err(refused) => (refused, false),
         },
         // It has gone, or has said nothing.
@@ -125,8 +135,7 @@ fn read_head(
     }
 }
 
-/// Returns the path that is asked for, and its query, empty if it has none.
-fn parse(head: &[u8], local_only: bool) -> Result<(&str, &str), Response> {
+fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
     let malformed = |why| Response::refused("400 Bad Request", why);
     let text = std::str::from_utf8(head).map_err(|_| malformed("the request is not text"))?;
     let mut lines = text.split("\r\n");
@@ -148,7 +157,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<(&str, &str), Response> {
             ..refused
         });
     }
-    let mut host = None;
+    let (mut host, mut accept) = (None, "");
     for line in lines {
         let (name, value) = line
             .split_once(':')
@@ -159,6 +168,9 @@ fn parse(head: &[u8], local_only: bool) -> Result<(&str, &str), Response> {
         if name.eq_ignore_ascii_case("host") && host.replace(value.trim()).is_some() {
             return Err(malformed("the host is named twice"));
         }
+        if name.eq_ignore_ascii_case("accept") {
+            accept = value.trim();
+        }
     }
     if version == "HTTP/1.1" && host.is_none() {
         return Err(malformed("no host is named"));
@@ -167,7 +179,12 @@ fn parse(head: &[u8], local_only: bool) -> Result<(&str, &str), Response> {
         let why = "this endpoint is for this machine: ask for it as localhost or 127.0.0.1";
         return Err(Response::refused("403 Forbidden", why));
     }
-    Ok(target.split_once('?').unwrap_or((target, "")))
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Ok(Request {
+        path,
+        query,
+        accept,
+    })
 }
 
 /// Whether a host, perhaps with its port, is an address of this machine. Names that others can define are not.
@@ -232,7 +249,7 @@ mod tests {
 
     fn status(head: &str) -> String {
         match parse(head.as_bytes(), true) {
-            Ok((path, _)) => path.to_owned(),
+            Ok(request) => request.path.to_owned(),
             Err(refused) => refused.status.split(' ').next().unwrap().to_owned(),
         }
     }

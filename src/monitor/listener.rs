@@ -9,13 +9,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::http::{self, Response};
+use super::http::{self, Request, Response};
 #[cfg(feature = "backup")]
 use super::records;
-use super::sampler::Sampler;
+use super::sampler::{ConnectionCount, Sampler};
 use super::snapshot::StoreSnapshot;
 use super::{changes, metrics};
-use crate::prometheus::CONTENT_TYPE;
+use crate::prometheus::MetricsForm;
 use crate::{Error, Result, Store};
 
 /// The port that is listened on by default.
@@ -52,6 +52,7 @@ pub struct MonitorBuilder {
     store: Store,
     listen: SocketAddr,
     hot_records: usize,
+    connections: Option<ConnectionCount>,
     serves_records: bool,
 }
 
@@ -90,6 +91,7 @@ impl Monitor {
             store: store.clone(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             hot_records: HOT_RECORDS,
+            connections: None,
             serves_records: false,
         }
     }
@@ -158,6 +160,13 @@ impl MonitorBuilder {
         self
     }
 
+    /// Shows how many connections of clients a server of this store has, as `count` says. Not shown otherwise.
+    #[must_use]
+    pub fn connections(mut self, count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        self.connections = Some(ConnectionCount(Arc::new(count)));
+        self
+    }
+
     /// Gives whole records to whoever asks, by `/records.asb`, and keeps changes for them by a subscription: needed by `spikelet move`,
     /// which copies a running store into a cluster. Default: keys and positions of changes only.
     #[cfg(feature = "backup")]
@@ -180,7 +189,7 @@ impl MonitorBuilder {
         };
         let listener = TcpListener::bind(self.listen).map_err(cannot_listen)?;
         let addr = listener.local_addr().map_err(cannot_listen)?;
-        let mut sampler = Sampler::new(self.store.clone(), self.hot_records);
+        let mut sampler = Sampler::new(self.store.clone(), self.hot_records, self.connections);
         let shared = Arc::new(Shared {
             store: self.store,
             local_only: addr.ip().is_loopback(),
@@ -257,8 +266,8 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
         }
         drop(state);
         // Whoever hangs or goes away is not waited for.
-        let _ = http::serve(&stream, shared.local_only, |path, query| {
-            answer(shared, path, query)
+        let _ = http::serve(&stream, shared.local_only, |request| {
+            answer(shared, request)
         });
         if let Some(place) = shared.state().under_way.get_mut(worker) {
             *place = None;
@@ -266,18 +275,22 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
     }
 }
 
-fn answer(shared: &Shared, path: &str, query: &str) -> Response {
+fn answer(shared: &Shared, request: &Request<'_>) -> Response {
     let latest = Arc::clone(&shared.state().latest);
-    match path {
+    match request.path {
         "/" => page(),
         "/hot.json" => match serde_json::to_string(&*latest) {
             Ok(json) => Response::ok("application/json", json),
             Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
         },
-        "/metrics" => Response::ok(CONTENT_TYPE, metrics::render(&shared.store, &latest)),
-        "/changes.json" => changes::answer(&shared.store, query, shared.serves_records),
+        "/metrics" => {
+            let form = MetricsForm::accepted(request.accept);
+            let text = metrics::render(&shared.store, &latest, form);
+            Response::ok(form.content_type(), text)
+        }
+        "/changes.json" => changes::answer(&shared.store, request.query, shared.serves_records),
         #[cfg(feature = "backup")]
-        "/records.asb" if shared.serves_records => records::answer(&shared.store, query),
+        "/records.asb" if shared.serves_records => records::answer(&shared.store, request.query),
         "/records.asb" => Response::refused(
             "403 Forbidden",
             "this monitor gives no records: MonitorBuilder::serve_records has it do so, or `spikelet serve --monitor-records`",

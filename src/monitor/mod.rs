@@ -1,5 +1,5 @@
-//! A small read-only endpoint over HTTP that a program switches on for its store: which records are hot, how collections
-//! are sharded, and metrics.
+//! A small read-only endpoint over HTTP that a program switches on for its store: operations and how long they take, which
+//! records are hot, how collections are sharded, and metrics.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `/` | a page that shows hot records, shards and transitions as they happen |
 //! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
-//! | `/metrics` | metrics for Prometheus, the hottest records among them |
+//! | `/metrics` | metrics for Prometheus, the hottest records among them; as OpenMetrics for a client that accepts it |
 //! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000); with [`MonitorBuilder::serve_records`] `hold` (a subscription of this name keeps the changes behind `after`, or from now on) and `release` |
 //! | `/records.asb` | records as the text of a backup, if [`MonitorBuilder::serve_records`] allows it: those of a piece (`from`; a header `X-Next` says where the next one begins), or of digests (`digest`, up to 100) |
 //!
@@ -42,6 +42,6 @@ mod snapshot;
 pub use changes::{ChangeSnapshot, ChangesSnapshot, KeySnapshot};
 pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder};
 pub use snapshot::{
-    CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot,
-    TransitionSnapshot,
+    CollectionSnapshot, CompanionOf, ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot,
+    OperationSnapshot, StoreSnapshot, TransitionSnapshot,
 };

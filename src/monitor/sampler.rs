@@ -1,17 +1,20 @@
 //! Looks at a store, and computes rates from two looks.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::{Digest, EPOCH_UNIX_SECONDS};
 
 use super::snapshot::{
-    CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, SCHEMA_VERSION,
-    StoreSnapshot, TransitionSnapshot,
+    CollectionSnapshot, CompanionOf, ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot,
+    OperationSnapshot, SCHEMA_VERSION, StoreSnapshot, TransitionSnapshot,
 };
 use crate::engine::hot_keys::HOT_KEYS_MAX;
 use crate::shard::{CollectionInfo, RecordInfo};
-use crate::storage::HotRecord;
+use crate::stats::{NamespaceStats, OperationStats};
+use crate::storage::{HotRecord, Stats};
 use crate::{Key, Namespace, Store};
 
 /// The longest key that is told, in characters. Longer ones are told apart by their digests.
@@ -25,7 +28,18 @@ const GENERATION_MAX: u64 = 65_535;
 pub(super) struct Sampler {
     store: Store,
     most: usize,
+    connections: Option<ConnectionCount>,
     before: Option<Look>,
+}
+
+/// Says how many connections of clients there are.
+#[derive(Clone)]
+pub(super) struct ConnectionCount(pub(super) Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl fmt::Debug for ConnectionCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnectionCount")
+    }
 }
 
 /// The counts of one look, for the rates of the next.
@@ -35,10 +49,9 @@ struct Look {
     namespaces: HashMap<String, NamespaceCounts>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct NamespaceCounts {
-    waits: u64,
-    key_busy: u64,
+    stats: NamespaceStats,
     last_lsn: u64,
     hot: HashMap<Digest, HotCounts>,
 }
@@ -76,16 +89,17 @@ impl StoreSnapshot {
     /// ```
     #[must_use]
     pub fn of(store: &Store, most: usize) -> Self {
-        Sampler::new(store.clone(), most).sample(Instant::now())
+        Sampler::new(store.clone(), most, None).sample(Instant::now())
     }
 }
 
 impl Sampler {
     /// Looks at up to `most` hot records of each namespace.
-    pub(super) fn new(store: Store, most: usize) -> Self {
+    pub(super) fn new(store: Store, most: usize, connections: Option<ConnectionCount>) -> Self {
         Self {
             store,
             most: most.min(HOT_KEYS_MAX),
+            connections,
             before: None,
         }
     }
@@ -117,6 +131,7 @@ impl Sampler {
             schema_version: SCHEMA_VERSION,
             at_unix_ms: unix_ms(std::time::SystemTime::now()),
             interval_ms: interval.map(|interval| interval.as_millis() as u64),
+            connections: self.connections.as_ref().map(|count| (count.0)()),
             namespaces,
         }
     }
@@ -128,14 +143,10 @@ fn sample_namespace(
     before: Option<(&NamespaceCounts, Duration)>,
 ) -> (NamespaceSnapshot, NamespaceCounts) {
     let stats = namespace.stats();
-    let mut counts = NamespaceCounts {
-        waits: stats.waits,
-        key_busy: stats.key_busy,
-        last_lsn: namespace.last_lsn().get(),
-        hot: HashMap::new(),
-    };
-    let rate = |now: u64, then: fn(&NamespaceCounts) -> u64| {
-        before.map(|(before, interval)| per_second(now.saturating_sub(then(before)), interval))
+    let before_stats = before.map(|(before, interval)| (&before.stats, interval));
+    let rate = |of: fn(&Stats) -> u64| {
+        before_stats
+            .map(|(before, interval)| per_second(of(&stats).saturating_sub(of(before)), interval))
     };
     let mut snapshot = NamespaceSnapshot {
         name: namespace.name().to_owned(),
@@ -143,11 +154,32 @@ fn sample_namespace(
         live_bytes: stats.live_bytes,
         waits: stats.waits,
         key_busy: stats.key_busy,
-        waits_per_s: rate(stats.waits, |before| before.waits),
-        key_busy_per_s: rate(stats.key_busy, |before| before.key_busy),
+        waits_per_s: rate(|stats| stats.waits),
+        key_busy_per_s: rate(|stats| stats.key_busy),
         stop_writes: stats.stop_writes,
-        read_only: stats.read_only,
+        read_only: stats.read_only.clone(),
+        operations: operations(&stats, before_stats),
+        errors: errors(&stats, before_stats),
+        log_bytes: stats.traffic.appended_bytes,
+        log_bytes_per_s: rate(|stats| stats.traffic.appended_bytes),
+        moved_bytes: stats.traffic.moved_bytes,
+        moved_bytes_per_s: rate(|stats| stats.traffic.moved_bytes),
+        syncs: stats.syncs,
+        syncs_per_s: rate(|stats| stats.syncs),
+        sync_ms: before_stats.and_then(|(before, _)| {
+            let syncs = stats.syncs.saturating_sub(before.syncs);
+            let took = stats.sync_time.saturating_sub(before.sync_time);
+            (syncs > 0).then(|| took.as_secs_f64() * 1e3 / syncs as f64)
+        }),
+        device_bytes: stats.device_bytes,
+        used_blocks: stats.used_blocks,
+        available_blocks: stats.available_blocks,
         ..NamespaceSnapshot::default()
+    };
+    let mut counts = NamespaceCounts {
+        stats,
+        last_lsn: namespace.last_lsn().get(),
+        hot: HashMap::new(),
     };
     let mut collections = Collections::new();
     // All are counted, so that one that becomes one of the hottest has rates at once.
@@ -190,6 +222,52 @@ fn sample_namespace(
     }
     snapshot.collections = collections.into_values().collect();
     (snapshot, counts)
+}
+
+/// Returns the operations, with rates and times since the look before.
+fn operations(
+    stats: &NamespaceStats,
+    before: Option<(&NamespaceStats, Duration)>,
+) -> Vec<OperationSnapshot> {
+    let snapshot = |all: &OperationStats| {
+        let lately = before.map(|(before, interval)| {
+            let lately = all.since(&before.operation(all.kind));
+            (per_second(lately.count, interval), lately.latency)
+        });
+        let latency = lately.as_ref().map(|(_, latency)| latency);
+        let micros = |share| {
+            let time = latency?.quantile(share)?;
+            Some(time.as_secs_f64() * 1e6)
+        };
+        OperationSnapshot {
+            kind: all.kind.name().to_owned(),
+            count: all.count,
+            p50_us: micros(0.5),
+            p99_us: micros(0.99),
+            p999_us: micros(0.999),
+            per_s: lately.as_ref().map(|(rate, _)| *rate),
+        }
+    };
+    stats.operations.iter().map(snapshot).collect()
+}
+
+/// Returns the errors, with rates since the look before.
+fn errors(
+    stats: &NamespaceStats,
+    before: Option<(&NamespaceStats, Duration)>,
+) -> Vec<ErrorSnapshot> {
+    let snapshot = |(code, count): &(u8, u64)| {
+        let per_s = before.map(|(before, interval)| {
+            let then = before.errors.iter().find(|(known, _)| known == code);
+            per_second(count - then.map_or(0, |(_, then)| *then), interval)
+        });
+        ErrorSnapshot {
+            code: *code,
+            count: *count,
+            per_s,
+        }
+    };
+    stats.errors.iter().map(snapshot).collect()
 }
 
 fn look_at(namespace: &Namespace, digest: &Digest) -> Option<Looked> {
@@ -364,7 +442,7 @@ mod tests {
     fn rates_are_of_the_time_between_two_looks() {
         let store = Store::in_memory().unwrap();
         let users = store.set("users").unwrap();
-        let mut sampler = Sampler::new(store.clone(), 20);
+        let mut sampler = Sampler::new(store.clone(), 20, None);
         let start = Instant::now();
         let first = sampler.sample(start);
         assert_eq!(first.interval_ms, None);

@@ -15,8 +15,40 @@ pub struct StoreSnapshot {
     pub at_unix_ms: u64,
     /// The time between this look and the one before, which rates are of, in milliseconds. `None`: it is the first.
     pub interval_ms: Option<u64>,
+    /// Connections of wire clients. `None`: no server told the monitor of them.
+    pub connections: Option<u64>,
     /// The namespaces, by name.
     pub namespaces: Vec<NamespaceSnapshot>,
+}
+
+/// The operations of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OperationSnapshot {
+    /// The name of an [`OperationKind`](crate::stats::OperationKind).
+    pub kind: String,
+    /// How many have begun since the store was opened.
+    pub count: u64,
+    /// How many begin a second. `None` at the first look, as for the times.
+    pub per_s: Option<f64>,
+    /// The median of their times since the look before, in microseconds. `None`: none was timed.
+    pub p50_us: Option<f64>,
+    /// The 99th percentile.
+    pub p99_us: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999_us: Option<f64>,
+}
+
+/// The errors of a result code.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ErrorSnapshot {
+    /// The result code.
+    pub code: u8,
+    /// How many since the store was opened.
+    pub count: u64,
+    /// How many a second.
+    pub per_s: Option<f64>,
 }
 
 /// A namespace.
@@ -41,6 +73,30 @@ pub struct NamespaceSnapshot {
     pub stop_writes: bool,
     /// Why the namespace is read-only, if it is.
     pub read_only: Option<String>,
+    /// The operations, by kind.
+    pub operations: Vec<OperationSnapshot>,
+    /// The errors that operations ended with, by result code.
+    pub errors: Vec<ErrorSnapshot>,
+    /// Bytes of log that writes have taken, since the store was opened.
+    pub log_bytes: u64,
+    /// The same a second.
+    pub log_bytes_per_s: Option<f64>,
+    /// Bytes that defragmentation has moved, since the store was opened.
+    pub moved_bytes: u64,
+    /// The same a second.
+    pub moved_bytes_per_s: Option<f64>,
+    /// Syncs that succeeded, since the store was opened.
+    pub syncs: u64,
+    /// The same a second.
+    pub syncs_per_s: Option<f64>,
+    /// What a sync took in the mean since the look before, in milliseconds. `None`: there was none.
+    pub sync_ms: Option<f64>,
+    /// Disk space that the devices take, in bytes.
+    pub device_bytes: u64,
+    /// Blocks that hold entries.
+    pub used_blocks: u64,
+    /// Blocks that are free, or that the devices can grow by.
+    pub available_blocks: u64,
     /// The records that writers fight over, the most contended first.
     pub hot: Vec<HotRecordSnapshot>,
     /// Sharded collections of hot records, of the roots of hot companions, and of the latest transitions.

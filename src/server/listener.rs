@@ -243,6 +243,13 @@ impl ServerHandle {
         self.shared.connections.open.load(Ordering::Relaxed)
     }
 
+    /// Returns a count of the open connections for [`MonitorBuilder::connections`](crate::monitor::MonitorBuilder::connections).
+    #[cfg(feature = "monitor")]
+    pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.connections.open.load(Ordering::Relaxed)
+    }
+
     /// Stops the server: no more connections, no more requests. Requests that are being executed are answered, if that
     /// takes no longer than 5 s. The store stays open.
     pub fn stop(self) {

@@ -14,7 +14,7 @@ use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
 use super::served::ServedNamespace;
 use super::shared::Shared;
-use crate::prometheus::{CONTENT_TYPE, MetricsText, escaped};
+use crate::prometheus::{MetricsForm, MetricsText, OF_STORAGE, escaped};
 
 /// How long a scraper may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,7 +55,8 @@ async fn answer(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
         ("404 Not Found", "GET /metrics\n".to_owned())
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        MetricsForm::Classic.content_type(),
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;
@@ -105,42 +106,16 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut MetricsText) {
             }
         }
     }
-    type Own = (
-        &'static str,
-        &'static str,
-        fn(&crate::storage::Stats) -> u64,
-    );
-    let own: [Own; 11] = [
-        ("waits", "counter", |stats| stats.waits),
-        ("wait_timeouts", "counter", |stats| stats.timeouts),
-        ("syncs", "counter", |stats| stats.syncs),
-        ("damaged", "counter", |stats| stats.damaged),
-        ("defragmented_blocks", "counter", |stats| {
-            stats.defragmented_blocks
-        }),
-        ("dropped_tombstones", "counter", |stats| {
-            stats.dropped_tombstones
-        }),
-        ("device_bytes", "gauge", |stats| stats.device_bytes),
-        ("used_blocks", "gauge", |stats| stats.used_blocks),
-        ("requested_bytes", "counter", |stats| {
-            stats.traffic.requested_bytes
-        }),
-        ("appended_bytes", "counter", |stats| {
-            stats.traffic.appended_bytes
-        }),
-        ("moved_bytes", "counter", |stats| stats.traffic.moved_bytes),
-    ];
     let stats: Vec<_> = shared
         .namespaces
         .iter()
         .map(|served| (labels_of(node, served), served.namespace.stats()))
         .collect();
-    for (key, kind, of) in own {
-        for (labels, stats) in &stats {
-            metrics.add(&format!("spikelet_{key}"), kind, labels, of(stats));
-        }
-    }
+    let stats: Vec<_> = stats
+        .iter()
+        .map(|(labels, stats)| (labels.clone(), &stats.storage))
+        .collect();
+    metrics.add_all(&OF_STORAGE, &stats);
 }
 
 fn render_sets(shared: &Shared, node: &str, metrics: &mut MetricsText) {

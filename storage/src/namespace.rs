@@ -406,6 +406,7 @@ impl Namespace {
         let core = &self.core;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let space = core.log.space().usage();
+        let (syncs, sync_time) = core.log.syncer().completed();
         let mut stats = Stats {
             index_entries: core.index.len(),
             index_bytes: core.index.memory_bytes(),
@@ -415,7 +416,8 @@ impl Namespace {
             stop_writes: core.log.space().writes_are_stopped(),
             read_only: core.log.syncer().failure(),
             traffic: core.traffic(),
-            syncs: core.log.syncer().completed(),
+            syncs,
+            sync_time,
             key_busy: read(&core.counters.key_busy),
             waits: read(&core.counters.waits),
             timeouts: read(&core.counters.timeouts),

@@ -62,6 +62,8 @@ pub struct Stats {
     pub traffic: Traffic,
     /// Syncs that succeeded.
     pub syncs: u64,
+    /// How long they took together.
+    pub sync_time: std::time::Duration,
     /// Writers refused because too many waited.
     pub key_busy: u64,
     /// Writers that had to wait.

@@ -159,8 +159,14 @@ struct Sample {
 }
 
 /// Reads the text form strictly: HELP and TYPE once and before the samples of their metric, which stand together; names and
-/// labels of the allowed letters; labels escaped; no sample twice.
-fn parse(text: &str) -> (HashMap<String, String>, Vec<Sample>) {
+/// labels of the allowed letters; labels escaped; no sample twice. Names of counters end in `_total`, in OpenMetrics where a
+/// sample has them.
+fn parse(text: &str, is_open: bool) -> (HashMap<String, String>, Vec<Sample>) {
+    let text = if is_open {
+        text.strip_suffix("# EOF\n").unwrap()
+    } else {
+        text
+    };
     assert!(text.ends_with('\n'));
     let is_name = |name: &str| {
         let mut chars = name.chars();
@@ -180,9 +186,13 @@ fn parse(text: &str) -> (HashMap<String, String>, Vec<Sample>) {
         }
         if let Some(kind) = line.strip_prefix("# TYPE ") {
             let (name, kind) = kind.split_once(' ').unwrap();
-            assert!(["counter", "gauge"].contains(&kind), "{line}");
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
             assert!(helped.contains(name), "{line}");
+            let name = &match (kind, is_open) {
+                ("counter", true) => format!("{name}_total"),
+                _ => name.to_owned(),
+            };
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(
                 kinds.insert(name.to_owned(), kind.to_owned()).is_none(),
                 "{line}"
@@ -191,10 +201,17 @@ fn parse(text: &str) -> (HashMap<String, String>, Vec<Sample>) {
             continue;
         }
         let (name, rest) = line.split_once('{').unwrap();
-        assert_eq!(name, current, "{line}");
+        let family = match kinds[&current].as_str() {
+            "histogram" => ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .unwrap(),
+            _ => name,
+        };
+        assert_eq!(family, current, "{line}");
         let mut labels = Vec::new();
         let mut rest = rest;
-        loop {
+        while !rest.starts_with('}') {
             let (label, quoted) = rest.split_once("=\"").unwrap();
             assert!(is_name(label), "{line}");
             let (mut value, mut chars) = (String::new(), quoted.char_indices());
@@ -211,10 +228,7 @@ fn parse(text: &str) -> (HashMap<String, String>, Vec<Sample>) {
             };
             labels.push((label.to_owned(), value));
             rest = &quoted[end + 1..];
-            match rest.strip_prefix(',') {
-                Some(more) => rest = more,
-                None => break,
-            }
+            rest = rest.strip_prefix(',').unwrap_or(rest);
         }
         let value = rest.strip_prefix("} ").unwrap().parse().unwrap();
         let sample = Sample {
@@ -271,7 +285,7 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
         head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8"),
         "{head}"
     );
-    let (kinds, samples) = parse(&body);
+    let (_, samples) = parse(&body, false);
     let one = |name: &str, wanted: &[(&str, &str)]| {
         let found: Vec<_> = samples
             .iter()
@@ -311,8 +325,31 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
     assert_eq!(one("spikelet_collection_shards", &bob), 4.0);
     assert_eq!(one("spikelet_collection_in_transition", &bob), 0.0);
     assert_eq!(one("spikelet_transactions_committed_total", &test), 1.0);
-    let p99 = [("namespace", "test"), ("quantile", "0.99")];
-    assert!(one("spikelet_transaction_seconds", &p99) > 0.0);
+    // The transaction alone, and the sharded list's.
+    let transactions = [("namespace", "test"), ("kind", "transaction")];
+    assert!(one("spikelet_operations_total", &transactions) >= 1.0);
+    assert!(one("spikelet_operation_seconds_count", &transactions) >= 1.0);
+    assert!(one("spikelet_operation_seconds_sum", &transactions) > 0.0);
+    let busy = [("namespace", "test"), ("code", "14")];
+    assert!(one("spikelet_errors_total", &busy) > 0.0);
+    for kind in ["read", "write", "operate", "transaction"] {
+        let of_kind = |sample: &&Sample| {
+            let has = |label: &str, value: &str| {
+                let labels = sample.labels.iter();
+                labels.clone().any(|(own, is)| own == label && is == value)
+            };
+            sample.name == "spikelet_operation_seconds_bucket"
+                && has("namespace", "test")
+                && has("kind", kind)
+        };
+        let buckets = samples.iter().filter(of_kind);
+        let buckets: Vec<f64> = buckets.map(|sample| sample.value).collect();
+        assert_eq!(buckets.len(), 14, "{kind}");
+        assert!(buckets.is_sorted(), "{kind}: {buckets:?}");
+        let all = [("namespace", "test"), ("kind", kind)];
+        let count = one("spikelet_operation_seconds_count", &all);
+        assert_eq!(buckets.last(), Some(&count), "{kind}");
+    }
     let by_a = [("set", "feed"), ("index", "by_a")];
     assert_eq!(one("spikelet_secondary_index_entries", &by_a), 2.0);
     assert_eq!(one("spikelet_secondary_index_ready", &by_a), 1.0);
@@ -323,14 +360,54 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
         ),
         0.0
     );
-    // The table in the documents has them all.
-    let table = include_str!("../../docs/operations.md");
-    for name in kinds.keys() {
+}
+
+#[test]
+fn open_metrics_has_the_same_metrics_and_the_documents_name_those_that_exist() {
+    let store = store();
+    let builder = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = builder.connections(|| 7).start().unwrap();
+    store.set("feed").unwrap().put("a", [("a", 1)]).unwrap();
+    let addr = monitor.addr();
+    let (_, body) = get(addr, "/metrics");
+    let (classic, samples) = parse(&body, false);
+    let connections = samples
+        .iter()
+        .find(|one| one.name == "spikelet_connections");
+    assert_eq!(connections.map(|one| one.value), Some(7.0));
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {addr}\r\n{accept}\r\n\r\n");
+    let answer = super::send(addr, request.as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        "{head}"
+    );
+    assert_eq!(parse(body, true).0, classic);
+    let documents = include_str!("../../docs/operations.md");
+    for name in classic.keys() {
         assert!(
-            table.contains(&format!("`{name}`")),
+            documents.contains(&format!("`{name}`")),
             "{name} is not in docs/operations.md"
         );
     }
+    // Every name in the table, the rules and the dashboard exists.
+    let dashboard = include_str!("../../docs/grafana.json");
+    assert!(serde_json::from_str::<serde_json::Value>(dashboard).is_ok());
+    let mut named = 0;
+    for text in [documents, dashboard] {
+        for (at, _) in text.match_indices("spikelet_") {
+            let is_letter = |char: char| char.is_ascii_lowercase() || char == '_';
+            let name = &text[at..];
+            let name = &name[..name.find(|char| !is_letter(char)).unwrap_or(name.len())];
+            let family = name.trim_end_matches("_bucket");
+            assert!(classic.contains_key(family), "there is no metric {name}");
+            named += 1;
+        }
+    }
+    assert!(named > classic.len() + 20);
+    let rules = documents.split_once("```yaml").unwrap().1;
+    assert_eq!(rules.matches("- alert: ").count(), 5);
 }
 
 #[test]
@@ -344,7 +421,7 @@ fn only_so_many_hot_records_are_told_and_long_keys_are_cut() {
     let monitor = builder.hot_records(2).start().unwrap();
     assert_eq!(look(monitor.addr()).namespaces[0].hot.len(), 2);
     let (_, body) = get(monitor.addr(), "/metrics");
-    let (_, samples) = parse(&body);
+    let (_, samples) = parse(&body, false);
     let hot = samples
         .iter()
         .filter(|sample| sample.name == "spikelet_hot_record_waits");

@@ -104,7 +104,7 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         let (back, text) = (brightness(&seen["background"]), brightness(&seen["text"]));
         assert_eq!(back < 150 && text > 600, dark, "{seen}");
         assert_eq!(back > 700 && text < 150, !dark, "{seen}");
-        assert_eq!(seen["captions"].as_array().unwrap().len(), 3, "{seen}");
+        assert_eq!(seen["captions"].as_array().unwrap().len(), 5, "{seen}");
         let first = seen["first"].as_array().unwrap();
         assert_eq!(
             (first.len(), &first[0], &first[1]),
@@ -116,7 +116,7 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         );
         assert_eq!(
             (seen["reachable"].as_bool(), seen["charts"].as_u64()),
-            (Some(true), Some(1)),
+            (Some(true), Some(3)),
             "{seen}"
         );
     }

@@ -131,7 +131,7 @@ fn metrics_have_the_names_that_dashboards_know() {
             "1",
         ),
         ("aerospike_latencies_write_ms_bucket", "le=\"+Inf\"", "1"),
-        ("spikelet_appended_bytes", "ns=\"bar\"", "0"),
+        ("spikelet_appended_bytes_total", "ns=\"bar\"", "0"),
     ] {
         let found = text.lines().any(|line| {
             line.starts_with(&format!("{name}{{"))

@@ -57,6 +57,16 @@ impl Query {
                 "a query by several threads has no order: leave out limit, descending and after",
             ));
         }
+        self.core
+            .activity
+            .track(self.kind(), || self.run_parallel(threads, &each))
+    }
+
+    fn run_parallel<B: Send>(
+        &self,
+        threads: usize,
+        each: &(impl Fn(Result<ScannedRecord<'_>>) -> ControlFlow<B> + Sync),
+    ) -> Result<ControlFlow<B>> {
         self.check_filter()?;
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -68,7 +78,7 @@ impl Query {
             Source::Primary => {
                 self.check_over_all()?;
                 let next = AtomicUsize::new(0);
-                run_in(threads, || self.take_partitions(&next, &ended, &each));
+                run_in(threads, || self.take_partitions(&next, &ended, each));
             }
             Source::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
@@ -79,7 +89,7 @@ impl Query {
                         self.take_entries(index, &mut ahead, taken)
                             .then(|| Arc::clone(&ahead.whole))
                     };
-                    self.take_from_index(index, take, &met, &ended, &each);
+                    self.take_from_index(index, take, &met, &ended, each);
                 };
                 run_in(threads, work);
             }

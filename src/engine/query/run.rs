@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
+use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
 use super::sharded::MetRoots;
@@ -135,11 +136,21 @@ impl Query {
 
     /// Shows the records in order, and where each was found, until `each` breaks off.
     pub(super) fn run<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        self.check_filter()?;
+        self.core.activity.track(self.kind(), || {
+            self.check_filter()?;
+            match &self.source {
+                Source::Index(index) => self.run_by_index(index, each),
+                Source::Primary => self.run_over_all(each),
+                Source::Nothing => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
+    /// What the query counts as.
+    pub(super) const fn kind(&self) -> OperationKind {
         match &self.source {
-            Source::Index(index) => self.run_by_index(index, each),
-            Source::Primary => self.run_over_all(each),
-            Source::Nothing => Ok(ControlFlow::Continue(())),
+            Source::Index(_) => OperationKind::Query,
+            Source::Primary | Source::Nothing => OperationKind::Scan,
         }
     }
 

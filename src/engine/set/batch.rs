@@ -6,6 +6,7 @@ use spikelet_storage::EntryView;
 use super::access::{RecordAccess, lend_unsharded};
 use super::{OperateResult, Set, UnshardedRead};
 use crate::Result;
+use crate::engine::activity::OperationKind;
 use crate::engine::core::{record_of, record_with_bins};
 use crate::engine::policy::WritePolicy;
 use crate::operation::{Operation, SingleRead};
@@ -152,6 +153,7 @@ impl Set {
         mut read: impl FnMut(usize, Result<Option<EntryView<'_>>>),
     ) {
         let namespace = &self.core.namespace;
+        let began = namespace.activity.begin(OperationKind::Batch);
         let digests = namespace.key_hash.digests(&self.core.name, keys, |key| key);
         let mut keys = keys.iter();
         namespace.storage.get_batch(&digests, |position, found| {
@@ -161,8 +163,13 @@ impl Set {
                 Ok(None) => Ok(None),
                 Err(error) => Err(error.into()),
             };
-            read(position, entry.map_err(|error| self.about(key, error)));
+            let failed = |error| {
+                namespace.activity.failed(&error);
+                self.about(key, error)
+            };
+            read(position, entry.map_err(failed));
         });
+        namespace.activity.end(OperationKind::Batch, began, None);
     }
 
     /// Lends what a read of a list or map of each of these records returns to `show`, in the order of the keys.
@@ -174,7 +181,13 @@ impl Set {
     ) {
         if let [key] = keys {
             let digest = self.digest_of(key);
-            return self.read_unsharded_at(key, &digest, operation, |read| show(0, read));
+            let activity = &self.core.namespace.activity;
+            let began = activity.begin(OperationKind::Read);
+            self.read_unsharded_at(key, &digest, operation, |read| {
+                activity.end(OperationKind::Read, began, read.as_ref().err());
+                show(0, read);
+            });
+            return;
         }
         self.read_entries(keys, |position, entry| match entry {
             Ok(Some(entry)) => {
@@ -194,13 +207,16 @@ impl Set {
         let digests = namespace
             .key_hash
             .digests(&self.core.name, calls, |call| &call.key);
+        let began = namespace.activity.begin(OperationKind::Batch);
         let mut results = Vec::with_capacity(calls.len());
         for (calls, digests) in calls.chunks(CALLS_AHEAD).zip(digests.chunks(CALLS_AHEAD)) {
             namespace.storage.prefetch_batch(digests);
             results.extend(calls.iter().zip(digests).map(|(call, digest)| {
-                self.operate_at(call.policy, &call.key, *digest, call.operations)
+                let done = self.operate_at(call.policy, &call.key, *digest, call.operations);
+                done.inspect_err(|error| namespace.activity.failed(error))
             }));
         }
+        namespace.activity.end(OperationKind::Batch, began, None);
         results
     }
 }

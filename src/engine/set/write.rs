@@ -5,6 +5,7 @@ use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::access::RecordAccess;
 use super::{OperateResult, Set};
+use crate::engine::activity::OperationKind;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::write::{EditOutcome, Target, WriteOutcome, with_scratch, with_stored_key};
 use crate::expression::{Expression, RecordFacts};
@@ -72,7 +73,12 @@ impl Set {
         digest: Digest,
         bins: &Bins,
     ) -> Result<Lsn> {
-        written(self.merge_at::<()>(policy, key, digest, bins)?.lsn)
+        self.core
+            .namespace
+            .activity
+            .track(OperationKind::Write, || {
+                written(self.merge_at::<()>(policy, key, digest, bins)?.lsn)
+            })
     }
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: the new version is put
@@ -238,15 +244,18 @@ impl Set {
     ) -> Result<Option<Lsn>> {
         let key = key.into();
         let digest = self.target(&key);
-        let deleted = with_stored_key(&key, |stored| {
-            let target = self.target_of(policy, digest, self.core.id(), stored);
-            self.core.namespace.delete(&target, policy)
-        });
-        match deleted.map_err(|refused| refused.error) {
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(Error::HasEdges { .. }) => self.delete_edges(policy, &key),
-            deleted => deleted.map(Some).map_err(|error| self.about(&key, error)),
-        }
+        let namespace = &self.core.namespace;
+        namespace.activity.track(OperationKind::Write, || {
+            let deleted = with_stored_key(&key, |stored| {
+                let target = self.target_of(policy, digest, self.core.id(), stored);
+                namespace.delete(&target, policy)
+            });
+            match deleted.map_err(|refused| refused.error) {
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(Error::HasEdges { .. }) => self.delete_edges(policy, &key),
+                deleted => deleted.map(Some).map_err(|error| self.about(&key, error)),
+            }
+        })
     }
 
     /// Does several operations on one record, in order, atomically: the record is locked, no reader sees a state between
@@ -275,7 +284,10 @@ impl Set {
         operations: &[Operation],
     ) -> Result<OperateResult> {
         let key = key.into();
-        self.operate_at(policy, &key, self.digest_of(&key), operations)
+        let activity = &self.core.namespace.activity;
+        activity.track(OperationKind::Operate, || {
+            self.operate_at(policy, &key, self.digest_of(&key), operations)
+        })
     }
 
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
@@ -310,7 +322,12 @@ impl Set {
     ) -> Result<R> {
         let key = key.into();
         let digest = self.target(&key);
-        Ok(self.update_at(policy, &key, digest, edit)?.results)
+        self.core
+            .namespace
+            .activity
+            .track(OperationKind::Write, || {
+                Ok(self.update_at(policy, &key, digest, edit)?.results)
+            })
     }
 }
 

@@ -4,12 +4,10 @@
 //! - `set.rs`: the calls of a closure on records
 //! - `together.rs`: writes of several records that are known beforehand
 //! - `policy.rs`: how often, how long, how much
-//! - `latency.rs`: how long they took
 //!
 //! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module `transaction`.
 
 mod attempt;
-mod latency;
 mod policy;
 mod set;
 mod together;
@@ -22,6 +20,7 @@ use spikelet_storage::Lsn;
 use crate::retry::RetryPolicy;
 use crate::{Error, Result};
 
+use super::activity::OperationKind;
 use super::namespace::Namespace;
 use super::set::Set;
 use super::store::Store;
@@ -176,11 +175,31 @@ impl Namespace {
     /// The counts of this namespace's transactions since it was opened.
     #[must_use]
     pub fn transaction_stats(&self) -> TransactionStats {
-        self.core.transactions.stats()
+        let latency = self.core.activity.latency(OperationKind::Transaction);
+        self.core.transactions.stats(&latency)
     }
 
     /// Returns the result of `run` in the attempt that was committed, and the number of the commit, if it has written.
     fn run_attempts<R>(
+        &self,
+        policy: &TransactionPolicy,
+        takes_writes: bool,
+        run: impl FnMut(&Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Option<Lsn>)> {
+        self.tracked(|| self.repeat(policy, takes_writes, run))
+    }
+
+    /// Counts a transaction, and times it if it is committed.
+    fn tracked<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
+        let activity = &self.core.activity;
+        let began = activity.begin(OperationKind::Transaction);
+        let done = run();
+        let began = began.filter(|_| done.is_ok());
+        activity.end(OperationKind::Transaction, began, done.as_ref().err());
+        done
+    }
+
+    fn repeat<R>(
         &self,
         policy: &TransactionPolicy,
         takes_writes: bool,
@@ -195,12 +214,7 @@ impl Namespace {
         loop {
             Counters::count(&counters.attempts);
             let conflict = match self.attempt(policy, takes_writes, ends, &mut run) {
-                Ok(outcome) => {
-                    if outcome.is_ok() {
-                        counters.latencies.add(began.elapsed());
-                    }
-                    return outcome;
-                }
+                Ok(outcome) => return outcome,
                 Err(conflict) => conflict,
             };
             Counters::count(&counters.conflicts);

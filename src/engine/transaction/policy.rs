@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::engine::latency::LatencyHistogram;
 use crate::engine::policy::Acknowledge;
 use crate::retry::RetryPolicy;
-
-use super::latency::Latencies;
 
 /// How a transaction is run. All fields have sensible defaults; change what should differ:
 ///
@@ -128,7 +127,6 @@ pub(in crate::engine) struct Counters {
     pub(super) conflicts: AtomicU64,
     pub(super) retries: AtomicU64,
     pub(super) aborts: AtomicU64,
-    pub(super) latencies: Latencies,
 }
 
 impl Counters {
@@ -136,9 +134,10 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn stats(&self) -> TransactionStats {
+    /// `latency`: of the transactions that were committed.
+    pub(super) fn stats(&self, latency: &LatencyHistogram) -> TransactionStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let [p50, p99] = self.latencies.quantiles([0.5, 0.99]);
+        let [p50, p99] = [0.5, 0.99].map(|share| latency.quantile(share).unwrap_or_default());
         TransactionStats {
             attempts: read(&self.attempts),
             commits: read(&self.commits),

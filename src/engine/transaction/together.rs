@@ -229,14 +229,16 @@ impl Namespace {
         name: impl FnOnce(&mut WriteGroup<'a>),
     ) -> Result<Vec<OperateResult>> {
         let writes = WriteGroup::named(name)?;
-        match self.core.write_known(policy, &writes) {
-            // Records are deleted with their edges in a transaction, which finds their other ends.
-            Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
-            Some(results) => return results,
-            None => {}
-        }
-        let (made, lsn) = self.run_attempts(policy, true, |tx| make_all(tx, &writes))?;
-        Ok(numbered(made, lsn))
+        self.tracked(|| {
+            match self.core.write_known(policy, &writes) {
+                // Records are deleted with their edges in a transaction, which finds their other ends.
+                Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
+                Some(results) => return results,
+                None => {}
+            }
+            let (made, lsn) = self.repeat(policy, true, |tx| make_all(tx, &writes))?;
+            Ok(numbered(made, lsn))
+        })
     }
 
     /// Writes several records as [`Namespace::write_together`] does, but only once for a token: for callers who do not know

@@ -20,6 +20,7 @@ use crate::server::query_counters::{QueryCount, QueryKind, QueryOutcome};
 use crate::server::reply::Answer;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
+use crate::stats::OperationKind;
 use crate::{Digest, Durability, Expression};
 
 impl Connection<'_> {
@@ -49,6 +50,8 @@ impl Connection<'_> {
             let began = Instant::now();
             let done = self.run_query(served, &message).await;
             served.queries.add(began.elapsed());
+            let query = OperationKind::Query;
+            served.namespace.note_operation(query, began);
             return done;
         };
         let Ok(digest) = digest.try_into() else {

@@ -8,12 +8,14 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::waiters::Waiters;
 use std::collections::BTreeMap;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 struct Progress {
     started: u64,
     completed: u64,
+    /// How long those took that succeeded.
+    took: Duration,
     running: bool,
     failure: Option<String>,
     /// Tasks that wait for a sequence number to become durable, lowest number first. The background syncs for them.
@@ -140,6 +142,7 @@ impl Syncer {
             progress.started += 1;
             let number = progress.started;
             drop(progress);
+            let began = Instant::now();
             let result = sync();
             progress = self.progress.lock();
             progress.running = false;
@@ -148,6 +151,7 @@ impl Syncer {
             let awake = match result {
                 Ok(complete) => {
                     progress.completed = number;
+                    progress.took += began.elapsed();
                     self.durable_lsn.fetch_max(complete, Ordering::SeqCst);
                     let beyond = Ticket {
                         lsn: complete + 1,
@@ -223,9 +227,10 @@ impl Syncer {
         self.refused.load(Ordering::SeqCst)
     }
 
-    /// How many syncs have succeeded.
-    pub(crate) fn completed(&self) -> u64 {
-        self.progress.lock().completed
+    /// How many syncs have succeeded, and how long they took together.
+    pub(crate) fn completed(&self) -> (u64, Duration) {
+        let progress = self.progress.lock();
+        (progress.completed, progress.took)
     }
 
     /// Looks whether everything up to a number is durable. If it is not, the task is put on the list of tasks to wake
@@ -371,7 +376,7 @@ mod shuttle_tests {
                     self.refused.store(left - 1, Ordering::SeqCst);
                     return Err(SyncError::Full("full".to_owned()));
                 }
-                if self.syncer.completed() + 1 == self.failing {
+                if self.syncer.completed().0 + 1 == self.failing {
                     return Err(SyncError::Failed("failed".to_owned()));
                 }
                 self.covered.fetch_max(complete, Ordering::SeqCst);

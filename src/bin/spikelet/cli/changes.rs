@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
-use spikelet::error::StoreHolder;
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::{Key, Namespace, Store};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
+use super::target::open_closed;
 use super::{Failure, Outcome};
 use crate::report::key;
 
@@ -92,16 +92,7 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Out
 }
 
 fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
-    let opened = Store::builder().path(dir).read_only(true).open();
-    let store = opened.map_err(|error| match error {
-        spikelet::Error::InUse {
-            holder: StoreHolder::OtherProcess,
-            ..
-        } => Failure::Input(format!(
-            "{error}: ask that process, with `spikelet changes --host HOST:PORT`, where its monitor listens"
-        )),
-        error => error.into(),
-    })?;
+    let store = open_closed(dir, "changes")?;
     let namespace = namespace_of(&store, arguments.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {

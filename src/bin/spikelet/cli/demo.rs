@@ -325,7 +325,7 @@ fn make_room(adjacency: &Adjacency, arguments: &DemoArguments) -> Result<(), Fai
 
 /// Returns the counters and closes the store.
 fn close(store: Store) -> Result<Stats, Failure> {
-    let stats = store.namespace(NAMESPACE)?.stats();
+    let stats = store.namespace(NAMESPACE)?.stats().storage;
     store.close()?;
     Ok(stats)
 }

@@ -29,11 +29,16 @@ pub(crate) fn emit_while_read(text: &str) -> Result<bool, Failure> {
 /// Text is not made for narrower terminals.
 const COLUMNS_MIN: usize = 60;
 
-/// Writes a report to standard output: as wide as the terminal, 60 to 100 columns, and with colours
-/// unless `NO_COLOR` is set; without colours where it is no terminal.
+/// Writes a report to standard output, as [`shown`] makes it.
 pub(crate) fn emit_report(report: &Report) -> Result<(), Failure> {
+    emit(&shown(report))
+}
+
+/// Returns the text of a report: as wide as the terminal, 60 to 100 columns, and with colours unless
+/// `NO_COLOR` is set; without colours where standard output is no terminal.
+pub(crate) fn shown(report: &Report) -> String {
     if !io::stdout().is_terminal() {
-        return emit(&report.to_text());
+        return report.to_text();
     }
     let mut shown = Terminal::default();
     let size = Term::stdout().size_checked();
@@ -41,7 +46,17 @@ pub(crate) fn emit_report(report: &Report) -> Result<(), Failure> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     shown.columns = width.clamp(COLUMNS_MIN, shown.columns);
     shown.has_colours = !is_set("NO_COLOR") && std::env::var_os("TERM") != Some("dumb".into());
-    emit(&report.to_text_for(shown))
+    report.to_text_for(shown)
+}
+
+/// Returns a text that replaces what the terminal shows, cut to its height. `status` is its last line.
+pub(crate) fn screen(text: &str, status: &str) -> String {
+    let (rows, columns) = Term::stdout().size();
+    let lines = text.lines().take(usize::from(rows).saturating_sub(2));
+    let lines: String = lines.map(|line| format!("{line}\x1b[K\n")).collect();
+    let status: String = status.chars().take(columns.into()).collect();
+    // From the top left corner, each line to its end, and the rest of the screen.
+    format!("\x1b[H{lines}{status}\x1b[K\x1b[J")
 }
 
 /// The version of the objects that [`emit_found`] prints: it grows when a field changes its meaning

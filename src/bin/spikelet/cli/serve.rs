@@ -158,15 +158,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     if arguments.like_ce {
         server = server.like_ce();
     }
+    let handle = server.start()?;
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
+        let monitor = monitor.connections(handle.connection_count());
         monitor.serve_records(arguments.monitor_records).start()
     });
     let monitor = monitor.transpose()?;
     if let Some(monitor) = &monitor {
         tracing::info!(addr = %monitor.addr(), "monitor");
     }
-    let handle = server.start()?;
     if let Some(addr) = handle.metrics_addr() {
         tracing::info!(%addr, "metrics");
     }

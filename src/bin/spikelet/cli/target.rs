@@ -4,6 +4,7 @@ use std::path::Path;
 
 #[cfg(feature = "cluster")]
 use spikelet::cluster::Cluster;
+use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
 use super::Failure;
@@ -36,6 +37,23 @@ impl Target {
         let store = Store::builder().path(dir).read_only(true).open()?;
         Ok((Self::Store(store), dir.display().to_string()))
     }
+}
+
+/// Opens a store for reading that no process has open. `command` asks the process that has.
+///
+/// # Errors
+/// A directory without a store, or with one that is in use.
+pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, Failure> {
+    let opened = Store::builder().path(dir).read_only(true).open();
+    opened.map_err(|error| match error {
+        spikelet::Error::InUse {
+            holder: StoreHolder::OtherProcess,
+            ..
+        } => Failure::Input(format!(
+            "{error}: ask that process, with `spikelet {command} --host HOST:PORT`, where its monitor listens"
+        )),
+        error => error.into(),
+    })
 }
 
 /// Returns the namespace of this name, or all.

@@ -1,21 +1,23 @@
-//! `spikelet top`: which records are hot, as it happens.
+//! `spikelet top`: what a store is asked for, and which records are hot, as it happens.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use spikelet::Store;
-use spikelet::error::StoreHolder;
-use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
+use clap::{Args, ValueEnum};
+use console::{Key, Term};
+use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, OperationSnapshot, StoreSnapshot};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
-use super::print::{emit, emit_report, note};
+use super::print::{emit, emit_report, note, screen, shown};
+use super::target::open_closed;
 use super::{Failure, Outcome};
-use crate::report::{Cell, Report, Section, Table, bytes, count, decimal};
+use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, duration};
 
 /// How long a first look may be waited for that has rates.
 const FIRST_RATES: Duration = Duration::from_secs(5);
@@ -23,8 +25,8 @@ const FIRST_RATES: Duration = Duration::from_secs(5);
 /// How often the answer is asked for again until it has rates, and whether the command is to end.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Clears the screen from the top left corner on.
-const CLEAR: &str = "\x1b[H\x1b[2J";
+/// How many records are shown of each namespace where there is no screen.
+const KEYS: u8 = 20;
 
 /// What is said of records that are shown by their digests.
 const NO_KEY: &str = "A record is shown by its digest where no key is stored with it: clients send the key if their write policy says so \
@@ -35,6 +37,7 @@ const NO_KEY: &str = "A record is shown by its digest where no key is stored wit
 #[command(
     after_help = "A running program is asked over HTTP (GET /hot.json): an embedded one that has started `spikelet::monitor::Monitor`, or `spikelet serve --monitor ADDR`. \
 A DIR must not be open in any process. Of a closed store there are the counts that were kept when it was closed cleanly, sizes and shards, and no rates.\n\n\
+On a terminal: q ends it; w, a, b and s sort by writes, waits, KEY_BUSY and size; r goes back to the order of the monitor, the most contended first.\n\n\
 Columns: writes/s, by the growth of the record's generation; waits/s and KEY_BUSY/s, writers that queued for the record's lock and that were refused (error 14); waits and KEY_BUSY, the same counted, where an event counts half after 5 minutes; size on the device; shards, the companions of the record's sharded collections. \
 Only records on which a writer has waited or was refused are listed: a record that a single writer writes is none of them."
 )]
@@ -51,12 +54,52 @@ pub(crate) struct TopArguments {
     /// Print one JSON object for each look instead of text: the form of /hot.json.
     #[arg(long)]
     json: bool,
-    /// Show this many records of each namespace, 64 at most.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=64))]
-    keys: u8,
+    /// Show this many records of each namespace, 64 at most [default: 20, or what the screen has room for].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
+    keys: Option<u8>,
+    /// The order of the records.
+    #[arg(long, value_enum, default_value_t = Order::Contention)]
+    sort: Order,
     /// Look again after this many seconds.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
+}
+
+/// An order of hot records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// The most contended first.
+    Contention,
+    Writes,
+    Waits,
+    KeyBusy,
+    Size,
+}
+
+impl Order {
+    /// Returns the order that a key asks for.
+    const fn of_key(key: char) -> Option<Self> {
+        Some(match key {
+            'r' => Self::Contention,
+            'w' => Self::Writes,
+            'a' => Self::Waits,
+            'b' => Self::KeyBusy,
+            's' => Self::Size,
+            _ => return None,
+        })
+    }
+
+    fn sort(self, hot: &mut [HotRecordSnapshot]) {
+        let of = |hot: &HotRecordSnapshot| match self {
+            Self::Contention => None,
+            Self::Writes => hot.writes_per_s,
+            Self::Waits => hot.waits_per_s,
+            Self::KeyBusy => hot.key_busy_per_s,
+            Self::Size => hot.bytes.map(|bytes| bytes as f64),
+        };
+        // The sort is stable: without figures the order stays.
+        hot.sort_by(|a, b| of(b).unwrap_or(0.0).total_cmp(&of(a).unwrap_or(0.0)));
+    }
 }
 
 /// Shows which records are hot.
@@ -77,38 +120,121 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
     let stop = on_interrupt("ends")?;
     let source = format!("of {host}");
     let mut snapshot = first_look(host, &stop)?;
-    if arguments.once || !io::stdout().is_terminal() {
-        show(arguments, &source, snapshot)?;
-        return Ok(ended(&stop));
-    }
-    while !stop.load(Ordering::Relaxed) {
-        if !arguments.json {
-            emit(CLEAR)?;
+    if arguments.once || arguments.json || !io::stdout().is_terminal() {
+        loop {
+            show(arguments, &source, snapshot)?;
+            if arguments.once || !io::stdout().is_terminal() {
+                return Ok(ended(&stop));
+            }
+            if !pause(&stop, arguments.every()) {
+                return Ok(Outcome::Sound);
+            }
+            snapshot = host.look()?;
         }
-        show(arguments, &source, snapshot)?;
-        if !pause(&stop, Duration::from_secs(arguments.seconds.into())) {
-            break;
-        }
-        snapshot = host.look()?;
     }
+    let keys = Keys::read();
+    let mut order = arguments.sort;
+    emit("\x1b[2J")?;
+    'looks: loop {
+        let next = Instant::now() + arguments.every();
+        loop {
+            let report = report(
+                &source,
+                snapshot.clone(),
+                arguments.keys.unwrap_or(64),
+                order,
+            );
+            let status = "q: end  sort by w: writes, a: waits, b: KEY_BUSY, s: size, r: contention";
+            emit(&screen(&shown(&report), status))?;
+            match keys.wait(&stop, next) {
+                _ if stop.load(Ordering::Relaxed) => break 'looks,
+                Some('q') => break 'looks,
+                Some(key) => order = Order::of_key(key).unwrap_or(order),
+                None => break,
+            }
+        }
+        match host.look() {
+            Ok(looked) => snapshot = looked,
+            Err(gone) => {
+                drop(keys);
+                emit("\n")?;
+                return Err(gone.into());
+            }
+        }
+    }
+    emit("\n")?;
     // Ending it is how it is left.
     Ok(Outcome::Sound)
 }
 
+/// The keys that are pressed. The terminal is as it was when this is dropped.
+struct Keys {
+    pressed: mpsc::Receiver<char>,
+    /// The settings of the terminal, as `stty` has them.
+    settings: Option<String>,
+}
+
+impl Keys {
+    fn read() -> Self {
+        let stty = Command::new("stty")
+            .arg("-g")
+            .stdin(Stdio::inherit())
+            .output();
+        let settings = stty.ok().filter(|stty| stty.status.success());
+        let (press, pressed) = mpsc::channel();
+        // Ends with the process: it waits for a key.
+        std::thread::spawn(move || {
+            while let Ok(key) = Term::stdout().read_key() {
+                let sent = match key {
+                    Key::Char(key) => press.send(key),
+                    _ => Ok(()),
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            pressed,
+            settings: settings.map(|stty| String::from_utf8_lossy(&stty.stdout).trim().to_owned()),
+        }
+    }
+
+    /// Returns the next key, if one is pressed in time.
+    fn wait(&self, stop: &AtomicBool, until: Instant) -> Option<char> {
+        while !stop.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.pressed.recv_timeout(left.min(PAUSE)) {
+                Ok(key) => return Some(key),
+                Err(_) if left.is_zero() => return None,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => std::thread::sleep(left.min(PAUSE)),
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.settings {
+            // Without stty a shell puts its terminal in order itself.
+            let _ = Command::new("stty").arg(settings).status();
+        }
+    }
+}
+
+impl TopArguments {
+    fn every(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+}
+
 /// Shows what a closed store has kept.
 fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
-    let opened = Store::builder().path(dir).read_only(true).open();
-    let store = opened.map_err(|error| match error {
-        spikelet::Error::InUse {
-            holder: StoreHolder::OtherProcess,
-            ..
-        } => Failure::Input(format!(
-            "{error}: ask that process, with `spikelet top --host HOST:PORT`, where its monitor listens"
-        )),
-        error => error.into(),
-    })?;
+    let store = open_closed(dir, "top")?;
     note("a closed store has no rates: what is shown is what it kept when it was closed cleanly");
-    let snapshot = StoreSnapshot::of(&store, arguments.keys.into());
+    let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
     show(arguments, &format!("of {}", dir.display()), snapshot)?;
     Ok(Outcome::Sound)
 }
@@ -145,39 +271,92 @@ fn ended(stop: &AtomicBool) -> Outcome {
     }
 }
 
-fn show(
-    arguments: &TopArguments,
-    source: &str,
-    mut snapshot: StoreSnapshot,
-) -> Result<(), Failure> {
-    for namespace in &mut snapshot.namespaces {
-        namespace.hot.truncate(arguments.keys.into());
-    }
+fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<(), Failure> {
+    let most = arguments.keys.unwrap_or(KEYS);
     if arguments.json {
+        let looked = ordered(snapshot, most, arguments.sort);
         // Its form has its own version.
-        let json = serde_json::to_string_pretty(&snapshot);
+        let json = serde_json::to_string_pretty(&looked);
         let json = json.map_err(|error| Failure::Output(error.into()))?;
         return emit(&format!("{json}\n"));
     }
-    let report = Report::new(format!("Hot records {source}"));
+    emit_report(&report(source, snapshot, most, arguments.sort))
+}
+
+fn ordered(mut snapshot: StoreSnapshot, most: u8, order: Order) -> StoreSnapshot {
+    for namespace in &mut snapshot.namespaces {
+        order.sort(&mut namespace.hot);
+        namespace.hot.truncate(most.into());
+    }
+    snapshot
+}
+
+fn report(source: &str, snapshot: StoreSnapshot, most: u8, order: Order) -> Report {
+    let snapshot = ordered(snapshot, most, order);
+    let mut report = Report::new(format!("Hot records {source}"));
+    if let Some(connections) = snapshot.connections {
+        report = report.fact("connections", count(connections));
+    }
     let sections = snapshot.namespaces.iter().map(section);
-    emit_report(&sections.fold(report, Report::section))
+    sections.fold(report, Report::section)
 }
 
 fn section(namespace: &NamespaceSnapshot) -> Section {
+    let blocks = namespace.used_blocks + namespace.available_blocks;
+    let free = namespace.available_blocks as f64 / blocks.max(1) as f64 * 100.0;
+    let size_a_second = |per_second: Option<f64>| {
+        per_second.map_or_else(String::new, |rate| {
+            format!(", {} a second", bytes(rate as u64))
+        })
+    };
+    let each = namespace.sync_ms.map_or_else(String::new, |took| {
+        format!(", {} ms each", decimal(took, 2))
+    });
     let mut section = Section::new(format!("Namespace {}", namespace.name))
         .fact("records", count(namespace.records))
-        .fact("live", bytes(namespace.live_bytes))
+        .fact(
+            "live",
+            format!(
+                "{} on {} of devices, {} % of their blocks free",
+                bytes(namespace.live_bytes),
+                bytes(namespace.device_bytes),
+                decimal(free, 0)
+            ),
+        )
+        .fact(
+            "log",
+            bytes(namespace.log_bytes) + &size_a_second(namespace.log_bytes_per_s),
+        )
+        .fact(
+            "cleaning moved",
+            bytes(namespace.moved_bytes) + &size_a_second(namespace.moved_bytes_per_s),
+        )
+        .fact(
+            "syncs",
+            counted(namespace.syncs, namespace.syncs_per_s) + &each,
+        )
         .fact("waits", counted(namespace.waits, namespace.waits_per_s))
         .fact(
             "KEY_BUSY",
             counted(namespace.key_busy, namespace.key_busy_per_s),
         );
+    for error in &namespace.errors {
+        let label = format!("error {}", error.code);
+        section = section.fact(label, counted(error.count, error.per_s));
+    }
     if namespace.stop_writes {
         section = section.fact("writes", "stopped for want of space");
     }
     if let Some(why) = &namespace.read_only {
         section = section.fact("read-only", why.clone());
+    }
+    let used: Vec<&OperationSnapshot> = namespace
+        .operations
+        .iter()
+        .filter(|operation| operation.count > 0)
+        .collect();
+    if !used.is_empty() {
+        section = section.table(operation_table(&used));
     }
     if namespace.hot.is_empty() {
         section = section.fact("hot records", "none: no writer has waited");
@@ -194,6 +373,28 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         section = section.table(transition_table(namespace));
     }
     section
+}
+
+fn operation_table(used: &[&OperationSnapshot]) -> Table {
+    let micros = |micros: Option<f64>| {
+        Cell::optional(micros, |micros| {
+            Cell::text(duration(Duration::from_secs_f64(micros / 1e6)))
+        })
+    };
+    Table::of(
+        "Operations",
+        used,
+        &[
+            ("kind", &|one| Cell::text(printable(&one.kind))),
+            ("a second", &|one| {
+                Cell::optional(one.per_s, |rate| Cell::decimal(rate, 0))
+            }),
+            ("p50", &|one| micros(one.p50_us)),
+            ("p99", &|one| micros(one.p99_us)),
+            ("p99.9", &|one| micros(one.p999_us)),
+            ("in all", &|one| Cell::count(one.count)),
+        ],
+    )
 }
 
 fn counted(number: u64, per_second: Option<f64>) -> String {
