@@ -81,7 +81,8 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::Parameter`] for too many bins.
     pub(crate) fn keep(&self, old: &[u8], new: &[u8], new_wins: bool) -> Result<Option<Vec<u8>>> {
         let (old, new) = (view(old), view(new));
-        let owns_shards = sharded_bins(old)
+        let sharded = sharded_bins(old);
+        let owns_shards = sharded
             .iter()
             .all(|(bin, _)| self.find(bin.as_bytes()).is_some());
         let is_kept = |bin: &RawBin<'_>| {
@@ -90,7 +91,9 @@ impl<'a> OwnedBins<'a> {
                 && !(new_wins && new.find(bin.name).is_some())
         };
         let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
-        if !kept.iter().any(|bin| self.find(bin.name).is_some()) {
+        let is_owned = |bin: &RawBin<'_>| self.find(bin.name).is_some();
+        // A root has the bin of a sharded collection no more, only its description.
+        if kept.is_empty() || sharded.is_empty() && !kept.iter().any(is_owned) {
             return Ok(None);
         }
         let is_other = |bin: &RawBin<'_>| !kept.iter().any(|kept| kept.name == bin.name);
