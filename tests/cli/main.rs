@@ -386,15 +386,17 @@ fn stat_shows_what_is_there() {
     load(dir.path(), "1 2\n2 3\n");
     let stat = json(&["stat", path(dir.path())], b"");
     let namespace = &stat["namespaces"][0];
+    let sets = &namespace["sets"];
     assert_eq!(
         (namespace["name"].as_str(), namespace["records"].as_u64()),
         (Some("demo"), Some(4))
     );
     assert_eq!(
-        (
-            namespace["sets"][0]["name"].as_str(),
-            namespace["sets"][0]["records"].as_u64()
-        ),
+        (sets[0]["name"].as_str(), sets[0]["records"].as_u64()),
+        (Some("<relations"), Some(1))
+    );
+    assert_eq!(
+        (sets[1]["name"].as_str(), sets[1]["records"].as_u64()),
         (Some("users"), Some(3))
     );
     assert!(namespace["live_bytes"].as_u64() > Some(0));

@@ -159,8 +159,13 @@ impl World {
         changed
     }
 
-    /// Whether an edit is left out: a child in a key list is taken from its parent before another one gets it.
+    /// Whether an edit is left out: a child in a key list is taken from its parent before another one gets it, and a record that
+    /// is to expire gets no edges, which would outlive it.
     pub(super) fn is_unsettled(&self, edit: Edit) -> bool {
+        let expires = |person: &i64| self.last_seconds.contains_key(person);
+        if edit.is_of_relation() && edit.people(true).iter().any(expires) {
+            return true;
+        }
         let is_listed = self.now.layout == Some(LayoutKind::KeyList);
         matches!(edit, Edit::PutChild(parent, child, _)
             if is_listed && self.now.is_of_other(parent, child))
@@ -184,6 +189,18 @@ impl World {
 }
 
 impl Edit {
+    const fn is_of_relation(self) -> bool {
+        matches!(
+            self,
+            Self::Follow(..)
+                | Self::Unfollow(..)
+                | Self::Link(..)
+                | Self::Unlink(..)
+                | Self::PutChild(..)
+                | Self::RemoveChild(..)
+        )
+    }
+
     /// The people whose records are written; `is_listed`: those of parents, too.
     fn people(self, is_listed: bool) -> Vec<i64> {
         match self {

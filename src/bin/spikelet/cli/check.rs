@@ -250,7 +250,9 @@ mod tests {
 
     #[test]
     fn a_record_that_is_gone_takes_its_edges_with_it() {
-        let checked = checked_after(|users| assert!(users.delete(1).unwrap().is_some()));
+        let policy = spikelet::WritePolicy::default().override_shards(true);
+        let checked =
+            checked_after(|users| assert!(users.delete_with(&policy, 1).unwrap().is_some()));
         assert_eq!((checked.verified_edges, checked.missing_edges), (1, 2));
     }
 

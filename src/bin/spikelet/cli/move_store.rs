@@ -17,6 +17,7 @@ use clap::Args;
 use serde::Serialize;
 use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::{Cluster, Comparison};
+use spikelet::relation::DECLARATION_SET;
 
 use self::position::{MovePosition, PositionFile};
 use self::source::{Changes, Source};
@@ -140,6 +141,7 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
         source,
         cluster,
         stop: &stop,
+        declarations: Vec::new(),
         noted: Instant::now(),
     };
     let outcome = moving.run()?;
@@ -156,6 +158,9 @@ struct Move<'a> {
     position: MovePosition,
     report: MoveReport,
     stop: &'a AtomicBool,
+    /// The declarations of relations, as the last sweep has found them. They are written at the end: a served store then
+    /// guards the bins that this move writes as a whole.
+    declarations: Vec<SavedRecord>,
     noted: Instant,
 }
 
@@ -177,6 +182,10 @@ impl Move<'_> {
         if !compared.same {
             self.follow()?;
             compared.same = self.compare()?.same;
+        }
+        if compared.same {
+            let declarations = std::mem::take(&mut self.declarations);
+            self.write(&declarations)?;
         }
         self.report.compared = Some(compared);
         if !compared.same || self.report.refused_count + self.report.damaged > 0 {
@@ -232,7 +241,10 @@ impl Move<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
-            let piece = self.source.piece(&from)?;
+            let mut piece = self.source.piece(&from)?;
+            piece
+                .records
+                .retain(|record| &*record.set != DECLARATION_SET);
             for index in &piece.indexes {
                 match self.cluster.create_saved_index(index)? {
                     true => self.report.indexes += 1,
@@ -244,7 +256,7 @@ impl Move<'_> {
             }
             self.report.damaged += piece.damaged;
             self.take_sets(&piece.records)?;
-            self.put(&piece.records)?;
+            self.write(&piece.records)?;
             let copied = piece.records.len() as u64;
             self.report.copied += copied;
             self.position.records += copied;
@@ -316,14 +328,15 @@ impl Move<'_> {
 
     /// Writes the present versions of changed records, and deletes the records that are gone.
     fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
-        let records = self.source.present(changes)?;
+        let mut records = self.source.present(changes)?;
+        records.retain(|record| &*record.set != DECLARATION_SET);
         let there: Vec<_> = records.iter().map(|record| record.digest).collect();
         let gone: Vec<_> = changes
             .addresses()
             .filter(|(_, digest)| !there.contains(digest))
             .collect();
         self.take_sets(&records)?;
-        self.put(&records)?;
+        self.write(&records)?;
         for gone in gone.chunks(BATCH) {
             let deleted = self.patiently(|cluster| cluster.delete_saved(gone))?;
             let failed = deleted.into_iter().zip(gone);
@@ -374,7 +387,7 @@ impl Move<'_> {
                         Ok(Comparison::Same) => {}
                         Ok(Comparison::Different | Comparison::Missing) => {
                             compared.written_again += 1;
-                            moving.put(std::slice::from_ref(record))?;
+                            moving.write(std::slice::from_ref(record))?;
                         }
                         Err(error) => moving.refuse(&shown(record), &error),
                     }
@@ -402,9 +415,13 @@ impl Move<'_> {
             theirs.insert(set.clone(), self.cluster.digests(set)?);
         }
         let mut swept = Swept::default();
+        self.declarations.clear();
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
-            let piece = self.source.piece(&at)?;
+            let mut piece = self.source.piece(&at)?;
+            let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
+            self.declarations
+                .extend(piece.records.extract_if(.., declared));
             let mut missing = Vec::new();
             for record in &piece.records {
                 if let Some(digests) = theirs.get_mut(&record.set)
@@ -414,7 +431,7 @@ impl Move<'_> {
                 }
             }
             swept.missing += missing.len() as u64;
-            self.put(&missing)?;
+            self.write(&missing)?;
             each(self, &piece.records)?;
             from = piece.next;
         }
@@ -434,7 +451,7 @@ impl Move<'_> {
     }
 
     /// Writes records to the cluster. One that is refused is noted.
-    fn put(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
+    fn write(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
         for batch in records.chunks(BATCH) {
             let results = self.patiently(|cluster| cluster.put_saved(batch))?;
             for (record, result) in batch.iter().zip(results) {
