@@ -48,15 +48,18 @@ impl<'a> OwnedBins<'a> {
         }
     }
 
-    /// Refuses a new version of a record in which an owned bin of the old one is missing.
+    /// Refuses a new version of a record in which an owned bin of the old one is missing, or what describes its shards.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
     pub(crate) fn check_kept(&self, old: &[u8], new: &[u8]) -> Result<()> {
         let (old, new) = (view(old), view(new));
+        let (was_sharded, is_sharded) = (sharded_bins(old), sharded_bins(new));
         let is_lost = |owned: &&OwnedBin| {
-            let name = owned.bin.as_bytes();
-            old.find(name).is_some() && new.find(name).is_none()
+            let (bin, name) = (owned.bin.as_str(), owned.bin.as_bytes());
+            let is_in = |sharded: &[(&str, _)]| sharded.iter().any(|(known, _)| *known == bin);
+            let was_there = old.find(name).is_some() || is_in(&was_sharded);
+            was_there && new.find(name).is_none() && !is_in(&is_sharded)
         };
         self.0.iter().find(is_lost).map_or(Ok(()), refuse)
     }
@@ -81,7 +84,8 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::Parameter`] for too many bins.
     pub(crate) fn keep(&self, old: &[u8], new: &[u8], new_wins: bool) -> Result<Option<Vec<u8>>> {
         let (old, new) = (view(old), view(new));
-        let owns_shards = sharded_bins(old)
+        let sharded = sharded_bins(old);
+        let owns_shards = sharded
             .iter()
             .all(|(bin, _)| self.find(bin.as_bytes()).is_some());
         let is_kept = |bin: &RawBin<'_>| {
@@ -90,7 +94,9 @@ impl<'a> OwnedBins<'a> {
                 && !(new_wins && new.find(bin.name).is_some())
         };
         let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
-        if !kept.iter().any(|bin| self.find(bin.name).is_some()) {
+        // The bin of a sharded collection is not in its root.
+        let has_shards = owns_shards && !sharded.is_empty();
+        if !has_shards && !kept.iter().any(|bin| self.find(bin.name).is_some()) {
             return Ok(None);
         }
         let is_other = |bin: &RawBin<'_>| !kept.iter().any(|kept| kept.name == bin.name);

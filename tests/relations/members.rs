@@ -60,9 +60,10 @@ fn a_kill_between_two_steps_never_leaves_a_record_that_is_not_listed() {
                 assert!(audit.is_sound());
                 break;
             }
+            // The store takes a record that is deleted off the list by itself.
             assert_eq!(
                 audit.is_sound(),
-                operations == 0,
+                operations == 0 || !put,
                 "put: {put}, after {operations}"
             );
         }

@@ -218,7 +218,7 @@ proptest! {
         calls in prop::collection::vec((0..3_i64, 0..12_i64, 0..4_u8), 1..80),
         layout in 0..3_usize, former in 0..3_usize,
     ) {
-        let store = Store::in_memory().unwrap();
+        let (store, calls_of_others) = (Store::in_memory().unwrap(), Calls::default());
         let mut relation = comments(&store, layouts()[layout].clone());
         if former != layout {
             relation = relation.moving_from(layouts()[former].clone()).unwrap();
@@ -235,7 +235,9 @@ proptest! {
                 1 if former != layout => {
                     // As a process would that does not know yet of the move.
                     if let Entry::Vacant(entry) = children.entry(child.to_string()) {
-                        comments(&store, layouts()[former].clone()).put(parent, child, &comment(7)).unwrap();
+                        // On the store itself it would be refused.
+                        let old = Watched::new(&store, &calls_of_others);
+                        comments(old, layouts()[former].clone()).put(parent, child, &comment(7)).unwrap();
                         entry.insert(comment(7));
                     }
                 }
@@ -263,12 +265,12 @@ fn a_field_in_the_place_of_the_parents_key_is_refused() {
         post: i64,
         message: &'static str,
     }
-    let store = Store::in_memory().unwrap();
     let reply = Reply {
         post: 1,
         message: "a",
     };
     for layout in layouts() {
+        let store = Store::in_memory().unwrap();
         let replies = comments(&store, layout).with_parent_bin("post");
         let put = replies.put(1, "reply", &reply);
         if replies.parent_of("reply").is_err() {
