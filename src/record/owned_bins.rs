@@ -94,9 +94,9 @@ impl<'a> OwnedBins<'a> {
                 && !(new_wins && new.find(bin.name).is_some())
         };
         let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
-        // The bin of a sharded collection is not in its root.
-        let has_shards = owns_shards && !sharded.is_empty();
-        if !has_shards && !kept.iter().any(|bin| self.find(bin.name).is_some()) {
+        let is_owned = |bin: &RawBin<'_>| self.find(bin.name).is_some();
+        // A root has the bin of a sharded collection no more, only its description.
+        if kept.is_empty() || sharded.is_empty() && !kept.iter().any(is_owned) {
             return Ok(None);
         }
         let is_other = |bin: &RawBin<'_>| !kept.iter().any(|kept| kept.name == bin.name);

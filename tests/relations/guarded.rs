@@ -11,7 +11,9 @@ use spikelet::relation::{
     Repair, forget_relation,
 };
 use spikelet::shard::ShardPolicy;
-use spikelet::{Error, Expiration, ListPolicy, Set, Store, Value, WritePolicy, bins};
+use spikelet::{
+    Error, Expiration, ListPolicy, Set, ShardedList, ShardedMap, Store, Value, WritePolicy, bins,
+};
 
 use super::go_on;
 
@@ -28,7 +30,7 @@ struct Subject<'s> {
     is_sound: Box<dyn Fn() -> bool + 's>,
 }
 
-const EDGES: i64 = 60;
+const EDGES: i64 = 250;
 
 /// One record with edges for each handle, small or sharded.
 fn subjects(store: &Store, sharded: bool) -> Vec<Subject<'_>> {
@@ -180,8 +182,12 @@ fn a_replaced_record_keeps_its_edges_and_loses_its_other_bins() {
                     subject.set, subject.key
                 );
                 let set = store.set(subject.set).unwrap();
-                let root = set.get(subject.key).unwrap().unwrap();
-                assert_eq!(root.get("subkeys").is_some(), sharded, "{what}");
+                let (set_name, key, bin) = (subject.set, subject.key, subject.bin);
+                let list = ShardedList::new(&store, set_name, key, bin).unwrap();
+                let map = || ShardedMap::new(&store, set_name, key, bin).unwrap();
+                let state = list.shards().state();
+                let state = state.or_else(|_| map().shards().state()).unwrap();
+                assert_eq!(state.shards > 0, sharded, "{what}");
                 set.put(subject.key, bins! { "old" => 1 }).unwrap();
                 let policy =
                     WritePolicy::default().record_exists_action(RecordExistsAction::Replace);

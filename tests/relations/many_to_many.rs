@@ -386,8 +386,8 @@ fn what_keeps_edges_from_being_sharded_is_told_and_not_met_at_every_link() {
     assert_eq!(refused[0].reported_ms, refused[0].began_ms);
     // It is tried again when a second has gone by, and nothing is in the way.
     clock.advance_ms(1_000);
-    let never = WritePolicy::default().expiration(Expiration::Never);
-    let lasting = follows(&store).shard_policy(policy).write_policy(&never);
+    let forever = WritePolicy::default().expiration(Expiration::Never);
+    let lasting = follows(&store).shard_policy(policy).write_policy(&forever);
     lasting.link(0, 50).unwrap();
     let list = spikelet::ShardedList::new(&store, "users", 0, "following").unwrap();
     assert!(list.shards().state().unwrap().shards > 0);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use spikelet::relation::{Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair};
-use spikelet::{Error, IndexedRecordSet, RecordStore, Store};
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store, bins};
 
 use crate::watched::{Calls, Watched};
 
@@ -82,6 +82,8 @@ fn a_child_is_found_from_its_parent_and_its_parent_from_it() {
     for layout in layouts() {
         let store = Store::in_memory().unwrap();
         let is_consolidated = layout == Layout::consolidated("comments");
+        let posts = store.set("posts").unwrap();
+        posts.put(1, bins! { "title" => "a" }).unwrap();
         let relation = comments(&store, layout).with_parent_bin("post");
         relation.put(1, 10, &comment(1)).unwrap();
         assert_eq!(relation.get::<Comment>(2, 10).unwrap(), None);
@@ -218,29 +220,36 @@ proptest! {
         calls in prop::collection::vec((0..3_i64, 0..12_i64, 0..4_u8), 1..80),
         layout in 0..3_usize, former in 0..3_usize,
     ) {
-        let (store, calls_of_others) = (Store::in_memory().unwrap(), Calls::default());
+        let store = Store::in_memory().unwrap();
         let mut relation = comments(&store, layouts()[layout].clone());
         if former != layout {
             relation = relation.moving_from(layouts()[former].clone()).unwrap();
         }
         let mut model: BTreeMap<i64, BTreeMap<String, Comment>> = BTreeMap::new();
+        let old = comments(&store, layouts()[former].clone());
+        let moved_at = if former == layout { 0 } else { calls.len() / 3 };
         for (turn, (parent, child, call)) in calls.into_iter().enumerate() {
             let child = child + parent * 100;
             let children = model.entry(parent).or_default();
+            if turn == moved_at {
+                relation.declare().unwrap();
+            }
             match call {
+                _ if turn < moved_at => {
+                    if let Entry::Vacant(entry) = children.entry(child.to_string()) {
+                        old.put(parent, child, &comment(7)).unwrap();
+                        entry.insert(comment(7));
+                    }
+                }
+                1 if turn > moved_at && former != layout => {
+                    // The declaration of the move refuses a handle that does not know of it.
+                    let refused = old.put(parent, child, &comment(7));
+                    prop_assert_eq!(refused.unwrap_err().result_code(), 4);
+                }
                 0 => prop_assert_eq!(
                     relation.remove(parent, child).unwrap(),
                     children.remove(&child.to_string()).is_some()
                 ),
-                1 if former != layout => {
-                    // As a process would that does not know yet of the move.
-                    if let Entry::Vacant(entry) = children.entry(child.to_string()) {
-                        // On the store itself it would be refused.
-                        let old = Watched::new(&store, &calls_of_others);
-                        comments(old, layouts()[former].clone()).put(parent, child, &comment(7)).unwrap();
-                        entry.insert(comment(7));
-                    }
-                }
                 _ => {
                     relation.put(parent, child, &comment(turn as i64)).unwrap();
                     children.insert(child.to_string(), comment(turn as i64));
