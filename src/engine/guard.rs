@@ -145,8 +145,8 @@ impl Core {
         let rules = &self.relations;
         let reading = rules.reading.lock();
         let names = self.catalog.lock().relations.clone();
-        let read = |name: &Box<str>| {
-            let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(&**name));
+        let read = |name: &str| {
+            let digest = self.key_hash.digest(DECLARATION_SET, &Key::from(name));
             let now_ms = self.clock.now_ms();
             let found = self.storage.get(&digest, |entry| {
                 let live = Some(entry).filter(|entry| !expired(entry, now_ms))?;
@@ -156,7 +156,7 @@ impl Core {
             });
             found.ok().flatten().flatten()
         };
-        let table = Table::new(names.iter().filter_map(read).collect());
+        let table = Table::new(names.iter().filter_map(|name| read(name)).collect());
         let any = !table.declarations.is_empty();
         {
             let mut current = rules.table.write();

@@ -48,15 +48,18 @@ impl<'a> OwnedBins<'a> {
         }
     }
 
-    /// Refuses a new version of a record in which an owned bin of the old one is missing.
+    /// Refuses a new version of a record in which an owned bin of the old one is missing, or what describes its shards.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
     pub(crate) fn check_kept(&self, old: &[u8], new: &[u8]) -> Result<()> {
         let (old, new) = (view(old), view(new));
+        let (was_sharded, is_sharded) = (sharded_bins(old), sharded_bins(new));
         let is_lost = |owned: &&OwnedBin| {
-            let name = owned.bin.as_bytes();
-            old.find(name).is_some() && new.find(name).is_none()
+            let (bin, name) = (owned.bin.as_str(), owned.bin.as_bytes());
+            let is_in = |sharded: &[(&str, _)]| sharded.iter().any(|(known, _)| *known == bin);
+            let was_there = old.find(name).is_some() || is_in(&was_sharded);
+            was_there && new.find(name).is_none() && !is_in(&is_sharded)
         };
         self.0.iter().find(is_lost).map_or(Ok(()), refuse)
     }

@@ -231,18 +231,23 @@ impl<'a, 't> Together<'a, 't> {
     fn delete(&mut self, record: &Address, is_first: bool) -> Result<bool> {
         let key = &record.key;
         let records = self.transaction.set(&record.set)?;
-        if !self.done.insert(record.clone()) || !records.exists(key)? {
+        if !self.done.insert(record.clone()) {
             return Ok(false);
         }
+        let exists = records.exists(key)?;
         let given = &self.deletion.policy;
-        if is_first {
+        if exists && is_first {
             let asked = WritePolicy::default()
                 .generation(given.generation)
                 .filter(given.filter.clone());
             records.check(&asked, key)?;
         }
         let deletion = self.deletion;
-        let roles = deletion.roles(record);
+        let mut roles = deletion.roles(record);
+        if !exists {
+            // Others may refer to it all the same.
+            roles.retain(Role::is_found_by_index);
+        }
         let mut refused: Vec<(Box<str>, u64)> = Vec::new();
         for role in roles.iter().filter(|role| role.rule == OnDelete::Restrict) {
             let count = role.count(self.transaction, key)?;
@@ -264,8 +269,12 @@ impl<'a, 't> Together<'a, 't> {
             };
             return Err(refused.about(&record.set, key));
         }
+        let before = self.edges_left;
         for role in &roles {
             self.remove_edges(role, key)?;
+        }
+        if !exists {
+            return Ok(self.edges_left < before);
         }
         let mut policy = given.clone().of_detached();
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
@@ -377,8 +386,8 @@ impl<'a, 't> Together<'a, 't> {
             sides.any(|owned| *owned.set == *side.set && owned.bin.as_deref() == Some(bin))
         };
         let is_empty = |value: ValueRef<'_>| match value {
-            ValueRef::List(list) => list.len() == 0,
-            ValueRef::Map(map) => map.len() == 0,
+            ValueRef::List(list) => list.is_empty(),
+            ValueRef::Map(map) => map.is_empty(),
             _ => false,
         };
         let is_for_edges = record

@@ -35,7 +35,7 @@ const EDGES: i64 = 250;
 /// One record with edges for each handle, small or sharded.
 fn subjects(store: &Store, sharded: bool) -> Vec<Subject<'_>> {
     let policy = match sharded {
-        true => ShardPolicy::manual().record_bytes_max(300),
+        true => ShardPolicy::manual().elements_max(Some(20)),
         false => ShardPolicy::manual(),
     };
     let follows = ManyToMany::new(

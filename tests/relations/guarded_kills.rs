@@ -54,7 +54,7 @@ fn child() {
         }
         // The same steps, which say how far they are.
         let observe = |progress: RelationProgress| {
-            if progress.edges % 100 == 0 {
+            if progress.edges.is_multiple_of(100) {
                 tell_progress();
             }
             ControlFlow::Continue(())

@@ -158,6 +158,14 @@ impl Role<'_> {
         }
     }
 
+    /// Whether an index finds its edges, which may be there without the record.
+    pub(super) const fn is_found_by_index(&self) -> bool {
+        matches!(
+            self.kind,
+            RoleKind::ReferredBy { .. } | RoleKind::Node { .. }
+        )
+    }
+
     /// The collection in the record itself, where nothing at other records goes with its elements.
     pub(super) fn holds_alone(&self) -> Option<&Side> {
         match &self.kind {
