@@ -225,6 +225,7 @@ impl Move<'_> {
             }
             note(&silent);
         }
+        self.clear_declarations()?;
         self.position = MovePosition {
             source: self.report.source.clone(),
             target: self.report.target.clone(),
@@ -267,6 +268,33 @@ impl Move<'_> {
         Ok(true)
     }
 
+    /// Removes the declarations of relations that are in the cluster, so that a served store does not guard bins of records that
+    /// this move writes as a whole.
+    fn clear_declarations(&mut self) -> Result<(), Failure> {
+        let digests = self.cluster.digests(DECLARATION_SET)?;
+        if !digests.is_empty() {
+            self.check_existing(DECLARATION_SET)?;
+        }
+        let declared: Vec<_> = digests
+            .into_iter()
+            .map(|digest| (DECLARATION_SET.into(), digest))
+            .collect();
+        for deleted in self.patiently(|cluster| cluster.delete_saved(&declared))? {
+            deleted?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a set that has records in the cluster, unless the command allows it.
+    fn check_existing(&self, set: &str) -> Result<(), Failure> {
+        if self.arguments.into_existing {
+            return Ok(());
+        }
+        Err(Failure::Input(format!(
+            "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes those that the source does not have"
+        )))
+    }
+
     /// Takes the sets of these records for the move's own, before it writes to them: a move that goes on knows them. Refuses
     /// one that has records in the cluster.
     fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
@@ -276,9 +304,7 @@ impl Move<'_> {
                 continue;
             }
             if !self.arguments.into_existing && !self.cluster.digests(set)?.is_empty() {
-                return Err(Failure::Input(format!(
-                    "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes those that the source does not have"
-                )));
+                self.check_existing(set)?;
             }
             self.position.sets.push(set.clone());
         }
