@@ -41,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_120,
+        limit: 1_165,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_400,
+        limit: 4_540,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -76,7 +76,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_400,
+        limit: 4_540,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -86,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_750,
+        limit: 14_120,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_550,
+        limit: 11_980,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,17 +115,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_800,
+        limit: 20_400,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_020,
+        limit: 10_210,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_330,
+        limit: 5_480,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -186,7 +186,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_620,
+        limit: 2_730,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -221,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_890,
+        limit: 5_030,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -231,7 +231,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_400,
+        limit: 3_470,
         run: ask_edges,
     },
     Measured {
