@@ -3,7 +3,6 @@
 use super::memory::Memory;
 use super::partition::Partition;
 use super::slot::{Candidate, Slot};
-use super::table::Shape;
 use crate::epoch;
 use crate::location::Location;
 use crate::sync::{Arc, thread};
@@ -18,7 +17,7 @@ impl Lone {
     fn with(tags: &[u32]) -> Arc<Self> {
         let memory = Arc::new(Memory::default());
         let lone = Self {
-            partition: Partition::new(Shape::NOTHING, &memory),
+            partition: Partition::new(&memory),
             memory,
         };
         tags.iter().for_each(|tag| lone.insert(*tag));
