@@ -36,6 +36,9 @@ impl SetRules {
         if policy.replaces() {
             let new_wins = target.shards == ShardAccess::Related;
             let Some(kept) = OwnedBins::new(&self.owned).keep(old, new, new_wins)? else {
+                if !matches!(edited, EditOutcome::Body(1..)) {
+                    self.check_delete(target.shards, old)?;
+                }
                 return Ok(edited);
             };
             body.truncate(from);

@@ -108,8 +108,11 @@ impl<'g> Deletion<'g> {
         let namespace = self.guard.namespace();
         let mut progress = RelationProgress::default();
         loop {
-            let deleted = namespace
-                .transaction(|transaction| Together::new(self, transaction).delete(&record, true));
+            // The first edges that go raise the generation: the policy is asked before them.
+            let is_first = progress.edges == 0;
+            let deleted = namespace.transaction(|transaction| {
+                Together::new(self, transaction).delete(&record, is_first)
+            });
             let Err(limit @ Error::TransactionLimit { .. }) = deleted else {
                 return deleted;
             };
@@ -150,6 +153,11 @@ impl<'g> Deletion<'g> {
         let key = &record.key;
         for role in self.roles(record) {
             let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
+            if role.rule == OnDelete::Restrict && !edges.is_empty() {
+                // Added since the transaction looked.
+                let count = role.count(namespace, key)?;
+                return Err(has_edges(&role.relation.name, &record.set, key, count));
+            }
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
                 if own.len(namespace, key)? > 0 {
                     own.delete(namespace, key)?;
