@@ -41,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_165,
+        limit: 1_230,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_540,
+        limit: 4_620,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -76,7 +76,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_540,
+        limit: 4_620,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -86,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 14_120,
+        limit: 14_200,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_980,
+        limit: 12_080,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,17 +115,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 20_400,
+        limit: 20_550,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_210,
+        limit: 10_350,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_480,
+        limit: 5_570,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -165,7 +165,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_240,
+        limit: 2_300,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -176,7 +176,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_900,
+        limit: 2_010,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -186,7 +186,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_730,
+        limit: 2_840,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_340,
+        limit: 5_430,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -208,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_150,
+        limit: 13_250,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -221,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_030,
+        limit: 5_120,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -231,7 +231,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_470,
+        limit: 3_540,
         run: ask_edges,
     },
     Measured {
