@@ -126,7 +126,9 @@ impl Log {
         (headers, entries): (&mut [Header], &mut Assembled),
     ) -> Result<Location> {
         let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
-        for (number, lane) in self.lanes.iter().enumerate() {
+        // The last lane is for copies, which followers of changes pass over.
+        let writers = self.lanes.len() - usize::from(!purpose.is_cleaning());
+        for (number, lane) in self.lanes.iter().enumerate().take(writers) {
             let mut state = lane.state.lock();
             if !state.open.as_ref().is_some_and(has_room) {
                 continue;
