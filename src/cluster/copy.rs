@@ -49,14 +49,15 @@ impl Cluster {
             .map(|record| put_call(record, now_s))
             .collect();
         let results = self.batch_by_digest(calls);
-        results.into_iter().map(found_or_nothing).collect()
+        let written = |result| was_found(result).map(drop);
+        results.into_iter().map(written).collect()
     }
 
-    /// Deletes records by their addresses, in one batch. A missing record is no error.
+    /// Deletes records by their addresses, in one batch, and returns of each whether there was one.
     ///
     /// # Errors
     /// Each record has its own.
-    pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<()>> {
+    pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<bool>> {
         let policy = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
         let call = |(set, digest): &'_ RecordAddress| (set.clone(), *digest);
         let addresses: Vec<_> = records.iter().map(call).collect();
@@ -68,7 +69,7 @@ impl Cluster {
             })
             .collect();
         let results = self.batch_by_digest(calls);
-        results.into_iter().map(found_or_nothing).collect()
+        results.into_iter().map(was_found).collect()
     }
 
     /// Compares saved records with the records of the cluster, in one batch.
@@ -241,9 +242,10 @@ fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
     Ok((&record.set, record.digest, key, policy, operations))
 }
 
-fn found_or_nothing(result: Result<OperateResult>) -> Result<()> {
+fn was_found(result: Result<OperateResult>) -> Result<bool> {
     match result {
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

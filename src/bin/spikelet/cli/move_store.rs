@@ -8,19 +8,20 @@
 mod position;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use serde::Serialize;
+use spikelet::Digest;
 use spikelet::backup::{PieceStart, SavedRecord};
-use spikelet::cluster::{Cluster, Comparison};
+use spikelet::cluster::{Cluster, Comparison, RecordAddress};
 use spikelet::relation::DECLARATION_SET;
 
 use self::position::{MovePosition, PositionFile};
-use self::source::{Changes, Source};
+use self::source::{Changes, Present, Source};
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
@@ -38,6 +39,9 @@ const NOTE_PERIOD: Duration = Duration::from_secs(10);
 
 /// How long a cluster or a program that does not answer is asked again before the move ends.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For how long the cluster may keep a record that has expired at the source: times to live are whole seconds.
+const EXPIRY_SLACK: Duration = Duration::from_secs(2);
 
 /// How many records that could not be moved are named; all are counted.
 const NAMED_MAX: usize = 20;
@@ -94,7 +98,7 @@ struct MoveReport {
     /// Records that could not be moved, and why: the first 20.
     refused: Vec<String>,
     refused_count: u64,
-    /// Records that are damaged at the source.
+    /// Records that are damaged at the source, as the last look at all records has found. `spikelet verify` names them.
     damaged: u64,
     compared: Option<Compared>,
     /// Whether it was ended before all records were copied.
@@ -112,6 +116,8 @@ struct Compared {
     written_again: u64,
     /// Records that the cluster alone had, and that were deleted there.
     deleted: u64,
+    /// Records that the cluster alone has, and that stay: each may be the copy of a record that is damaged at the source.
+    kept: u64,
     /// Whether a second look found no difference any more.
     same: bool,
 }
@@ -191,10 +197,15 @@ impl Move<'_> {
         if !compared.same || self.report.refused_count + self.report.damaged > 0 {
             return Ok(Outcome::Damaged);
         }
-        if self.position.changes.is_some() {
-            self.source.release()?;
-        }
+        // The position goes first: it is worth nothing without the changes that the source keeps.
         self.file.remove()?;
+        if self.position.changes.is_some()
+            && let Err(failure) = self.source.release()
+        {
+            note(&format!(
+                "{failure}: the source goes on keeping changes for this move, until the next one ends"
+            ));
+        }
         Ok(Outcome::Sound)
     }
 
@@ -225,12 +236,15 @@ impl Move<'_> {
             }
             note(&silent);
         }
+        let silent_sets = changes.iter().flat_map(|changes| &changes.silent_sets);
+        let silent_sets = silent_sets.cloned().collect();
         self.clear_declarations()?;
         self.position = MovePosition {
             source: self.report.source.clone(),
             target: self.report.target.clone(),
             copied_to: Some(PieceStart::default().to_string()),
             changes: changes.map(|changes| changes.position),
+            silent_sets,
             ..MovePosition::default()
         };
         self.file.write(&self.position)
@@ -247,12 +261,11 @@ impl Move<'_> {
                 .records
                 .retain(|record| &*record.set != DECLARATION_SET);
             for index in &piece.indexes {
-                match self.cluster.create_saved_index(index)? {
-                    true => self.report.indexes += 1,
-                    false => {
-                        let name = index.definition.name().to_owned();
-                        self.report.indexes_left_out.push(name);
-                    }
+                if self.patiently_one(|cluster| cluster.create_saved_index(index))? {
+                    self.report.indexes += 1;
+                } else {
+                    let name = index.definition.name().to_owned();
+                    self.report.indexes_left_out.push(name);
                 }
             }
             self.report.damaged += piece.damaged;
@@ -271,7 +284,7 @@ impl Move<'_> {
     /// Removes the declarations of relations that are in the cluster, so that a served store does not guard bins of records that
     /// this move writes as a whole.
     fn clear_declarations(&mut self) -> Result<(), Failure> {
-        let digests = self.cluster.digests(DECLARATION_SET)?;
+        let digests = self.digests(DECLARATION_SET)?;
         if !digests.is_empty() {
             self.check_existing(DECLARATION_SET)?;
         }
@@ -303,7 +316,7 @@ impl Move<'_> {
             if self.position.sets.contains(set) {
                 continue;
             }
-            if !self.arguments.into_existing && !self.cluster.digests(set)?.is_empty() {
+            if !self.arguments.into_existing && !self.digests(set)?.is_empty() {
                 self.check_existing(set)?;
             }
             self.position.sets.push(set.clone());
@@ -319,15 +332,16 @@ impl Move<'_> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
         };
-        // Once told to stop, it goes as far as the changes were then.
-        let mut last = (!self.arguments.follow).then_some(u64::MAX);
+        // It goes as far as the changes were when it was told to stop, or when it began: a busy source has always more.
+        let mut last = None;
         loop {
             let Some(changes) = self.source.changes(Some(&after))? else {
                 return Ok(());
             };
-            if last.is_none() && self.stop.load(Ordering::Relaxed) {
-                last = Some(changes.latest);
+            if !self.arguments.follow || self.stop.load(Ordering::Relaxed) {
+                last.get_or_insert(changes.latest);
             }
+            self.note_silent_sets(&changes);
             self.apply(&changes)?;
             after = changes.position.clone();
             self.position.changes = Some(after.clone());
@@ -352,14 +366,38 @@ impl Move<'_> {
         }
     }
 
-    /// Writes the present versions of changed records, and deletes the records that are gone.
+    /// Notes the sets that are new, and keep no changes.
+    fn note_silent_sets(&mut self, changes: &Changes) {
+        for set in &changes.silent_sets {
+            if self.position.silent_sets.insert(set.clone()) {
+                note(&format!(
+                    "set {set:?} of the source keeps no changes: its records are compared at the end, so stop its writers first"
+                ));
+            }
+        }
+    }
+
+    /// Writes the present versions of changed records, and deletes the records that are gone. A damaged record is not gone:
+    /// its copy in the cluster stays as it is.
     fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
-        let mut records = self.source.present(changes)?;
+        let Present {
+            mut records,
+            damaged,
+        } = self.source.present(changes)?;
         records.retain(|record| &*record.set != DECLARATION_SET);
-        let there: Vec<_> = records.iter().map(|record| record.digest).collect();
-        let gone: Vec<_> = changes
-            .addresses()
-            .filter(|(_, digest)| !there.contains(digest))
+        for (set, digest) in &damaged {
+            note(&format!(
+                "{set:?}, digest {digest}: damaged at the source, so its copy in the cluster is left as it is"
+            ));
+        }
+        let known = records.iter().map(|record| &record.digest);
+        let known: HashSet<_> = known
+            .chain(damaged.iter().map(|(_, digest)| digest))
+            .collect();
+        let addresses = changes.records.values();
+        let gone: Vec<_> = addresses
+            .filter(|(_, digest)| !known.contains(digest))
+            .cloned()
             .collect();
         self.take_sets(&records)?;
         self.write(&records)?;
@@ -372,23 +410,15 @@ impl Move<'_> {
                 }
             }
         }
-        for set in &changes.truncated {
-            self.delete_foreign(set.as_deref())?;
+        if changes.is_truncated {
+            self.sweep(|_, _| Ok(()))?;
         }
         self.report.followed += (records.len() + gone.len()) as u64;
         Ok(())
     }
 
-    /// Deletes in the cluster the records that a truncation took from the source.
-    fn delete_foreign(&mut self, set: Option<&str>) -> Result<(), Failure> {
-        let wanted = |known: &&String| set.is_none_or(|set| set == known.as_str());
-        let sets: Vec<String> = self.position.sets.iter().filter(wanted).cloned().collect();
-        self.sweep(&sets, |_, _| Ok(())).map(drop)
-    }
-
     /// Compares both sides, writes differing records again, and deletes records that only the cluster has.
     fn compare(&mut self) -> Result<Compared, Failure> {
-        let sets = self.position.sets.clone();
         let records = self.position.records;
         let every = self
             .arguments
@@ -396,12 +426,14 @@ impl Move<'_> {
             .map_or(1, |sample| (records / sample).max(1));
         let mut compared = Compared::default();
         let refused = self.report.refused_count;
-        let swept = self.sweep(&sets, |moving, records| {
+        let silent_sets = self.position.silent_sets.clone();
+        let swept = self.sweep(|moving, records| {
             let sampled: Vec<SavedRecord> = records
                 .iter()
-                .filter(|_| {
+                .filter(|record| {
                     compared.records += 1;
                     (compared.records - 1).is_multiple_of(every)
+                        || silent_sets.contains(&record.set)
                 })
                 .cloned()
                 .collect();
@@ -411,6 +443,7 @@ impl Move<'_> {
                     compared.bins_compared += 1;
                     match result {
                         Ok(Comparison::Same) => {}
+                        Ok(_) if expires_now(record) => {}
                         Ok(Comparison::Different | Comparison::Missing) => {
                             compared.written_again += 1;
                             moving.write(std::slice::from_ref(record))?;
@@ -422,58 +455,79 @@ impl Move<'_> {
             Ok(())
         })?;
         compared.deleted = swept.deleted;
+        compared.kept = swept.kept;
         compared.written_again += swept.missing;
-        compared.same =
-            compared.written_again + compared.deleted == 0 && self.report.refused_count == refused;
+        compared.same = compared.written_again + compared.deleted + compared.kept == 0
+            && self.report.refused_count == refused;
+        self.report.damaged = swept.damaged;
         Ok(compared)
     }
 
-    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in these sets of the
-    /// cluster all others. Takes memory for the digests of the sets.
+    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in the moved sets of the
+    /// cluster all others, unless records of the source are damaged. Takes memory for the digests of the sets.
     fn sweep(
         &mut self,
-        sets: &[String],
         mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
     ) -> Result<Swept, Failure> {
         // Read before the source: a record made there meanwhile stays, and one deleted there meanwhile goes.
         let mut theirs = BTreeMap::new();
-        for set in sets {
-            theirs.insert(set.clone(), self.cluster.digests(set)?);
-        }
+        self.add_digests(&mut theirs)?;
         let mut swept = Swept::default();
         self.declarations.clear();
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
             let mut piece = self.source.piece(&at)?;
+            swept.damaged += piece.damaged;
             let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
             self.declarations
                 .extend(piece.records.extract_if(.., declared));
-            let mut missing = Vec::new();
-            for record in &piece.records {
-                if let Some(digests) = theirs.get_mut(&record.set)
-                    && !digests.remove(&record.digest)
-                {
-                    missing.push(record.clone());
-                }
-            }
-            swept.missing += missing.len() as u64;
+            // A set may be newer than the copy.
+            self.take_sets(&piece.records)?;
+            self.add_digests(&mut theirs)?;
+            let mut is_missing = |record: &&SavedRecord| {
+                let digests = theirs.get_mut(&record.set);
+                !digests.is_some_and(|digests| digests.remove(&record.digest))
+            };
+            let missing = piece.records.iter().filter(&mut is_missing);
+            let missing: Vec<_> = missing.cloned().collect();
+            let lasting = missing.iter().filter(|record| !expires_now(record));
+            swept.missing += lasting.count() as u64;
             self.write(&missing)?;
             each(self, &piece.records)?;
             from = piece.next;
         }
-        for (set, digests) in theirs {
-            let foreign: Vec<_> = digests
-                .iter()
-                .map(|digest| (set.clone(), *digest))
-                .collect();
-            swept.deleted += foreign.len() as u64;
-            for batch in foreign.chunks(BATCH) {
-                for result in self.patiently(|cluster| cluster.delete_saved(batch))? {
-                    result?;
-                }
+        let of_set = |(set, digests): (String, HashSet<Digest>)| {
+            let address = move |digest| (set.clone(), digest);
+            digests.into_iter().map(address)
+        };
+        let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
+        if swept.damaged > 0 {
+            swept.kept = foreign.len() as u64;
+            return Ok(swept);
+        }
+        if !foreign.is_empty() {
+            std::thread::sleep(EXPIRY_SLACK);
+        }
+        for batch in foreign.chunks(BATCH) {
+            for deleted in self.patiently(|cluster| cluster.delete_saved(batch))? {
+                swept.deleted += u64::from(deleted?);
             }
         }
         Ok(swept)
+    }
+
+    /// Adds the digests of the moved sets that are not in it yet.
+    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<(), Failure> {
+        for set in &self.position.sets {
+            if !all.contains_key(set) {
+                all.insert(set.clone(), self.digests(set)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn digests(&self, set: &str) -> Result<HashSet<Digest>, Failure> {
+        self.patiently_one(|cluster| cluster.digests(set))
     }
 
     /// Writes records to the cluster. One that is refused is noted.
@@ -514,6 +568,16 @@ impl Move<'_> {
         }
     }
 
+    fn patiently_one<T>(
+        &self,
+        call: impl Fn(&Cluster) -> spikelet::Result<T>,
+    ) -> Result<T, Failure> {
+        let mut results = self.patiently(|cluster| vec![call(cluster)])?;
+        let result = results.pop();
+        let none = || Failure::Input("a call of the cluster has no result".to_owned());
+        Ok(result.ok_or_else(none)??)
+    }
+
     fn refuse(&mut self, record: &str, error: &spikelet::Error) {
         self.report.refused_count += 1;
         if self.report.refused.len() < NAMED_MAX {
@@ -534,8 +598,19 @@ impl Move<'_> {
 struct Swept {
     /// Records that it did not have.
     missing: u64,
-    /// Records that it alone had.
+    /// Records that it alone had, and that were deleted.
     deleted: u64,
+    /// Records that it alone has, and that stay.
+    kept: u64,
+    /// Records of the source that are damaged.
+    damaged: u64,
+}
+
+/// Whether a record has expired, or may have in one of the clusters' clocks.
+fn expires_now(record: &SavedRecord) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let soon = now.unwrap_or_default() + EXPIRY_SLACK;
+    record.void_time != 0 && u64::from(record.void_time) <= soon.as_secs()
 }
 
 /// A record as it is named in reports.
@@ -558,6 +633,9 @@ fn text(report: &MoveReport) -> Report {
             .fact("written again", count(compared.written_again))
             .fact("deleted in the cluster", count(compared.deleted));
     }
+    if report.damaged > 0 {
+        out = out.fact("damaged at the source", count(report.damaged));
+    }
     let mut section = Section::new(match report.compared {
         Some(compared) if compared.same => "Both sides are the same",
         Some(_) => "Both sides differ",
@@ -565,6 +643,11 @@ fn text(report: &MoveReport) -> Report {
     });
     for name in &report.indexes_left_out {
         section = section.paragraph(format!("index {name:?}: a cluster cannot have it"));
+    }
+    if report.damaged > 0 {
+        section = section.paragraph(
+            "Damaged records cannot be read: `spikelet verify` names them. Copies of theirs in the cluster stay as they are: nothing is deleted that the              source alone does not show.",
+        );
     }
     for refused in &report.refused {
         section = section.paragraph(format!("not moved: {refused}"));

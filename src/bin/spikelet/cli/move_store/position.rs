@@ -1,5 +1,6 @@
 //! How far a move has come, in a file: written after each step, so that a move that was killed goes on from there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(super) struct MovePosition {
     pub(super) changes: Option<String>,
     /// The sets that have been moved, or begun. They had no records in the cluster before, or were allowed to.
     pub(super) sets: Vec<String>,
+    /// The sets that kept no changes, at some time since the copy began: all their records are compared at the end.
+    pub(super) silent_sets: BTreeSet<String>,
     /// How many records were copied.
     pub(super) records: u64,
 }
@@ -68,7 +71,13 @@ impl PositionFile {
             let mut file = fs::File::create(&new)?;
             file.write_all(&text)?;
             file.sync_data()?;
-            fs::rename(&new, &self.path)
+            fs::rename(&new, &self.path)?;
+            // The new name, too, outlives the machine.
+            let directory = match self.path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            fs::File::open(directory)?.sync_all()
         };
         write().map_err(|error| self.failed(&error))
     }

@@ -33,6 +33,7 @@ pub(super) enum Source {
 }
 
 /// Some of its records.
+#[derive(Default)]
 pub(super) struct SourcePiece {
     pub(super) records: Vec<SavedRecord>,
     pub(super) indexes: Vec<SavedIndex>,
@@ -40,6 +41,14 @@ pub(super) struct SourcePiece {
     pub(super) next: Option<String>,
     /// How many records were left out, since they are damaged.
     pub(super) damaged: u64,
+}
+
+/// The present versions of changed records.
+#[derive(Default)]
+pub(super) struct Present {
+    pub(super) records: Vec<SavedRecord>,
+    /// The addresses in the cluster of the records that are damaged.
+    pub(super) damaged: Vec<RecordAddress>,
 }
 
 /// Some of its changes.
@@ -50,20 +59,15 @@ pub(super) struct Changes {
     pub(super) latest: u64,
     /// The sets that keep no changes.
     pub(super) silent_sets: Vec<String>,
-    /// The sets that were truncated; `None`: all.
-    pub(super) truncated: Vec<Option<String>>,
+    /// Whether a set, or all, were truncated.
+    pub(super) is_truncated: bool,
     /// By the digest at the source, the address in the cluster.
-    records: BTreeMap<Digest, RecordAddress>,
+    pub(super) records: BTreeMap<Digest, RecordAddress>,
 }
 
 impl Changes {
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.truncated.is_empty()
-    }
-
-    /// Returns the addresses in the cluster of the records that have changed.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = RecordAddress> + '_ {
-        self.records.values().cloned()
+        self.records.is_empty() && !self.is_truncated
     }
 
     /// Returns the number of the change at a position.
@@ -74,7 +78,7 @@ impl Changes {
 
     fn note(&mut self, change: &ChangeSnapshot) {
         let Some(digest) = change.digest.as_deref().and_then(backup::digest_of) else {
-            self.truncated.push(change.set.clone());
+            self.is_truncated = true;
             return;
         };
         let set = change.set.clone().unwrap_or_default();
@@ -144,7 +148,12 @@ impl Source {
                 let from: PieceStart = from.parse()?;
                 let piece = backup::piece(namespace, from)?;
                 let next = piece.next.map(|next| next.to_string());
-                parsed(&piece.text, next, piece.damage.len() as u64)
+                let mut damaged = piece.damage.len() as u64;
+                if from == PieceStart::default() {
+                    // Of these entries nobody knows which records they were.
+                    damaged += namespace.opening().damaged_entries;
+                }
+                parsed(&piece.text, next, damaged)
             }
             Self::Program { monitor, namespace } => {
                 let read = patiently(|| monitor.records(namespace, &[("from", from)]))?;
@@ -168,7 +177,7 @@ impl Source {
             position: read.position,
             latest: read.latest,
             silent_sets: read.silent_sets,
-            truncated: Vec::new(),
+            is_truncated: false,
             records: BTreeMap::new(),
         };
         read.changes.iter().for_each(|change| changes.note(change));
@@ -191,18 +200,38 @@ impl Source {
     ///
     /// # Errors
     /// As for [`Source::piece`].
-    pub(super) fn present(&self, changes: &Changes) -> Result<Vec<SavedRecord>, Failure> {
-        let Self::Program { monitor, namespace } = self else {
-            return Ok(Vec::new());
-        };
-        let digests: Vec<String> = changes.records.keys().map(ToString::to_string).collect();
-        let mut records = Vec::new();
+    pub(super) fn present(&self, changes: &Changes) -> Result<Present, Failure> {
+        let mut present = Present::default();
+        let digests: Vec<_> = changes.records.iter().collect();
         for digests in digests.chunks(DIGESTS_AT_ONCE) {
-            let query: Vec<_> = digests.iter().map(|digest| ("digest", &**digest)).collect();
-            let read = patiently(|| monitor.records(namespace, &query))?;
-            records.extend(parsed(&read.text, None, 0)?.records);
+            let read = self.records_of(digests)?;
+            if read.damaged == 0 {
+                present.records.extend(read.records);
+                continue;
+            }
+            // The answer says how many are damaged; one by one it is known which.
+            for digest in digests {
+                let read = self.records_of(std::slice::from_ref(digest))?;
+                if read.damaged > 0 {
+                    present.damaged.push(digest.1.clone());
+                }
+                present.records.extend(read.records);
+            }
         }
-        Ok(records)
+        Ok(present)
+    }
+
+    fn records_of(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece, Failure> {
+        let Self::Program { monitor, namespace } = self else {
+            return Ok(SourcePiece::default());
+        };
+        let digests: Vec<String> = digests
+            .iter()
+            .map(|(digest, _)| digest.to_string())
+            .collect();
+        let query: Vec<_> = digests.iter().map(|digest| ("digest", &**digest)).collect();
+        let read = patiently(|| monitor.records(namespace, &query))?;
+        parsed(&read.text, None, read.damaged)
     }
 }
 
