@@ -22,6 +22,7 @@ mod pairs;
 mod propagate;
 mod reads;
 mod side_by_side;
+mod to_one;
 mod traversal;
 mod watched;
 
