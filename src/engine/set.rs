@@ -2,6 +2,7 @@
 
 mod access;
 mod batch;
+mod bulk;
 mod result;
 mod write;
 
@@ -28,6 +29,7 @@ use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
 pub(super) use access::RecordAccess;
 pub use batch::RecordCall;
+pub use bulk::BulkProgress;
 pub use result::{OperateResult, UnshardedRead};
 pub(super) use write::{bins_to_put, one_each};
 

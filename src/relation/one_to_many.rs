@@ -1,5 +1,6 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
+mod bulk;
 mod declare;
 mod delete;
 mod layout;
