@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use spikelet::shard::arithmetic::power_of_two;
+use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 
 use super::{Rule, Word, first};
 use crate::contention::format::{load, percent, rate_number, shards};
@@ -343,7 +343,9 @@ impl<'r> LoadRows<'r> {
         };
         let is_measured = |shards: u32| self.clean().any(|(_, made, _)| made == shards);
         match (self.enough(), needed) {
-            (Some((place, made, _)), Some(fewer)) if fewer < made && !is_measured(fewer) => {
+            (Some((place, made, _)), Some(fewer))
+                if fewer > 1 && fewer < made && !is_measured(fewer) =>
+            {
                 Remedy {
                     after: Some(place),
                     ..computed(
@@ -376,10 +378,23 @@ impl<'r> LoadRows<'r> {
                 };
                 computed(shards, rest)
             }
-            _ => Remedy {
-                sentence: format!(" Measure more shards (--shards 1,2,4,8).{}", self.by_time()),
-                ..Remedy::default()
-            },
+            _ => {
+                let most = self.hashed().map(|(_, made, _)| made).max();
+                let refused = self.clean().last().filter(|(_, _, row)| row.key_busy > 0);
+                let found = refused.map_or_else(String::new, |(_, most, row)| {
+                    let still = percent(row.key_busy_share, 1);
+                    format!(" {most} shards are not enough: {still} are still refused.")
+                });
+                let most = most.unwrap_or(1).min(SHARDS_MAX as u32 / 4);
+                let more = [2, 4].map(|factor| (most * factor).to_string()).join(",");
+                Remedy {
+                    sentence: format!(
+                        "{found} Measure more shards (--shards 1,{more}).{}",
+                        self.by_time()
+                    ),
+                    ..Remedy::default()
+                }
+            }
         }
     }
 

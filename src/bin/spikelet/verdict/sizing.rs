@@ -352,7 +352,7 @@ fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
 fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, bound: u64) -> String {
     let p99 = found.sizes.per_mille(990);
     let what = if bound < SWEET_SPOT_BYTES {
-        "more than half of".to_owned()
+        format!("{} of", share(p99))
     } else {
         format!("{} times", times(p99, SWEET_SPOT_BYTES))
     };
@@ -361,6 +361,12 @@ fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, boun
         "{which} in bin {bin} takes {}{or_more}, {what} the 128 KiB that one record should hold",
         bytes(p99)
     )
+}
+
+/// Writes the part of the bound of a record.
+fn share(size: u64) -> String {
+    let percent = size as f64 / SWEET_SPOT_BYTES as f64 * 100.0;
+    format!("{} %", decimal(percent, usize::from(percent > 99.0)))
 }
 
 /// Writes how many times larger a size is, with a decimal where that says more.
@@ -386,9 +392,9 @@ fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
         .filter(|_| is_beyond)
         .map_or(heaviest, |(remedy, _)| *remedy);
     let what = if is_beyond {
-        "beyond"
+        "beyond".to_owned()
     } else {
-        "more than half of"
+        format!("{} of", share(p99))
     };
     let (which, or_more) = set.top_percent("record", judged.count());
     let sentence = format!(
@@ -417,12 +423,12 @@ fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
     };
     let largest = set.largest("record");
     let sentence = format!(
-        "99 of 100 records take at most {}, but {beyond}{}{} takes {}, {} % of the 128 KiB that one record should hold.",
+        "99 of 100 records take at most {}, but {beyond}{}{} takes {}, {} of the 128 KiB that one record should hold.",
         bytes(p99),
         largest.get(..1).unwrap_or_default().to_lowercase(),
         largest.get(1..).unwrap_or_default(),
         bytes(max),
-        decimal(max as f64 / SWEET_SPOT_BYTES as f64 * 100.0, 0)
+        share(max)
     );
     let remedy = set.heaviest_remedy();
     Some(record_verdict(
