@@ -101,99 +101,67 @@ impl ShardsCheck {
 struct NamespaceCheck {
     name: String,
     damaged: bool,
-    clean_close: bool,
-    blocks: u64,
-    entries: u64,
-    records: u64,
-    tombstones: u64,
-    damaged_entries: u64,
-    leftover_entries: u64,
-    damaged_headers: u64,
-    damaged_bytes: u64,
-    index_disagreements: u64,
-    places: Vec<Place>,
-}
-
-#[derive(Debug, Serialize)]
-struct Place {
-    device: usize,
-    offset: u64,
-    bytes: u64,
-    what: String,
+    #[serde(flatten)]
+    found: Verification,
 }
 
 impl NamespaceCheck {
     fn new((name, found): (String, Verification)) -> Self {
-        let place = |place: spikelet::storage::Damage| Place {
-            device: place.device,
-            offset: place.offset,
-            bytes: place.bytes,
-            what: place.what,
-        };
         Self {
             name,
             damaged: found.is_damaged(),
-            clean_close: found.clean,
-            blocks: found.blocks,
-            entries: found.entries,
-            records: found.records,
-            tombstones: found.tombstones,
-            damaged_entries: found.damaged_entries,
-            leftover_entries: found.leftover_entries,
-            damaged_headers: found.damaged_headers,
-            damaged_bytes: found.damaged_bytes,
-            index_disagreements: found.index_disagreements,
-            places: found.places.into_iter().map(place).collect(),
+            found,
         }
     }
 
     fn section(&self) -> Section {
+        let found = &self.found;
         let judgement = if self.damaged { "DAMAGED" } else { "sound" };
-        let closed = if self.clean_close {
+        let closed = if found.clean {
             "cleanly"
         } else {
             "not cleanly: a crash, or still being written"
         };
-        let compared = if self.clean_close {
+        let compared = if found.clean {
             ""
         } else {
             ", there is none to compare with"
         };
         let section = Section::new(format!("Namespace {}: {judgement}", self.name))
             .fact("closed", closed)
-            .fact("blocks", count(self.blocks))
+            .fact("blocks", count(found.blocks))
             .fact(
                 "entries",
-                format!("{}, superseded ones included", count(self.entries)),
+                format!("{}, superseded ones included", count(found.entries)),
             )
-            .fact("records", count(self.records))
-            .fact("deleted, remembered", count(self.tombstones))
-            .fact("damaged entries", count(self.damaged_entries))
+            .fact("records", count(found.records))
+            .fact("deleted, remembered", count(found.tombstones))
+            .fact("damaged entries", count(found.damaged_entries))
             .fact(
                 "leftovers",
                 format!(
                     "{} entries, overwritten by whole ones since: no damage",
-                    count(self.leftover_entries)
+                    count(found.leftover_entries)
                 ),
             )
-            .fact("damaged headers", count(self.damaged_headers))
+            .fact("damaged headers", count(found.damaged_headers))
             .fact(
                 "lost",
                 format!(
                     "{}, in which no entry can be read",
-                    bytes(self.damaged_bytes)
+                    bytes(found.damaged_bytes)
                 ),
             )
             .fact(
                 "snapshot disagrees in",
-                format!("{} records{compared}", count(self.index_disagreements)),
+                format!("{} records{compared}", count(found.index_disagreements)),
             );
-        if self.places.is_empty() {
+        if found.places.is_empty() {
             return section;
         }
         let table = Table::of(
             "Places",
-            &self.places,
+            &found.places,
             &[
                 ("device", &|place| Cell::count(place.device as u64)),
                 ("offset", &|place| Cell::text(place.offset.to_string())),

@@ -152,8 +152,8 @@ fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
 }
 
 /// Draws what the headline is about: KEY_BUSY in each layout at one load, or the latency where
-/// nothing is refused; `None` where there is nothing to compare.
-pub(super) fn before_and_after(run: &Run, before: usize) -> Option<Chart> {
+/// nothing is refused; `None` where there is nothing to compare. The bar of the advised shards stands out.
+pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -> Option<Chart> {
     let row = &run.measured.get(before)?.row;
     let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
     if rows.len() < 2 {
@@ -186,6 +186,10 @@ pub(super) fn before_and_after(run: &Run, before: usize) -> Option<Chart> {
         description: format!("{name}: {}.", told.collect::<Vec<_>>().join(", ")),
         x_label: "shards".to_owned(),
         buckets: rows.iter().map(|row| row.shards.to_string()).collect(),
+        advised: advised.and_then(|shards| {
+            let mut rows = rows.iter();
+            rows.position(|row| row.shards == Shards::Hashed(shards))
+        }),
         y,
         series: vec![BarSeries {
             name: name.to_owned(),

@@ -305,7 +305,7 @@ impl Run {
         }
         if let Some(chart) = said
             .before
-            .and_then(|row| charts::before_and_after(self, row))
+            .and_then(|row| charts::before_and_after(self, row, said.shards))
         {
             section = section.chart(chart);
         }
