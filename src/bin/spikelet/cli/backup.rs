@@ -174,11 +174,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     };
     emit_found(arguments.json, &saved, || saved.report())?;
     saved.notes();
-    Ok(if saved.saved.damaged > 0 {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(Outcome::damaged_if(saved.saved.damaged > 0))
 }
 
 /// Says how a store behind the wire protocol is saved.

@@ -173,6 +173,16 @@ enum Failure {
     Output(std::io::Error),
 }
 
+impl Outcome {
+    const fn damaged_if(is_damaged: bool) -> Self {
+        if is_damaged {
+            Self::Damaged
+        } else {
+            Self::Sound
+        }
+    }
+}
+
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {

@@ -232,13 +232,8 @@ fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, F
     if found.done.cancelled {
         return Ok(Outcome::Interrupted);
     }
-    Ok(
-        if found.damaged || found.done.refused > 0 || !found.done.indexes_refused.is_empty() {
-            Outcome::Damaged
-        } else {
-            Outcome::Sound
-        },
-    )
+    let is_refused = found.done.refused > 0 || !found.done.indexes_refused.is_empty();
+    Ok(Outcome::damaged_if(found.damaged || is_refused))
 }
 
 /// Opens the store with all namespaces that records go to.

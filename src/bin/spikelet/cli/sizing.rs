@@ -221,11 +221,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         bar.finish_and_clear();
     }
     present(&sizing, arguments, &[source])?;
-    Ok(if sizing.damaged > 0 {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(Outcome::damaged_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.

@@ -10,8 +10,9 @@ use spikelet::storage::{HotRecord, OpeningStep, Verification};
 use spikelet::{Key, OperateResult, Operation, Record, RecordSet, Set, Store, WritePolicy};
 
 use super::print::{Unit, emit_found, progress};
+use super::shards::Collection;
 use super::{Failure, Outcome, StoreArguments};
-use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+use crate::report::{Cell, Report, Section, Table, bytes, count};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -19,82 +20,25 @@ struct StoreCheck {
     path: String,
     damaged: bool,
     namespaces: Vec<NamespaceCheck>,
-    shards: Vec<ShardsCheck>,
+    shards: Vec<Collection>,
 }
 
-/// A sharded collection with a fault or a transition under way.
-#[derive(Debug, Serialize)]
-struct ShardsCheck {
-    namespace: String,
-    set: String,
-    key: String,
-    /// `None`: neither a root nor the companions name it.
-    bin: Option<String>,
-    scheme: String,
-    in_transition: bool,
-    /// Numbers of companions whose elements are lost.
-    missing: Vec<u64>,
-    /// Companions of earlier transitions, or without a root: no read uses them.
-    leftovers: Vec<String>,
-}
-
-impl ShardsCheck {
-    /// Collects what to report about all collections of a store. `bar` counts the records.
-    fn of(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Self>> {
-        let mut checks = Vec::new();
-        for namespace in store.namespaces() {
-            for set in namespace.sets() {
-                let records = CountedScan {
-                    records: namespace.set(&set.name)?,
-                    bar,
-                };
-                let found = sharded_collections(&records)?;
-                checks.extend(found.iter().map(|found| {
-                    Self {
-                        namespace: namespace.name().to_owned(),
-                        set: set.name.clone(),
-                        key: key(&found.key),
-                        bin: found.bin.clone(),
-                        scheme: found.scheme.clone(),
-                        in_transition: found.in_transition,
-                        missing: found.missing.clone(),
-                        leftovers: found
-                            .leftovers()
-                            .map(|record| format!("{} ({})", key(&record.key), record.status))
-                            .collect(),
-                    }
-                }));
-            }
+/// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the records.
+fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>> {
+    let mut faulty = Vec::new();
+    for namespace in store.namespaces() {
+        for set in namespace.sets() {
+            let records = CountedScan {
+                records: namespace.set(&set.name)?,
+                bar,
+            };
+            let found = sharded_collections(&records)?;
+            let found = found.iter();
+            let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
+            faulty.extend(found.filter(Collection::has_fault));
         }
-        checks.retain(|check| {
-            check.in_transition || !check.missing.is_empty() || !check.leftovers.is_empty()
-        });
-        Ok(checks)
     }
-
-    fn section(&self) -> Section {
-        let bin = match &self.bin {
-            Some(bin) => format!(", bin \"{bin}\""),
-            None => String::new(),
-        };
-        let mut section = Section::new(format!(
-            "Sharded collection {}/{}/{}{bin}: {}",
-            self.namespace, self.set, self.key, self.scheme
-        ));
-        for shard in &self.missing {
-            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
-        }
-        if self.in_transition {
-            section = section.fact(
-                "under way",
-                "a transition, which the next writer carries to its end",
-            );
-        }
-        for leftover in &self.leftovers {
-            section = section.fact("leftover", format!("{leftover}: no read uses it"));
-        }
-        section
-    }
+    Ok(faulty)
 }
 
 #[derive(Debug, Serialize)]
@@ -251,11 +195,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         let namespaces = store.namespaces().into_iter();
         let records = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = progress("shards", records, Unit::Count("records"));
-        let checks = ShardsCheck::of(&store, &bar);
+        let checks = faulty(&store, &bar);
         bar.finish_and_clear();
         checks?
     };
-    damaged |= shards.iter().any(|check| !check.missing.is_empty());
+    damaged |= shards.iter().any(Collection::is_incomplete);
     let check = StoreCheck {
         path: arguments.dir.display().to_string(),
         damaged,
@@ -265,14 +209,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
     emit_found(arguments.json, &check, || {
         let report = Report::new(format!("Check of {}", check.path));
         let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
-        let shards = check.shards.iter().map(ShardsCheck::section);
+        let shards = check.shards.iter().map(Collection::section);
         namespaces.chain(shards).fold(report, Report::section)
     })?;
-    Ok(if damaged {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(Outcome::damaged_if(damaged))
 }
 
 #[cfg(test)]
@@ -293,7 +233,7 @@ mod tests {
         let namespaces = store.namespaces().into_iter();
         let records: u64 = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = ProgressBar::hidden();
-        assert!(ShardsCheck::of(&store, &bar)?.is_empty());
+        assert!(faulty(&store, &bar)?.is_empty());
         assert_eq!((bar.position(), records), (8, 8));
         Ok(())
     }

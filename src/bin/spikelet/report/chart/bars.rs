@@ -321,10 +321,14 @@ mod tests {
 
     #[test]
     fn its_table_has_a_row_for_each_bucket() {
-        let csv = chart().to_table().to_csv();
         assert_eq!(
-            csv,
-            "bytes,stored,counted\r\n[64-128),10000,9000\r\n[128-256),0,1001\r\n[256-512),1,0\r\n"
+            chart().to_table().plain(),
+            [
+                "bytes,stored,counted",
+                "[64-128),10000,9000",
+                "[128-256),0,1001",
+                "[256-512),1,0"
+            ]
         );
     }
 

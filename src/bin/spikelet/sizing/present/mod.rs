@@ -12,7 +12,7 @@ use super::model::{NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommend
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::Remedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, decimal};
+use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, csv, decimal};
 use crate::verdict;
 use crate::verdict::Word;
 use crate::verdict::sizing::rules;
@@ -58,7 +58,7 @@ impl Sizing {
     /// Returns a row for each set, as comma-separated values.
     #[must_use]
     pub(crate) fn to_csv(&self) -> String {
-        tables::csv(self).to_csv()
+        csv(&self.sets, &tables::CSV_COLUMNS)
     }
 
     fn looked_at(&self) -> String {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::contention::testing::settings;
 use crate::contention::{Condition, Criteria, Load, Settings, measure};
@@ -210,6 +212,15 @@ fn each_rule_decides_the_run_that_shows_it() {
             "busy",
             None,
             " % are still refused. Measure more shards (--shards 1,4,8)",
+        ),
+        (
+            closed(30, "1 2"),
+            none,
+            same,
+            "BUSY",
+            "busy",
+            None,
+            "A refused writer rests for 100 us.",
         ),
         (
             open(400.0, "1 8"),
