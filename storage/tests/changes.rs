@@ -4,10 +4,12 @@
 
 mod common;
 
+use common::changes::{fed, put, read_from};
 use common::{Chance, NOW_MS, devices, digest, files, options, simulated, version};
 use spikelet_storage::{
-    Atomicity, Change, ChangeKind, ChangeReader, Delivery, Digest, Durability, Error, LoggedChange,
-    Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, Storage, Truncate,
+    Atomicity, Change, ChangeKind, Delivery, Digest, Durability, Error, HEADER_BYTES, LoggedChange,
+    Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, SMALL_BLOCK_BYTES, Storage,
+    Truncate,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,41 +43,6 @@ fn written(change: &LoggedChange) -> Written {
         kind: kind_number(change.kind),
         generation: change.generation,
     }
-}
-
-fn fed(namespace: &Namespace) -> u16 {
-    let set = namespace.create_set("users").unwrap();
-    namespace.set_fed(set, true).unwrap();
-    set
-}
-
-fn put(namespace: &Namespace, set_id: u16, number: u64, generation: u16, payload: &[u8]) -> u64 {
-    let key = number.to_le_bytes();
-    let new = NewVersion {
-        set_id,
-        generation,
-        key: Some(&key),
-        ..version(payload)
-    };
-    let lock = namespace.lock(&digest(number), None).unwrap();
-    lock.put(&new).unwrap().get()
-}
-
-/// All that there is to be read from a position on.
-fn read_all(reader: &mut ChangeReader) -> Vec<LoggedChange> {
-    let mut all = Vec::new();
-    loop {
-        let read = reader.read(7, |_, _| true).unwrap();
-        let is_last = read.end == ReadEnd::Last;
-        all.extend(read.changes);
-        if is_last {
-            return all;
-        }
-    }
-}
-
-fn read_from(namespace: &Namespace, delivery: Delivery, position: u64) -> Vec<LoggedChange> {
-    read_all(&mut namespace.read_changes(delivery, Lsn::new(position)))
 }
 
 #[test]
@@ -451,161 +418,6 @@ fn a_damaged_change_is_an_error_and_no_gap() {
     assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
 }
 
-/// Commits a group that puts a version of each of these records.
-fn commit(namespace: &Namespace, set_id: u16, records: std::ops::Range<u64>, payload: &[u8]) {
-    let new = NewVersion {
-        set_id,
-        ..version(payload)
-    };
-    let lock = |number| namespace.lock(&digest(number), None).unwrap();
-    let changes = records.map(|number| (lock(number), Change::Put(new)));
-    namespace.commit_group(changes.collect()).unwrap();
-}
-
-#[test]
-
-fn a_group_is_shown_whole_whenever_a_sync_falls_into_it() {
-    const MEMBERS: u64 = 300;
-    for round in 0..8 {
-        let options = Options {
-            durability: Durability::Process,
-            ..options(Storage::Memory, 24)
-        };
-        let (namespace, _) = Namespace::open(options).unwrap();
-        let set = fed(&namespace);
-        namespace.sync().unwrap();
-        let start = namespace.last_lsn();
-        let mut reader = namespace.read_changes(Delivery::Durable, start);
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                commit(&namespace, set, 0..MEMBERS, &vec![7; 60_000]);
-                done.store(true, Ordering::SeqCst);
-            });
-            let is_within = || namespace.last_lsn().get() >= start.get() + 10;
-            while !is_within() && !done.load(Ordering::SeqCst) {
-                std::hint::spin_loop();
-            }
-            namespace.sync().unwrap();
-        });
-        let mut reads: Vec<usize> = (0..2)
-            .map(|_| reader.read(10_000, |_, _| true).unwrap().changes.len())
-            .collect();
-        namespace.sync().unwrap();
-        reads.push(read_all(&mut reader).len());
-        reads.retain(|changes| *changes > 0);
-        assert_eq!(reads, [MEMBERS as usize], "round {round}");
-    }
-}
-
-/// Fills blocks with versions that the next call makes dead.
-fn ballast(namespace: &Namespace, seed: u64) {
-    let mut chance = Chance(seed);
-    for record in 0..9 {
-        let payload: Vec<u8> = (0..1 << 20).map(|_| chance.next() as u8).collect();
-        let lock = namespace.lock(&digest(1_000 + record), None).unwrap();
-        lock.put(&version(&payload)).unwrap();
-    }
-}
-
-#[test]
-fn a_group_is_shown_once_and_whole_after_cleaning_has_folded_a_member() {
-    let mut disks = simulated(1, 12);
-    let open = |disks: &[Arc<_>]| {
-        let options = Options {
-            defrag_threshold_percent: 95,
-            durability: Durability::Process,
-            ..options(devices(disks), 12)
-        };
-        Namespace::open(options).unwrap().0
-    };
-    let namespace = open(&disks);
-    let set = fed(&namespace);
-    let mut edited = vec![1; 3_000];
-    put(&namespace, set, 1, 1, &edited);
-    for seed in 0..4 {
-        ballast(&namespace, seed);
-    }
-    namespace.sync().unwrap();
-    let start = namespace.last_lsn();
-    namespace.need_changes_after(&[start]);
-    edited[5] = 9;
-    let key = 1u64.to_le_bytes();
-    let new = |key, payload| NewVersion {
-        set_id: set,
-        generation: 2,
-        key,
-        ..version(payload)
-    };
-    let changes = vec![
-        (
-            namespace.lock(&digest(1), None).unwrap(),
-            Change::Put(new(Some(&key[..]), &edited[..])),
-        ),
-        (
-            namespace.lock(&digest(2), None).unwrap(),
-            Change::Put(new(None, b"B")),
-        ),
-    ];
-    namespace.commit_group(changes).unwrap();
-    namespace.sync().unwrap();
-    let before = read_from(&namespace, Delivery::Durable, start.get());
-    assert_eq!(before.len(), 2);
-    for _ in 0..3 {
-        namespace.maintain().unwrap();
-        namespace.sync().unwrap();
-    }
-    assert!(namespace.stats().defragmented_blocks > 0);
-    let cleaned = read_from(&namespace, Delivery::Durable, start.get());
-    assert_eq!(cleaned, before);
-    disks = vec![Arc::new(disks[0].kill().unwrap())];
-    drop(namespace);
-    let namespace = open(&disks);
-    for delivery in [Delivery::Durable, Delivery::Published] {
-        let reopened = read_from(&namespace, delivery, start.get());
-        assert_eq!(reopened, before, "{delivery:?}");
-    }
-}
-
-#[test]
-fn changes_are_followed_from_their_first_number_beside_groups_that_have_begun() {
-    for round in 0..40 {
-        let options = options(Storage::Memory, 48);
-        let (namespace, _) = Namespace::open(options).unwrap();
-        let other = namespace.create_set("others").unwrap();
-        let created = namespace.last_lsn();
-        let done = AtomicBool::new(false);
-        let delivery = [Delivery::Durable, Delivery::Published][round % 2];
-        let read = std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let (namespace, done) = (&namespace, &done);
-                scope.spawn(move || {
-                    // As many as fit: a slow machine reads late.
-                    for _ in 0..10_000 {
-                        if done.load(Ordering::SeqCst) {
-                            break;
-                        }
-                        let first = thread * 1_000;
-                        commit(namespace, other, first..first + 60, &[7; 100]);
-                    }
-                });
-            }
-            while namespace.last_lsn().get() < created.get() + 500 {
-                std::thread::yield_now();
-            }
-            fed(&namespace);
-            let start = namespace.last_lsn();
-            namespace.wait_for_writers().unwrap();
-            namespace.sync().unwrap();
-            let mut reader = namespace.read_changes(delivery, start);
-            let read = reader.read(10, |_, _| true);
-            done.store(true, Ordering::SeqCst);
-            read
-        });
-        assert!(read.is_ok(), "round {round}, {delivery:?}: {read:?}");
-    }
-}
-
 #[test]
 fn no_number_is_given_twice_when_one_power_failure_follows_another() {
     for seed in 0..40 {
@@ -726,4 +538,64 @@ fn a_follower_that_is_behind_holds_no_more_blocks_than_its_changes_fill() {
     }
     let used = namespace.stats().used_blocks;
     assert!(used <= 3, "{used} blocks for 7.2 MB");
+}
+
+#[test]
+fn a_delete_that_finds_no_block_is_a_change_like_any_other() {
+    let options = Options {
+        max_device_bytes: HEADER_BYTES + 12 * SMALL_BLOCK_BYTES,
+        max_record_bytes: 1 << 20,
+        ..options(Storage::Memory, 12)
+    };
+    let (namespace, _) = Namespace::open(options).unwrap();
+    let set = fed(&namespace);
+    let fill = |first: u64| {
+        let lock = |number| namespace.lock(&digest(number), None).unwrap();
+        let new = NewVersion {
+            set_id: set,
+            ..version(&[7; 30])
+        };
+        (first..)
+            .find(|number| lock(*number).put(&new).is_err())
+            .unwrap()
+    };
+    let delete = |number: u64| {
+        namespace
+            .lock(&digest(number), None)
+            .unwrap()
+            .delete(NOW_MS)
+    };
+    let written = fill(0);
+    // Cleaning gets a block for the other half, with room in it.
+    for number in (0..written).step_by(2) {
+        if delete(number).is_err() {
+            namespace.maintain().unwrap();
+            delete(number).unwrap();
+        }
+    }
+    namespace.maintain().unwrap();
+    let count = fill(written);
+    let start = namespace.last_lsn().get();
+    let left = (written..count).chain((1..written).step_by(2));
+    let deletes = left.clone().map_while(|number| match delete(number) {
+        Ok(lsn) => Some((digest(number), lsn.unwrap().get())),
+        Err(Error::NoSpace { .. }) => None,
+        Err(error) => panic!("{error}"),
+    });
+    let deleted: Vec<_> = deletes.collect();
+    assert!(
+        deleted.len() < left.count(),
+        "there was room for all deletes"
+    );
+    let read = read_from(&namespace, Delivery::Published, start);
+    let read: Vec<_> = read
+        .iter()
+        .map(|change| (change.digest, change.position.lsn.get()))
+        .collect();
+    assert!(
+        read == deleted,
+        "{} of {} deletes",
+        read.len(),
+        deleted.len()
+    );
 }

@@ -6,7 +6,10 @@ mod common;
 use common::{
     Chance, NOW_MS, delete, devices, digest, get, options, payload, put, simulated, version,
 };
-use spikelet_storage::{Durability, Error, Namespace, NewVersion, Options, Truncate};
+use spikelet_storage::{
+    Device, DeviceError, Durability, Error, HEADER_BYTES, Header, Namespace, NewVersion, Options,
+    SMALL_BLOCK_BYTES, SimulatedDevice, Truncate,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -155,6 +158,72 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
         opened_full > 10,
         "{opened_full} stores opened on a full disk"
     );
+}
+
+/// The mirror of a block's header is in the next block, and a power failure may leave a device that ends
+/// before that.
+#[test]
+fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
+    // As many blocks as a device is extended by at a time.
+    const EXTENDED: u64 = 8;
+    const ALL_BLOCKS: u64 = 12;
+    let bytes = |blocks| HEADER_BYTES + blocks * SMALL_BLOCK_BYTES;
+    let header = Header {
+        max_bytes: bytes(ALL_BLOCKS),
+        block_bytes: SMALL_BLOCK_BYTES,
+        ..common::header(0, 1, ALL_BLOCKS)
+    };
+    let options = |disk: &Arc<SimulatedDevice>| Options {
+        max_record_bytes: 1 << 20,
+        ..options(devices(std::slice::from_ref(disk)), ALL_BLOCKS)
+    };
+    let origin = Arc::new(SimulatedDevice::new(&header).unwrap());
+    let (namespace, _) = Namespace::open(options(&origin)).unwrap();
+    let mut synced = 0;
+    for number in 0..EXTENDED {
+        // Each begins a block.
+        put(&namespace, &digest(number), &vec![1; 900 << 10]).unwrap();
+        if origin.len_bytes() == bytes(EXTENDED) {
+            namespace.sync().unwrap();
+            synced = number;
+        }
+    }
+    assert!(origin.len_bytes() > bytes(EXTENDED));
+    let ends_before = |seed: &u64| origin.crash(*seed).unwrap().len_bytes() == bytes(EXTENDED);
+    let seeds: Vec<u64> = (0..8).filter(ends_before).collect();
+    assert!(!seeds.is_empty());
+    let mut refused = 0;
+    let moments = (1..40).flat_map(|change| seeds.iter().map(move |seed| (*seed, change)));
+    for (seed, change) in moments {
+        let (what, is_full) = (format!("seed {seed}, change {change}"), change % 3 == 0);
+        let crashed = Arc::new(origin.crash(seed).unwrap());
+        let left = Arc::new(Mutex::new(None));
+        let (device, of_hook) = (Arc::clone(&crashed), Arc::clone(&left));
+        // The power fails once more, in the middle of the opening.
+        crashed.before_change(change, move || {
+            *of_hook.lock().unwrap() = Some(device.crash(change).unwrap());
+        });
+        if is_full {
+            crashed.set_space_bytes(0);
+        }
+        match Namespace::open(options(&crashed)) {
+            Err(Error::Device(DeviceError::Full { .. })) if is_full => refused += 1,
+            opened => drop(opened.unwrap_or_else(|error| panic!("{what}: {error}"))),
+        }
+        let left = left.lock().unwrap().take();
+        let Some(left) = left.map(Arc::new) else {
+            continue;
+        };
+        left.set_space_bytes(u64::MAX);
+        let verified = Namespace::verify(&options(&left)).unwrap();
+        assert!(!verified.is_damaged(), "{what}: {verified:?}");
+        let (namespace, _) = Namespace::open(options(&left)).unwrap();
+        for number in 0..=synced {
+            let found = get(&namespace, &digest(number)).unwrap();
+            assert!(found.is_some(), "{what}: record {number}");
+        }
+    }
+    assert!(refused > 0);
 }
 
 /// A record of the threads: what was attempted, what is promised.

@@ -7,6 +7,7 @@ use crate::location::Location;
 use crate::log::Log;
 use crate::log::lane::{Assembled, LaneState, OpenBlock};
 use crate::log::space::Purpose;
+use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
 /// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
@@ -50,14 +51,33 @@ impl Log {
         let (number, mut state) = self.lane(purpose)?;
         match self.append_to_lane(number, &mut state, purpose, headers, entries) {
             Ok(location) => Ok(location),
-            Err(error @ Error::NoSpace { .. }) if purpose != Purpose::Write => {
-                drop(state);
-                self.append_beside_writers(purpose, error, (headers, entries))
-            }
             Err(error) => {
-                self.append_backed(number, &mut state, purpose, error, (headers, entries))
+                self.append_elsewhere((number, state), purpose, error, (headers, entries))
             }
         }
+    }
+
+    /// Appends where there is room after all, after an error of the lane that the thread was to use.
+    #[cold]
+    fn append_elsewhere(
+        &self,
+        (number, mut state): (usize, MutexGuard<'_, LaneState>),
+        purpose: Purpose,
+        error: Error,
+        (headers, entries): (&mut [Header], &mut Assembled),
+    ) -> Result<Location> {
+        let is_disk_full = matches!(error, Error::Device(DeviceError::Full { .. }));
+        let error = match self.append_backed(number, &mut state, purpose, error, (headers, entries))
+        {
+            Err(error @ Error::NoSpace { .. }) => error,
+            done => return done,
+        };
+        // What is left of the disk behind the blocks of writers is for deletes.
+        if purpose == Purpose::Write || (is_disk_full && purpose.is_cleaning()) {
+            return Err(error);
+        }
+        drop(state);
+        self.append_beside_writers(purpose, error, (headers, entries))
     }
 
     /// Appends entries with the numbers that they have, by a lane that belongs to an opening.
@@ -122,10 +142,11 @@ impl Log {
     fn append_beside_writers(
         &self,
         purpose: Purpose,
-        error: Error,
+        mut refused: Error,
         (headers, entries): (&mut [Header], &mut Assembled),
     ) -> Result<Location> {
-        let has_room = |open: &OpenBlock| open.fits(entries.bytes(), headers.len());
+        let (bytes, count) = (entries.bytes(), headers.len());
+        let has_room = |open: &OpenBlock| open.fits(bytes, count);
         // The last lane is for copies, which followers of changes pass over.
         let writers = self.lanes.len() - usize::from(!purpose.is_cleaning());
         for (number, lane) in self.lanes.iter().enumerate().take(writers) {
@@ -145,9 +166,15 @@ impl Log {
                 own.entries += after.entries - before.entries;
                 own.appended_units += after.appended_units - before.appended_units;
             }
-            return appended;
+            match appended {
+                // Another one may have disk space behind it.
+                Err(Error::Device(full @ DeviceError::Full { .. })) => {
+                    refused = self.refused(purpose, full);
+                }
+                done => return done,
+            }
         }
-        Err(error)
+        Err(refused)
     }
 
     /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.

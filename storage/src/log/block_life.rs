@@ -241,14 +241,10 @@ impl Log {
     /// Puts disk space behind what a block needs to be opened.
     fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
         let volume = self.volume_of(id)?;
-        // The next block must be reachable, since it holds the mirror, and must have space for that.
-        let holder = volume.mirror_block(id.index).offset_bytes();
-        let device = volume.device();
-        if device.len_bytes() < holder + PAGE_BYTES {
-            device.extend(holder + PAGE_BYTES)?;
-        }
+        volume.reach_mirror(id.index)?;
         OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES, 1)?;
-        device.reserve(holder, PAGE_BYTES)
+        let holder = volume.mirror_block(id.index).offset_bytes();
+        volume.device().reserve(holder, PAGE_BYTES)
     }
 
     pub(super) fn close_block(

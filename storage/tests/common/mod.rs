@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod chance;
+pub mod changes;
 pub mod damage;
 pub mod history;
 pub mod power;

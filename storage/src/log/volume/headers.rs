@@ -6,6 +6,7 @@ use crate::log::block::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, EndedBlock, HeaderCopy,
     MIRROR_AT, RawBlockHeader,
 };
+use crate::log::lane::PAGE_BYTES;
 
 impl Volume {
     fn read_header_copy(&self, offset: u64, index: u32) -> HeaderCopy {
@@ -84,7 +85,16 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes the header of a block, and its mirror if the device reaches that far.
+    /// Makes the device long enough for the mirror of a block's header. Costs no disk space.
+    pub(crate) fn reach_mirror(&self, index: u32) -> Result<(), DeviceError> {
+        let end = self.mirror_block(index).offset_bytes() + PAGE_BYTES;
+        if self.device.len_bytes() < end {
+            self.device.extend(end)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the header of a block and its mirror. A free block needs no mirror beyond the end of the device.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
         let _one_at_a_time = self.headers.lock();
         let raw = header.encode();
@@ -92,7 +102,11 @@ impl Volume {
             .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
         let mirror = self.mirror_offset(header.index);
         if mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
-            return Ok(());
+            if header.incarnation == 0 {
+                return Ok(());
+            }
+            // A power failure has taken the end of the device, and left the header.
+            self.reach_mirror(header.index)?;
         }
         self.device.write(mirror, &[&raw])
     }
