@@ -39,6 +39,8 @@ pub(crate) struct BarChart {
     pub(crate) y: Axis,
     /// The bars.
     pub(crate) series: Vec<BarSeries>,
+    /// The bucket that is advised, which stands out.
+    pub(crate) advised: Option<usize>,
     /// What is good, shaded.
     pub(crate) band: Option<Band>,
     /// Limits.
@@ -172,7 +174,11 @@ fn bars(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom
                 Scale::Linear => (bottom - y).max(BAR_MIN),
                 Scale::Log => (bottom - y).max(BAR_MIN_LOG),
             };
-            let class = format!("b s{}", place % PATTERNS);
+            let advised = match chart.advised {
+                Some(advised) if advised == bucket => " best",
+                _ => "",
+            };
+            let class = format!("b s{}{advised}", place % PATTERNS);
             canvas.rect(&class, (x, bottom - height), (each - 1.0, height));
         }
     }
@@ -278,6 +284,7 @@ mod tests {
                     values: vec![9_000.0, 1_001.0, 0.0],
                 },
             ],
+            advised: Some(2),
             band: Some(Band {
                 from: 1.0,
                 to: 2.0,
@@ -293,8 +300,9 @@ mod tests {
     #[test]
     fn there_is_a_bar_for_everything_but_nothing() {
         let svg = draw(&chart(), "c");
-        assert_eq!(svg.matches("class=\"b s0\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"b s0").count(), 2, "{svg}");
         assert_eq!(svg.matches("class=\"b s1\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"b s0 best\"").count(), 1, "{svg}");
         assert!(
             svg.contains("height=\"2.0\""),
             "the one record is to be seen: {svg}"
@@ -313,10 +321,14 @@ mod tests {
 
     #[test]
     fn its_table_has_a_row_for_each_bucket() {
-        let csv = chart().to_table().to_csv();
         assert_eq!(
-            csv,
-            "bytes,stored,counted\r\n[64-128),10000,9000\r\n[128-256),0,1001\r\n[256-512),1,0\r\n"
+            chart().to_table().plain(),
+            [
+                "bytes,stored,counted",
+                "[64-128),10000,9000",
+                "[128-256),0,1001",
+                "[256-512),1,0"
+            ]
         );
     }
 
