@@ -104,7 +104,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.declaration().declare_with(&self.store, self.rule)
+        self.declaration().declare(&self.store, self.rule).map(drop)
     }
 
     fn name(&self) -> String {
@@ -112,7 +112,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn declaration(&self) -> RelationDeclaration {
-        let ListedRecords { side, set } = &self.listed;
+        let ListedRecords { side, set, .. } = &self.listed;
         let sides = vec![side.declared("members", set)];
         let mut declaration = RelationDeclaration::new(&self.name(), RelationKind::Members, sides);
         declaration.set_owner(&self.owner);
@@ -120,7 +120,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        self.declared.ensure(&self.store, &self.name(), |store| {
+        self.declared.ensure(&self.store, |store| {
             self.declaration().declare_itself(store, self.rule)
         })
     }

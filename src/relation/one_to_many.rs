@@ -416,16 +416,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
             progress.records += 1;
         }
-        let mut moving = self.declaration(Some(former));
-        if let Some((known, _)) = moving.stored(&self.store)? {
-            moving.on_delete = known.on_delete;
-            if known == moving {
-                let mut moved = self.declaration(None);
-                moved.on_delete = known.on_delete;
-                moved.store(&self.store, false)?;
-            }
-        }
-        Ok(true)
+        self.declare_moved(former).map(|()| true)
     }
 
     /// Looks at the children of all parents: keys without a record are removed if asked to, children in both layouts are
