@@ -263,7 +263,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let set = edge.edge_set();
         let edits = [
             set.removing(&nodes, &edge.source, element_of(&edge.target)),
-            KnownEdit::delete(&edges, &edge.key),
+            KnownEdit::delete(&edges, &edge.key, true),
         ];
         make_together(&self.store, edits, 1, remove)
     }

@@ -63,6 +63,8 @@ impl<S: RecordStore> Members<S> {
             listed: ListedRecords {
                 side: Side::new(list.0, list.2),
                 set: set.into(),
+                is_asked: true,
+                owner_bin: None,
             },
             owner: list.1.into().into_owned(),
             rule: None,

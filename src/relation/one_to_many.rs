@@ -217,8 +217,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.former.iter().chain([&self.current])
     }
 
-    /// Writes a child of a parent in place of an earlier version. A child that is to have another parent is removed from the first
-    /// one before, unless it is kept by reference.
+    /// Writes a child of a parent in place of an earlier version. A child that names its parent leaves the one that it had; of a key
+    /// list without [`OneToMany::with_parent_bin`], remove it from the first parent before.
     ///
     /// # Errors
     /// [`Error::Relation`] around what a write may be refused for, and around [`Error::Parameter`] for a field of the name of the bin

@@ -1,4 +1,4 @@
-//! Declared relations and those who know nothing of them: wire clients, backups, expiry, truncation.
+//! Declared relations beside wire clients, backups, expiry and truncation, which know nothing of them.
 #![cfg(all(feature = "server", feature = "backup"))]
 
 use std::time::Duration;
