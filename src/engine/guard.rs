@@ -20,6 +20,7 @@ impl SetRules {
     ///
     /// # Errors
     /// [`Error::OwnedBin`]; [`Error::HasEdges`] where the write leaves no bin and so deletes the record.
+    #[cold]
     pub(super) fn judge(
         &self,
         target: &Target<'_>,

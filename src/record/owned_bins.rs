@@ -52,10 +52,22 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::OwnedBin`].
     #[inline]
     pub(crate) fn check_set(&self, name: &BinName) -> Result<()> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => self.find(name.as_bytes()).map_or(Ok(()), refuse),
+        self.check_sets(std::iter::once(name))
+    }
+
+    /// [`OwnedBins::check_set`] for several bins. One look where none is owned.
+    #[inline]
+    pub(crate) fn check_sets<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n BinName>,
+    ) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
         }
+        let mut found = names
+            .into_iter()
+            .filter_map(|name| self.find(name.as_bytes()));
+        found.next().map_or(Ok(()), refuse)
     }
 
     /// Refuses a new version of a record in which an owned bin of the old one is missing, or what describes its shards.

@@ -60,8 +60,7 @@ pub(in crate::engine) trait RecordAccess {
         bins: &Bins,
     ) -> Result<WriteOutcome<R>> {
         let edit = |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-            bins.iter()
-                .try_for_each(|(name, _)| facts.owned.check_set(name))?;
+            facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
             let count = merge(old, bins, body)?;
             Ok((EditOutcome::Body(count), R::default()))
         };
