@@ -17,11 +17,13 @@ use std::time::Instant;
 
 use spikelet_storage::Lsn;
 
+use crate::record::Key;
 use crate::retry::RetryPolicy;
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
 use super::namespace::Namespace;
+use super::policy::WritePolicy;
 use super::set::Set;
 use super::store::Store;
 pub(super) use attempt::Attempt;
@@ -54,6 +56,11 @@ impl<'t> Transaction<'t> {
 
     pub(super) const fn attempt(&self) -> &'t Attempt {
         self.attempt
+    }
+
+    /// The keys of records of a set that the transaction has written, and not deleted.
+    pub(crate) fn written_keys(&self, set: &str) -> Vec<Key<'static>> {
+        self.attempt.written_keys(set)
     }
 
     /// Returns a set of the namespace inside the transaction.
@@ -187,6 +194,18 @@ impl Namespace {
         run: impl FnMut(&Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Option<Lsn>)> {
         self.tracked(|| self.repeat(policy, takes_writes, run))
+    }
+
+    /// Runs a transaction that is part of a write with this policy, which the write's call counts.
+    pub(crate) fn transaction_of_call<R>(
+        &self,
+        policy: &WritePolicy,
+        run: impl FnMut(&Transaction<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let policy = TransactionPolicy::default()
+            .acknowledge(policy.acknowledge)
+            .total_timeout(policy.total_timeout);
+        Ok(self.repeat(&policy, true, run)?.0)
     }
 
     /// Counts a transaction, and times it if it is committed.
