@@ -173,8 +173,8 @@ pub use cdt::{
     ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
 };
 pub use engine::{
-    DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
+    BulkProgress, DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult,
+    RecordCall, ScannedRecord, Set, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
     TransactionSet, TransactionStats, UnshardedRead, WriteGroup, WritePolicy,
 };
 #[doc(inline)]

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use crate::engine::{
     HotRecord, Namespace, OperateResult, RecordCall, RelationGuard, Set, Store, Transaction,
-    TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
+    TransactionPolicy, TransactionSet, TransitionReport, UnshardedRead, WritePolicy,
 };
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, not};
@@ -62,8 +62,8 @@ pub trait RecordStore {
         Ok(None)
     }
 
-    /// Makes these calls as one group, all or none, like [`Namespace::write_together`]. `None`, the
-    /// default: the store has no groups.
+    /// Makes these calls as one group, all or none, like [`Namespace::write_together`], with any
+    /// number of records. `None`, the default: the store has no groups; an empty group asks.
     ///
     /// # Errors
     /// As for [`Namespace::write_together`].
@@ -398,7 +398,9 @@ impl RecordStore for Store {
         &self,
         calls: &[(&Set, RecordCall<'_>)],
     ) -> Option<Result<Vec<OperateResult>>> {
-        Some(self.write_together(|group| group.operate_all(calls)))
+        // Callers bound a group by the bytes of its records.
+        let policy = TransactionPolicy::default().max_records(usize::MAX);
+        Some(self.write_together_with(&policy, |group| group.operate_all(calls)))
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
@@ -421,7 +423,8 @@ impl RecordStore for Namespace {
         &self,
         calls: &[(&Set, RecordCall<'_>)],
     ) -> Option<Result<Vec<OperateResult>>> {
-        Some(self.write_together(|group| group.operate_all(calls)))
+        let policy = TransactionPolicy::default().max_records(usize::MAX);
+        Some(self.write_together_with(&policy, |group| group.operate_all(calls)))
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {

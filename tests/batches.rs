@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,4 +273,78 @@ proptest! {
         let keys: Vec<Key<'_>> = read.iter().copied().map(Key::from).collect();
         prop_assert_eq!(lent(&set, &keys), values(single.into_iter().map(Ok).collect()));
     }
+}
+
+#[test]
+fn records_put_together_are_those_put_one_by_one() {
+    let store = Store::in_memory().unwrap();
+    let (set, single) = (store.set("all").unwrap(), store.set("single").unwrap());
+    set.put(5, [("kept", 1)]).unwrap();
+    single.put(5, [("kept", 1)]).unwrap();
+    // Some keys come twice: the later bins are added to the earlier ones.
+    let records = || (0..10_000_i64).map(|at| (at % 9_000, [("n", at)]));
+    let mut seen = Vec::new();
+    let done = set
+        .put_all(records(), |progress| {
+            seen.push(progress.taken);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    for (key, bins) in records() {
+        single.put(key, bins).unwrap();
+    }
+    assert_eq!((done.taken, done.new, done.complete), (10_000, 8_999, true));
+    assert_eq!(seen, [4_096, 8_192, 10_000]);
+    for key in 0..9_000 {
+        let of = |set: &Set| {
+            set.get(key)
+                .unwrap()
+                .map(|record| (record.generation(), record.into_bins().unwrap()))
+        };
+        assert_eq!(of(&set), of(&single));
+    }
+}
+
+#[test]
+fn putting_many_stops_where_the_observer_or_a_record_says() {
+    let set = Store::in_memory().unwrap().set("all").unwrap();
+    let records = || (0..9_000_i64).map(|key| (key, [("n", key)]));
+    let stopped = set.put_all(records(), |_| ControlFlow::Break(())).unwrap();
+    assert_eq!((stopped.taken, stopped.complete), (4_096, false));
+    assert_eq!(set.len(), 4_096);
+    let new = WritePolicy::default()
+        .record_exists_action(spikelet::policy::RecordExistsAction::CreateOnly);
+    let refused = set.put_all_with(
+        &new,
+        (4_090..5_000_i64).rev().map(|key| (key, [("n", key)])),
+        |_| ControlFlow::Continue(()),
+    );
+    assert!(
+        matches!(refused, Err(Error::RecordExists { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(set.len(), 5_000);
+}
+
+#[test]
+fn putting_many_durably_takes_one_sync_for_thousands() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = NamespaceConfig::new("test");
+    config.durability = spikelet::Durability::Commit;
+    let store = Store::builder()
+        .path(dir.path())
+        .namespace(config)
+        .open()
+        .unwrap();
+    let namespace = store.namespace("test").unwrap();
+    let before = namespace.stats().syncs;
+    let records = (0..8_192_i64).map(|key| (key, [("n", key)]));
+    let done = namespace
+        .set("all")
+        .unwrap()
+        .put_all(records, |_| ControlFlow::Continue(()));
+    assert_eq!(done.unwrap().new, 8_192);
+    let syncs = namespace.stats().syncs - before;
+    assert!((2..10).contains(&syncs), "{syncs} syncs");
+    assert!(namespace.durable_lsn() >= namespace.last_lsn());
 }

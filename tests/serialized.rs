@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use spikelet::{Key, Store, bins};
+use spikelet::{Error, Key, Store, bins};
 
 #[test]
 fn a_record_is_its_key_its_metadata_and_its_bins() {
@@ -51,4 +52,57 @@ fn counters_and_usage_are_named_by_their_fields() {
     assert_eq!(sets[1]["name"], json!("users"));
     let report = serde_json::to_value(namespace.maintain().unwrap()).unwrap();
     assert_eq!(report["expired"], json!(0));
+}
+
+/// Some bins of a user.
+#[derive(Debug, Serialize, Deserialize)]
+struct Contact {
+    mail: Option<String>,
+    phone: Option<u64>,
+    calls: u64,
+}
+
+#[test]
+fn an_update_as_a_struct_keeps_other_bins_and_removes_fields_that_are_none() {
+    let set = Store::in_memory().unwrap().set("users").unwrap();
+    set.put(
+        "alice",
+        bins! { "age" => 42, "phone" => 5551, "calls" => 1 },
+    )
+    .unwrap();
+    let before = set.update_as("alice", |contact: &mut Contact| {
+        let before = contact.phone.take();
+        assert_eq!(contact.mail.replace("a@example.org".into()), None);
+        contact.calls += 1;
+        Ok(before)
+    });
+    assert_eq!(before.unwrap(), Some(Some(5551)));
+    let alice = set.get("alice").unwrap().unwrap();
+    let expected = bins! { "age" => 42, "calls" => 2, "mail" => "a@example.org" };
+    assert_eq!(alice.into_bins().unwrap(), expected.try_into().unwrap());
+}
+
+#[test]
+fn an_update_as_a_struct_writes_nothing_where_it_is_refused() {
+    let set = Store::in_memory().unwrap().set("users").unwrap();
+    let add_call = |contact: &mut Contact| {
+        contact.calls += 1;
+        Ok(())
+    };
+    assert_eq!(set.update_as("alice", add_call).unwrap(), None);
+    assert!(!set.exists("alice").unwrap());
+    set.put("alice", [("calls", "none")]).unwrap();
+    let refused = set.update_as("alice", add_call);
+    assert!(matches!(refused, Err(Error::Serde(_))), "{refused:?}");
+    set.put("alice", [("calls", 1)]).unwrap();
+    let failed = set.update_as("alice", |contact: &mut Contact| {
+        contact.calls += 1;
+        Err::<(), _>(Error::NotFound { record: None })
+    });
+    assert!(matches!(failed, Err(Error::NotFound { .. })), "{failed:?}");
+    let alice = set.get("alice").unwrap().unwrap();
+    assert_eq!(
+        (alice.get("calls"), alice.generation()),
+        (Some(1.into()), 2)
+    );
 }

@@ -16,7 +16,7 @@ use super::index::SavedIndex;
 use super::reader::Skipped;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
-use crate::engine::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+use crate::engine::{Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
 use crate::{Error, Namespace, Store};
 
@@ -26,6 +26,9 @@ use input::{Files, IndexFaults, Place};
 /// Attempts at a record that others are writing, and the pause between them.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Records between two waits for durability.
+const RECORDS_A_SYNC: u64 = 4_096;
 
 /// Bytes that storage puts in front of each record.
 const ENTRY_HEADER_BYTES: u64 = 56;
@@ -239,9 +242,10 @@ impl Restore {
     }
 
     /// Writes the records to a store that has their namespaces. `progress` as for
-    /// [`Restore::prepare`]. Each record is written on its own, as durable as its namespace
-    /// promises, with the saved generation and expiry. Then declares and builds the secondary
-    /// indexes; one that exists with the same definition stays.
+    /// [`Restore::prepare`]. Each record is written on its own, with the saved generation and
+    /// expiry; what its namespace promises of durability is waited for once for 4,096 records, and
+    /// at the end. Then declares and builds the secondary indexes; one that exists with the same
+    /// definition stays.
     ///
     /// # Errors
     /// Without `partial`, a damaged backup, or one that these namespaces cannot take (for example,
@@ -284,6 +288,9 @@ impl Restore {
             if is_cancelled(options.cancel.as_ref()) {
                 return Err(BackupError::Cancelled);
             }
+            if summary.records.is_multiple_of(RECORDS_A_SYNC) {
+                settle(&targets)?;
+            }
             summary.records += 1;
             match options.restore(record, &targets) {
                 Ok(outcome) => {
@@ -315,7 +322,7 @@ impl Restore {
             }
             Err(error) => Err(error),
         };
-        match read {
+        match read.and_then(|()| settle(&targets)) {
             Ok(()) => Ok(summary),
             Err(source) => Err(BackupError::Stopped {
                 restored: summary.restored,
@@ -411,6 +418,7 @@ impl RestoreOptions {
                 _ => Existing::Takes { any },
             },
             override_shards: self.override_shards,
+            acknowledge: Acknowledge::Applied,
         }
     }
 
@@ -484,6 +492,11 @@ impl RestoreOptions {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Waits until what was restored is durable.
+fn settle(targets: &BTreeMap<&str, Namespace>) -> Result<(), BackupError> {
+    Ok(targets.values().try_for_each(Namespace::settle)?)
 }
 
 /// Retries while others are writing the record.

@@ -33,6 +33,8 @@ pub(crate) struct WriteSavedPolicy {
     pub(crate) existing: Existing,
     /// Whether that may break a sharded collection.
     pub(crate) override_shards: bool,
+    /// What is waited for: [`Namespace::settle`] waits for many at once.
+    pub(crate) acknowledge: Acknowledge,
 }
 
 /// What becomes of a record that exists.
@@ -121,6 +123,14 @@ impl Namespace {
     ) -> Result<WriteSaved> {
         with_scratch(|body| self.core.write_saved(body, set, saved, policy))
     }
+
+    /// Waits until all that was written is as durable as the namespace promises.
+    ///
+    /// # Errors
+    /// [`crate::Error::Storage`] if a sync failed.
+    pub(crate) fn settle(&self) -> Result<()> {
+        Ok(self.core.storage.settle(self.core.storage.last_lsn())?)
+    }
 }
 
 impl Core {
@@ -189,7 +199,7 @@ impl Core {
             key,
             payload: body,
         });
-        self.publish(lock, &change, Acknowledge::Durable)?;
+        self.publish(lock, &change, policy.acknowledge)?;
         self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

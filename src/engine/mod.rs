@@ -73,7 +73,7 @@ pub(crate) use relation_guard::DeletesEdges;
 pub use relation_guard::RelationGuard;
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;
-pub use set::{OperateResult, RecordCall, Set, UnshardedRead};
+pub use set::{BulkProgress, OperateResult, RecordCall, Set, UnshardedRead};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 pub use transaction::{
     TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats, WriteGroup,

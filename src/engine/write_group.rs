@@ -97,6 +97,8 @@ impl Core {
                 Ok((result, loses_shards)) => {
                     lost_roots += u64::from(loses_shards);
                     results.push(result);
+                    // Before the next one, so that the buffer stays within the limit.
+                    check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
                 }
                 Err(refused) => reasons.push((position, write.named(refused.error))),
             }
@@ -105,7 +107,6 @@ impl Core {
             return Err(Error::WritesRefused { reasons });
         }
         let written = || members.iter().filter_map(|member| member.written.as_ref());
-        check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
         let updated_ms = update_time(written(), now_ms);
         for ((_, change), member) in locked.iter_mut().zip(&members) {
             let written = member.written.as_ref();

@@ -51,7 +51,7 @@ impl IndexDefinition {
 const fn type_of(part: IndexPart, kind: IndexType) -> ExpType {
     match (part, kind) {
         (IndexPart::Elements, _) => ExpType::List,
-        (IndexPart::Keys | IndexPart::Values, _) => ExpType::Map,
+        (IndexPart::Keys | IndexPart::Values | IndexPart::Entries, _) => ExpType::Map,
         (_, IndexType::Integer) => ExpType::Int,
         (_, IndexType::String) => ExpType::String,
         (_, IndexType::Blob) => ExpType::Blob,

@@ -30,6 +30,8 @@ pub(crate) enum IndexPart {
     Keys,
     /// The values of a map.
     Values,
+    /// The entries of a map: a key and its value, which conditions ask for one after the other.
+    Entries,
 }
 
 /// The source of a component's value in a record.
@@ -138,7 +140,31 @@ impl IndexComponent {
         self.part(IndexPart::Values)
     }
 
-    /// Restricts the index to values of this type; others are not in the index.
+    /// The entries of a map: an index entry for each key with its value. Takes two conditions of a query: the first is about the
+    /// key, the second about the value that it has. Keys and values of a type that is in no index are left out.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::query::{IndexComponent, IndexDefinition};
+    /// use spikelet::{Store, Value};
+    ///
+    /// let shoes = Store::in_memory()?.set("shoes")?;
+    /// shoes.create_index(IndexDefinition::new("by_price", [IndexComponent::bin("prices").map_entries()]))?;
+    /// let prices = |eur: i64, usd: i64| Value::Map([("EUR", eur), ("USD", usd)].into_iter().collect());
+    /// shoes.put("boot", [("prices", prices(90, 120))])?;
+    /// shoes.put("clog", [("prices", prices(130, 30))])?;
+    /// let cheap = shoes.query("by_price")?.eq("EUR").at_most(100).keys()?;
+    /// assert_eq!(cheap.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn map_entries(self) -> Self {
+        self.part(IndexPart::Entries)
+    }
+
+    /// Restricts the index to values of this type; others are not in the index. For the entries of
+    /// a map it is the type of their values.
     #[must_use]
     pub const fn of_type(mut self, kind: IndexType) -> Self {
         self.kind = Some(kind);
@@ -159,6 +185,24 @@ impl IndexComponent {
         self
     }
 
+    /// Returns what each condition of a query on it is about: two parts of a map's entries, or one value.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = Self> {
+        let parts = match self.part {
+            IndexPart::Entries => [Some(IndexPart::Keys), Some(IndexPart::Values)],
+            part => [Some(part), None],
+        };
+        let of_part = |part| self.clone().part(part);
+        parts.into_iter().flatten().map(of_part)
+    }
+
+    /// Returns how many values an index entry has by this component.
+    pub(crate) fn value_count(&self) -> usize {
+        match self.part {
+            IndexPart::Entries => 2,
+            _ => 1,
+        }
+    }
+
     /// Returns whether a record may have several entries by this component.
     pub(crate) fn has_many(&self) -> bool {
         self.part != IndexPart::Whole || self.kind == Some(IndexType::GeoJson)
@@ -176,8 +220,14 @@ impl IndexComponent {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.to_string());
         }
-        if self.part == IndexPart::Keys && self.kind == Some(IndexType::GeoJson) {
-            return Err("keys of maps are no geometries".into());
+        if self.kind == Some(IndexType::GeoJson) {
+            match self.part {
+                IndexPart::Keys => return Err("keys of maps are no geometries".into()),
+                IndexPart::Entries => {
+                    return Err("entries of maps have no geometries: index the values".into());
+                }
+                _ => {}
+            }
         }
         match &self.source {
             IndexSource::Bin { name, .. } => {
@@ -208,6 +258,7 @@ impl fmt::Display for IndexComponent {
             IndexPart::Elements => f.write_str("element of ")?,
             IndexPart::Keys => f.write_str("key of ")?,
             IndexPart::Values => f.write_str("value of ")?,
+            IndexPart::Entries => f.write_str("entry of ")?,
         }
         match &self.source {
             IndexSource::Bin { name, path } if path.is_empty() => f.write_str(name),

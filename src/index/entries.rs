@@ -185,7 +185,7 @@ impl EntryReader {
     ) -> Result<bool> {
         let mut found = false;
         if let Some(component) = self.components.get(component) {
-            component.values(record, facts, &mut |kind, stored| {
+            component.values(record, facts, &mut |_, (kind, stored)| {
                 found = found
                     || kind == ParticleType::GeoJson
                         && Geometry::parse(stored).is_ok_and(|stored| stored.matches(wanted));
@@ -265,18 +265,26 @@ impl ComponentReader {
         value_bytes_max: usize,
     ) -> Result<EntryList> {
         let mut forms = EntryList::default();
-        self.values(record, facts, &mut |kind, stored| {
-            add_forms(&self.component, value_bytes_max, kind, stored, &mut forms);
+        self.values(record, facts, &mut |key, (kind, stored)| {
+            let mut prefix = Vec::new();
+            if key.is_none_or(|(kind, stored)| key::write_stored(kind, stored, &mut prefix)) {
+                add_forms(
+                    &self.component,
+                    value_bytes_max,
+                    (&prefix, kind, stored),
+                    &mut forms,
+                );
+            }
         })?;
         Ok(forms)
     }
 
-    /// Passes each value of the component in a record to `visit`.
+    /// Passes each value of the component in a record to `visit`, an entry of a map with its key.
     fn values(
         &self,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,
-        each: &mut dyn FnMut(ParticleType, &[u8]),
+        each: &mut ShowValue<'_>,
     ) -> Result<()> {
         let mut sink = ValueSink {
             part: self.component.part,
@@ -301,22 +309,30 @@ impl ComponentReader {
     }
 }
 
+/// A stored value, and its type.
+type StoredValue<'v> = (ParticleType, &'v [u8]);
+
+/// Is shown each value of a component, behind its key where the component is the entries of a map.
+type ShowValue<'c> = dyn FnMut(Option<StoredValue<'_>>, StoredValue<'_>) + 'c;
+
 /// Receives the value of a component.
-struct ValueSink<'c> {
+struct ValueSink<'s, 'c> {
     part: IndexPart,
-    each: &'c mut dyn FnMut(ParticleType, &[u8]),
+    each: &'s mut ShowValue<'c>,
 }
 
-impl ValueSink<'_> {
+impl ValueSink<'_, '_> {
     fn take(&mut self, kind: ParticleType, stored: &[u8]) {
         let part = self.part;
         let container = match (part, kind) {
             (IndexPart::Whole, _) => {
-                (self.each)(kind, stored);
+                (self.each)(None, (kind, stored));
                 return;
             }
             (IndexPart::Elements, ParticleType::List) => Container::list(stored),
-            (IndexPart::Keys | IndexPart::Values, ParticleType::Map) => Container::map(stored),
+            (IndexPart::Keys | IndexPart::Values | IndexPart::Entries, ParticleType::Map) => {
+                Container::map(stored)
+            }
             _ => return,
         };
         let Ok(container) = container else {
@@ -327,27 +343,32 @@ impl ValueSink<'_> {
             let Ok(mut element) = reader.element() else {
                 return;
             };
+            let mut key = None;
             if part != IndexPart::Elements {
                 let Ok(value) = reader.element() else {
                     return;
                 };
-                if part == IndexPart::Values {
+                if part == IndexPart::Entries {
+                    key = element_to_stored(element).ok();
+                }
+                if part != IndexPart::Keys {
                     element = value;
                 }
             }
             if let Ok((kind, stored)) = element_to_stored(element) {
-                (self.each)(kind, &stored);
+                let key = key.as_ref().map(|(kind, stored)| (*kind, &**stored));
+                (self.each)(key, (kind, &stored));
             }
         }
     }
 }
 
-/// Appends the forms of a value, if it is indexed: one, or one for each cell of a geometry.
+/// Appends the forms of a value behind a prefix, if it is indexed: one, or one for each cell of a
+/// geometry.
 fn add_forms(
     component: &IndexComponent,
     value_bytes_max: usize,
-    kind: ParticleType,
-    stored: &[u8],
+    (prefix, kind, stored): (&[u8], ParticleType, &[u8]),
     forms: &mut EntryList,
 ) {
     if component.kind == Some(IndexType::GeoJson) {
@@ -358,6 +379,7 @@ fn add_forms(
         }
     } else if component.takes(kind, stored, value_bytes_max) {
         forms.push_with(|out| {
+            out.extend_from_slice(prefix);
             // Its type was checked above.
             key::write_stored(kind, stored, out);
         });
@@ -373,7 +395,7 @@ fn add_cells(cells: &GeometryCells, forms: &mut EntryList) {
     }
 }
 
-impl ResultSink for ValueSink<'_> {
+impl ResultSink for ValueSink<'_, '_> {
     fn add(&mut self, _: usize, _: &BinName, reply: call::Reply<'_>) -> Result<()> {
         let (kind, stored) = reply.into_stored()?;
         self.take(kind, &stored);

@@ -156,7 +156,7 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
 
 /// Returns the length of the first value's form; `None` if the bytes do not begin with a whole
 /// form.
-pub(crate) fn form_len(bytes: &[u8]) -> Option<usize> {
+fn form_len(bytes: &[u8]) -> Option<usize> {
     let len = match *bytes.first()? {
         BOOL => 2,
         INTEGER | FLOAT => 1 + size_of::<u64>(),
@@ -164,6 +164,11 @@ pub(crate) fn form_len(bytes: &[u8]) -> Option<usize> {
         _ => 1 + bytes.iter().position(|byte| *byte == END)?,
     };
     (len <= bytes.len()).then_some(len)
+}
+
+/// Returns how long the first forms of an entry are together; `None` if it has fewer.
+pub(crate) fn forms_len(bytes: &[u8], count: usize) -> Option<usize> {
+    (0..count).try_fold(0, |at, _| Some(at + form_len(bytes.get(at..)?)?))
 }
 
 /// Returns bits that sort like doubles, NaN above all.

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::entries::EntryReader;
-use super::key::form_len;
+use super::key::forms_len;
 use super::ordered::{EntryList, EntryRange, OrderedEntries, end_of_prefix};
 use crate::Result;
 use crate::expression::RecordFacts;
@@ -101,16 +101,16 @@ impl From<EntryRange> for EntryRanges {
 }
 
 impl EntrySelection {
-    /// Returns whether all entries of the selection have the same key, in an index of one
-    /// component.
-    pub(crate) fn is_one_key(&self) -> bool {
+    /// Returns whether all entries of the selection have the same key, in an index whose entries
+    /// have this many values.
+    pub(crate) fn is_one_key(&self, values: usize) -> bool {
         let [range] = &self.ranges.0[..] else {
             return false;
         };
         match &range.start {
             Bound::Included(key) => {
                 self.geometry.is_none()
-                    && form_len(key) == Some(key.len())
+                    && forms_len(key, values) == Some(key.len())
                     && range.end == end_of_prefix(key)
             }
             _ => false,

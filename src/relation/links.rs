@@ -1,6 +1,7 @@
 //! `Links`: tagged references from record to record, and walks along them.
 
 mod audit;
+mod replace;
 mod walk;
 
 use super::address::{Address, TaggedLink, element, link_of};
@@ -32,6 +33,7 @@ pub use walk::{Walk, WalkStep};
 /// | call | record operations, as long as the links are not sharded |
 /// |---|---|
 /// | [`link`](Self::link), [`unlink`](Self::unlink) | 1 write, 2 with a reciprocal tag |
+/// | [`set`](Self::set) | 1 read, and as `link` and `unlink` for each link that is added or removed |
 /// | [`contains`](Self::contains), [`page`](Self::page) | 1 read |
 /// | [`walk`](Self::walk) | 1 batch a step for each set of its records |
 /// | [`fetch`](Self::fetch) | 1 batch a set |
@@ -310,15 +312,7 @@ impl<S: RecordStore> Links<S> {
     }
 
     fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
-        // A link from a record to itself may be its own link back.
-        let back = self.back_of(tag);
-        LinkChange {
-            bin: &self.bin,
-            from,
-            tag,
-            to,
-            back: back.filter(|back| from != to || *back != tag),
-        }
+        self.bin.change(from, tag, to, self.back_of(tag))
     }
 
     /// The tag of the link back of one with this tag.
@@ -375,6 +369,24 @@ impl<S: RecordStore> Links<S> {
 }
 
 impl LinkBin {
+    /// A change of a link. `back`: the tag of its link back.
+    fn change<'a>(
+        &'a self,
+        from: &'a Address,
+        tag: &'a str,
+        to: &'a Address,
+        back: Option<&'a str>,
+    ) -> LinkChange<'a> {
+        LinkChange {
+            bin: self,
+            from,
+            tag,
+            to,
+            // A link from a record to itself may be its own link back.
+            back: back.filter(|back| from != to || *back != tag),
+        }
+    }
+
     /// The links of one set as a side of a relation.
     fn side(&self, of: &Address) -> Side {
         let mut side = Side::new(&of.set, &self.name);

@@ -1,6 +1,7 @@
 //! `ManyToMany`: edges that both of their ends know.
 
 mod audit;
+mod bulk;
 mod neighbors;
 
 use std::fmt;
@@ -35,6 +36,7 @@ pub use neighbors::Neighbors;
 /// | call | record operations, as long as a side is not sharded |
 /// |---|---|
 /// | [`link`](Self::link), [`unlink`](Self::unlink) | 2 writes |
+/// | [`link_all`](Self::link_all), [`link_together`](Self::link_together) | 1 write for each record of a batch |
 /// | [`contains`](Self::contains), [`attributes`](Self::attributes) | 1 read |
 /// | [`Neighbors::page`], [`Neighbors::len`] | 1 read |
 /// | [`Neighbors::fetch`] | 1 read and 1 batch |
@@ -243,13 +245,19 @@ impl<S: RecordStore> ManyToMany<S> {
         target: impl Into<Key<'b>>,
         attributes: &A,
     ) -> Result<bool> {
-        if !self.edges.targets.has_attributes {
-            return Err(Error::parameter(format!(
-                "relation {:?} has no attributes: declare it by ManyToMany::with_attributes, or use link",
-                self.edges.name
-            )));
-        }
+        self.check_attributes()?;
         self.link_value(&source.into(), &target.into(), to_value(attributes)?)
+    }
+
+    /// Refuses attributes for a relation that has none.
+    fn check_attributes(&self) -> Result<()> {
+        if self.edges.targets.has_attributes {
+            return Ok(());
+        }
+        Err(Error::parameter(format!(
+            "relation {:?} has no attributes: declare it by ManyToMany::with_attributes, or use link",
+            self.edges.name
+        )))
     }
 
     fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {

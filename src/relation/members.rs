@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
 use super::listed::ListedRecords;
 use super::side::Side;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, SHARD_OF, to_bins};
 use crate::shard::ShardPolicy;
-use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value};
+use crate::{Bins, BulkProgress, Error, Key, RecordSet, RecordStore, Result, Value};
 
 /// The records of a set that are found without knowing their keys: an ordered collection lists the keys, page by page, and is
 /// changed with the records.
@@ -147,6 +148,46 @@ impl<S: RecordStore> Members<S> {
         record: &T,
     ) -> Result<bool> {
         self.put_bins(&key.into(), &to_bins(record)?)
+    }
+
+    /// Writes many records, each in place of an earlier version, and lists their keys. A batch of up to 100,000 records, or 16 MiB of
+    /// keys and values, is one group of writes: the list is written once a batch, and all its records are locked meanwhile.
+    /// `observe` is called after each batch, and may stop the call. Returns what was done. A call with the same records goes on
+    /// after a stop, an error or the end of the process.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use std::ops::ControlFlow;
+    /// use spikelet::{bins, relation::Members};
+    ///
+    /// let store = spikelet::Store::in_memory()?;
+    /// let users = Members::new(&store, "users", ("lists", "users", "members"));
+    /// let all = (0..1_000).map(|id| (id, bins! { "visits" => 0 }));
+    /// let done = users.put_all(all, |_| ControlFlow::Continue(()))?;
+    /// assert_eq!((done.taken, done.new, users.len()?), (1_000, 1_000, 1_000));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Members::put`]: earlier batches stay.
+    pub fn put_all<'k, K: Into<Key<'k>>, B: TryInto<Bins, Error = Error>>(
+        &self,
+        records: impl IntoIterator<Item = (K, B)>,
+        observe: impl FnMut(BulkProgress) -> ControlFlow<()>,
+    ) -> Result<BulkProgress> {
+        let records = records.into_iter().map(|(key, bins)| {
+            Ok(ListedRecord {
+                owner: Key::from(&self.owner).into_owned(),
+                key: key.into(),
+                bins: bins.try_into()?,
+            })
+        });
+        let write = |batch: &[ListedRecord<'k>]| {
+            self.ensure_declared()?;
+            self.named(self.listed.put_all(&self.store, batch))
+        };
+        in_batches(records, write, observe)
     }
 
     fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {

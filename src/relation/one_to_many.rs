@@ -1,9 +1,11 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
+mod bulk;
 mod declare;
 mod delete;
 mod layout;
 mod place;
+mod set_parent;
 
 use std::ops::ControlFlow;
 
@@ -229,10 +231,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         child: impl Into<Key<'c>>,
         value: &T,
     ) -> Result<()> {
+        self.put_bins(&parent.into(), &child.into(), &to_bins(value)?)
+    }
+
+    fn put_bins(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
         self.ensure_declared()?;
-        let (parent, child) = (&parent.into(), &child.into());
         let place = &self.current;
-        let bins = &to_bins(value)?;
         let put = match place.checks_parent() {
             true => self.store.atomically(&PutChild {
                 place,

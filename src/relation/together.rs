@@ -78,32 +78,16 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         }
     }
 
-    /// Returns whether its collection may be sharded: where that has just failed, not again at every write.
-    fn may_shard(&self) -> bool {
-        let now_ms = self.records.now_ms();
-        self.side
-            .is_some_and(|side| side.attempts.begin(self.key, now_ms))
-    }
-
-    /// Returns whether the collection is so large now that its shard policy may shard it.
-    fn is_too_large(&self, result: &OperateResult) -> bool {
-        let Some(side) = self.side.filter(|_| self.reply != EditReply::Removed) else {
-            return false;
-        };
-        let policy = &side.shard_policy;
-        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
-        // A transition needs room in the record, too.
-        let half = self.records.max_record_bytes().map(|limit| limit / 2);
-        let bytes_max = policy
-            .record_bytes_max
-            .map(|limit| half.map_or(limit, |half| limit.min(half)));
+    /// Returns whether the collection is to be sharded after the edit.
+    fn is_to_shard(&self, result: &OperateResult) -> bool {
+        let grows = self.side.filter(|_| self.reply != EditReply::Removed);
         let elements = count(result, self.operations.len() - 1).unsigned_abs();
-        over(result.record_bytes, bytes_max) || over(elements, policy.elements_max)
+        grows.is_some_and(|side| side.is_to_shard(self.records, self.key, (result, elements)))
     }
 }
 
 /// The result of an operation as a number; 0 if it has none.
-fn count(result: &OperateResult, operation: usize) -> i64 {
+pub(super) fn count(result: &OperateResult, operation: usize) -> i64 {
     match result.value(operation) {
         Some(Value::Int(count)) => *count,
         _ => 0,
@@ -131,11 +115,8 @@ impl Side {
             let append = lists::append(&Collection::list_policy(), bin, element);
             (vec![lists::size(bin), append], EditReply::Grown)
         };
-        let action = match self.owner_must_exist {
-            true => RecordExistsAction::UpdateOnly,
-            false => RecordExistsAction::Update,
-        };
-        self.edit((records, owner), action, operations, reply)
+        let policy = self.unsharded_policy();
+        self.edit((records, owner), policy, operations, reply)
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
@@ -151,28 +132,18 @@ impl Side {
         } else {
             lists::remove_by_value(bin, element, ListReturnType::Count)
         };
-        self.edit(
-            (records, owner),
-            RecordExistsAction::UpdateOnly,
-            vec![remove],
-            EditReply::Removed,
-        )
+        let existing = RecordExistsAction::UpdateOnly;
+        let policy = self.unsharded_policy().record_exists_action(existing);
+        self.edit((records, owner), policy, vec![remove], EditReply::Removed)
     }
 
     fn edit<'a, R>(
         &'a self,
         (records, key): (&'a R, &'a Key<'a>),
-        action: RecordExistsAction,
+        policy: WritePolicy,
         operations: Vec<Operation>,
         reply: EditReply,
     ) -> KnownEdit<'a, R> {
-        let given = &self.write_policy;
-        let policy = WritePolicy::default()
-            .send_key(given.send_key)
-            .durable_delete(given.durable_delete)
-            .expiration(given.expiration)
-            .record_exists_action(action)
-            .of_unsharded();
         KnownEdit {
             records,
             key,
@@ -182,10 +153,59 @@ impl Side {
             side: Some(self),
         }
     }
+
+    /// Returns the policy by which edges are added to unsharded collections.
+    pub(super) fn unsharded_policy(&self) -> WritePolicy {
+        let given = &self.write_policy;
+        let action = match self.owner_must_exist {
+            true => RecordExistsAction::UpdateOnly,
+            false => RecordExistsAction::Update,
+        };
+        WritePolicy::default()
+            .send_key(given.send_key)
+            .durable_delete(given.durable_delete)
+            .expiration(given.expiration)
+            .record_exists_action(action)
+            .of_unsharded()
+    }
+
+    /// Returns whether the collection of a record is so large now, by what a write of it returned and the number of its elements,
+    /// that its shard policy shards it; not again at every write where that has just failed.
+    fn is_to_shard<R: RecordSet>(
+        &self,
+        records: &R,
+        owner: &Key<'_>,
+        (result, elements): (&OperateResult, u64),
+    ) -> bool {
+        let policy = &self.shard_policy;
+        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
+        // A transition needs room in the record, too.
+        let half = records.max_record_bytes().map(|limit| limit / 2);
+        let bytes_max = policy
+            .record_bytes_max
+            .map(|limit| half.map_or(limit, |half| limit.min(half)));
+        let is_large = over(result.record_bytes, bytes_max) || over(elements, policy.elements_max);
+        is_large && self.attempts.begin(owner, records.now_ms())
+    }
+
+    /// Shards the collection of a record, if it is too large after a write of this edge.
+    pub(super) fn shard_large<S: RecordStore>(
+        &self,
+        store: &S,
+        records: &S::Records,
+        (owner, other, attributes): (&Key<'_>, &Key<'_>, &Value),
+        written: (&OperateResult, u64),
+    ) {
+        if self.is_to_shard(records, owner, written) {
+            // Added again by the handle, an edge changes nothing but the shards. The edges themselves are done: an obstacle is
+            // noted as a transition that was refused, and returned once a record is full.
+            let _ = self.add(store, owner, other, attributes);
+        }
+    }
 }
 
 /// The policy by which lists are written, but for an element that is there already: it is refused.
-fn refusing_list_policy() -> ListPolicy {
+pub(super) fn refusing_list_policy() -> ListPolicy {
     ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true)
 }
 
@@ -216,7 +236,7 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
         None => store.atomically(otherwise),
         Some(Ok(results)) => {
             let mut made = edits.iter().zip(&results);
-            if made.any(|(edit, result)| edit.is_too_large(result) && edit.may_shard()) {
+            if made.any(|(edit, result)| edit.is_to_shard(result)) {
                 // Made again, the writes change nothing but the shards. The edits themselves are done: an obstacle is noted
                 // as a transition that was refused, and returned once a record is full.
                 let _ = store.atomically(otherwise);

@@ -22,7 +22,7 @@ use super::result_code;
 use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
 use crate::cdt::code as cdt;
-use crate::engine::{Address, Existing, ReadTouch, SavedVersion, WriteSavedPolicy};
+use crate::engine::{Acknowledge, Address, Existing, ReadTouch, SavedVersion, WriteSavedPolicy};
 use crate::operation::Checked;
 use crate::record::RecordView;
 use crate::value::FLAG_PERSIST_INDEX;
@@ -197,6 +197,7 @@ fn bring_back(namespace: &Namespace, version: &DeletedVersion) -> Result<()> {
     let policy = WriteSavedPolicy {
         existing: Existing::Stays,
         override_shards: true,
+        acknowledge: Acknowledge::Durable,
     };
     namespace
         .write_saved(&version.set, &saved, policy)

@@ -68,6 +68,7 @@ pub(crate) fn part_of_number(number: u8) -> Option<IndexPart> {
 /// The one component of an index that clients can ask by. Values of a component without a type are of all of them.
 pub(crate) fn component_of(definition: &IndexDefinition) -> Option<&IndexComponent> {
     match definition.components.as_slice() {
+        [one] if one.part == IndexPart::Entries => None,
         [one] if one.kind.is_none_or(|kind| type_name(kind).is_some()) => Some(one),
         _ => None,
     }

@@ -1,5 +1,7 @@
 //! `ShardedMap`: a map ordered by key, in one record or in many.
 
+mod ranks;
+
 use std::ops::Bound;
 
 use super::address::Address;

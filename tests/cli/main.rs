@@ -107,6 +107,27 @@ fn a_small_graph_is_loaded_and_every_figure_is_there() {
 }
 
 #[test]
+fn edges_that_are_loaded_in_batches_are_all_there() {
+    let graph = [
+        "demo",
+        "--nodes",
+        "300",
+        "--edge-count",
+        "5000",
+        "--threads",
+        "3",
+    ];
+    for more in [
+        &["--batch", "700"][..],
+        &["--batch", "700", "--shard-at", "2KiB"],
+    ] {
+        let figures = json(&[&graph, more].concat(), b"");
+        let found = ["verified_edges", "missing_edges"].map(|name| figures[name].as_u64());
+        assert_eq!(found, [Some(5_000), Some(0)], "{more:?}");
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_graph_whatever_the_threads() {
     let degree = |seed, threads| {
         let figures = json(

@@ -4,6 +4,7 @@
 
 mod background;
 mod beside_writers;
+mod entries;
 mod geometry;
 mod indexes;
 mod model;

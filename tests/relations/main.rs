@@ -2,6 +2,7 @@
 //! process dies between any two of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod bulk;
 mod declared;
 mod graph;
 mod guarded;
@@ -22,6 +23,7 @@ mod pairs;
 mod propagate;
 mod reads;
 mod side_by_side;
+mod to_one;
 mod traversal;
 mod watched;
 

@@ -14,6 +14,7 @@ mod lists;
 mod maps;
 mod policy;
 mod protected;
+mod ranks;
 mod refused;
 mod repeats;
 mod scanned;

@@ -20,6 +20,8 @@ const HELD_BACK: usize = 10;
 const PAGE: usize = 50;
 /// Records of one call of `add_nodes`.
 const BATCH_NODES: usize = 1_000;
+/// How long pages are read to check a bulk load.
+const CHECKED: Duration = Duration::from_millis(100);
 /// Seed of the records.
 const NODES: u64 = 0x60de;
 
@@ -76,6 +78,49 @@ pub fn run(
         let cost = meter.stop(store, dir, measured.operations)?;
         report.add(phase, 1, name, measured, cost);
     }
+    Ok(())
+}
+
+/// Runs a phase that adds all edges to an empty graph, batch by batch.
+///
+/// # Errors
+/// Those of the store, and an answer that is wrong.
+pub fn run_bulk(
+    plan: &Plan,
+    edges: &Edges,
+    round: usize,
+    name: StoreName,
+    phase: Phase,
+    report: &mut Report,
+) -> Result<()> {
+    let opened = Opened::new(plan, |dir| name.open_graph(dir))?;
+    let (store, dir) = (opened.store.as_ref(), opened.dir.path());
+    add_nodes(store, edges)?;
+    let all = edges.in_order();
+    let meter = Meter::start(store, dir)?;
+    let mut linked = measure(1, None, |_| {
+        let mut batches = all.chunks(phase.batch_edges());
+        (
+            move || batches.next(),
+            |batch: &&[Edge]| store.link_batch(batch),
+        )
+    })?;
+    linked.operations = all.len() as u64;
+    let cost = meter.stop(store, dir, linked.operations)?;
+    report.add(phase, 1, name, linked, cost);
+    let mut followers = vec![0; edges.nodes().len()];
+    for (_, target) in all {
+        if let Some(followers) = followers.get_mut(*target as usize) {
+            *followers += 1;
+        }
+    }
+    let graph = Graph {
+        store,
+        edges,
+        linked: all.len(),
+        followers,
+    };
+    graph.pages(round, CHECKED)?;
     Ok(())
 }
 
@@ -213,6 +258,9 @@ mod tests {
             assert_eq!(phases.len(), 5, "{name:?}");
             let mut report = Report::default();
             run(&plan, &edges, 0, name, &phases, &mut report).unwrap();
+            for phase in plan.phases_of(Session::GraphBulk, name) {
+                run_bulk(&plan, &edges, 0, name, phase, &mut report).unwrap();
+            }
         }
     }
 

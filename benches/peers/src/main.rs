@@ -146,6 +146,15 @@ fn run_round(plan: &Plan, edges: Option<&Edges>, round: usize, report: &mut Repo
             graph::run(plan, edges, round, name, &phases, report)?;
         }
     }
+    let bulk = plan
+        .phases()
+        .filter(|phase| phase.session() == Session::GraphBulk);
+    for phase in bulk {
+        for name in plan.stores_of(round).filter(|name| name.runs(phase)) {
+            announce(round, name, &phase.name());
+            graph::run_bulk(plan, edges, round, name, phase, report)?;
+        }
+    }
     Ok(())
 }
 

@@ -112,7 +112,9 @@ impl Plan {
     /// # Errors
     /// A file that cannot be read, or has no edges.
     pub fn edges(&self) -> Result<Option<Edges>> {
-        if !self.phases().any(|phase| phase.session() == Session::Graph) {
+        let of_graph =
+            |phase: Phase| matches!(phase.session(), Session::Graph | Session::GraphBulk);
+        if !self.phases().any(of_graph) {
             return Ok(None);
         }
         let default = if self.short { 200_000 } else { 10_000_000 };
@@ -228,6 +230,12 @@ pub enum Phase {
     GraphPage,
     /// How many nodes are at the end of one edge or two.
     GraphTwoHops,
+    /// All edges into an empty graph, 10,000 a batch.
+    #[value(name = "graph-bulk-10k")]
+    GraphBulk10k,
+    /// The same, 100,000 a batch.
+    #[value(name = "graph-bulk-100k")]
+    GraphBulk100k,
 }
 
 /// Phases of a session share a store, and how it was opened and loaded.
@@ -247,6 +255,8 @@ pub enum Session {
     DurableTransfers,
     /// The graph, without waiting for syncs.
     Graph,
+    /// An empty graph for each size of batches, without waiting for syncs.
+    GraphBulk,
 }
 
 impl Phase {
@@ -273,6 +283,7 @@ impl Phase {
             | Self::GraphFollows
             | Self::GraphPage
             | Self::GraphTwoHops => Session::Graph,
+            Self::GraphBulk10k | Self::GraphBulk100k => Session::GraphBulk,
         }
     }
 
@@ -281,6 +292,14 @@ impl Phase {
         match self {
             Self::Durable8 | Self::TransferDurable8 => 8,
             _ => 1,
+        }
+    }
+
+    /// Edges of a batch of the phases that add many edges.
+    pub fn batch_edges(self) -> usize {
+        match self {
+            Self::GraphBulk100k => 100_000,
+            _ => 10_000,
         }
     }
 

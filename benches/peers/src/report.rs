@@ -23,9 +23,11 @@ const BYTES: [(&str, BytesOf); 5] = [
 /// Phases that appear in the table of processor time, in the order of its columns.
 const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
 /// Loads after which the space of a record or an edge is printed.
-const SPACE: [(Phase, &str); 2] = [
+const SPACE: [(Phase, &str); 4] = [
     (Phase::QueryLoad, "a record"),
     (Phase::GraphLoad, "an edge"),
+    (Phase::GraphBulk10k, "an edge"),
+    (Phase::GraphBulk100k, "an edge"),
 ];
 /// Stores in a line of multiples of the floor: as many as fit.
 const FLOOR_STORES_A_LINE: usize = 4;

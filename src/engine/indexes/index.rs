@@ -9,8 +9,8 @@ use spikelet_storage::{Digest, PARTITIONS};
 
 use crate::expression::RecordFacts;
 use crate::index::{
-    EntryList, EntryRange, EntryRanges, EntryReader, GUARDS, Guard, IndexDefinition,
-    OrderedEntries, form_len,
+    EntryList, EntryRange, EntryRanges, EntryReader, GUARDS, Guard, IndexComponent,
+    IndexDefinition, OrderedEntries, forms_len,
 };
 use crate::record::{
     KeyHash, RecordView, SUBKEYS, ShardRole, companion_name, is_by_hash, sharded_bins,
@@ -44,6 +44,8 @@ pub(crate) struct Index {
     pub(in crate::engine) reader: EntryReader,
     pub(in crate::engine) entries: OrderedEntries,
     key_hash: KeyHash,
+    /// How many values an entry has.
+    pub(in crate::engine) values: usize,
     /// Whether companions have, or had, entries. Set before the first one is added.
     has_companions: AtomicBool,
     state: AtomicU8,
@@ -108,13 +110,17 @@ impl Index {
         key_hash: KeyHash,
     ) -> Result<Self> {
         let reader = EntryReader::new(&definition)?;
+        let values = definition.components().iter();
+        let values = values.map(IndexComponent::value_count).sum();
         Ok(Self {
             key_hash,
+            values,
             has_companions: AtomicBool::new(false),
             // An element that moves between root and companions has one entry at least at every moment.
-            entries: match reader.parts_of() {
-                Some(_) => OrderedEntries::in_groups(root_entry_len),
-                None => OrderedEntries::new(),
+            entries: match (reader.parts_of(), values) {
+                (Some(_), 1) => OrderedEntries::in_groups(|entry| root_entry_len(entry, 1)),
+                (Some(_), _) => OrderedEntries::in_groups(|entry| root_entry_len(entry, 2)),
+                (None, _) => OrderedEntries::new(),
             },
             reader,
             unique: match definition.unique {
@@ -338,7 +344,8 @@ impl Index {
         if !self.is_of_parts() {
             return entry;
         }
-        entry.get(..root_entry_len(entry)).unwrap_or(entry)
+        let root_len = root_entry_len(entry, self.values);
+        entry.get(..root_len).unwrap_or(entry)
     }
 
     /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says that it is the only one.
@@ -421,9 +428,9 @@ impl Index {
     }
 }
 
-/// How long the root's part of an entry of one component is: the whole entry, or what precedes the companion's digest.
-fn root_entry_len(entry: &[u8]) -> usize {
-    form_len(entry).map_or(entry.len(), |key| key + Digest::LEN)
+/// How long the root's part of an entry is: the whole entry, or what precedes the companion's digest.
+fn root_entry_len(entry: &[u8], values: usize) -> usize {
+    forms_len(entry, values).map_or(entry.len(), |key| key + Digest::LEN)
 }
 
 /// The key of an entry, and the digest of its record.

@@ -4,8 +4,8 @@ use std::ops::Bound;
 
 use crate::geo::{Geometry, MatchingCells};
 use crate::index::{
-    AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexDefinition,
-    IndexType, end_of_prefix, form_of, form_of_prefix, geometry_key, type_of_form,
+    AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexComponent,
+    IndexDefinition, IndexType, end_of_prefix, form_of, form_of_prefix, geometry_key, type_of_form,
 };
 use crate::value::Value;
 use crate::{Error, Result};
@@ -68,7 +68,7 @@ impl Conditions {
             let name = definition.name();
             Err(Error::parameter(format!("query by index {name:?}: {why}")))
         };
-        let components = definition.components().len();
+        let components = asked(definition).count();
         if self.conditions.len() > components {
             let given = self.conditions.len();
             return refuse(format!("{given} conditions for {components} components"));
@@ -97,13 +97,14 @@ impl Conditions {
                     Err(why) => return refuse(why),
                 },
                 Condition::Within(text) | Condition::Containing(text) => {
-                    let of = definition.components().get(component - 1);
-                    if of.is_none_or(|of| of.kind != Some(IndexType::GeoJson)) {
+                    let of = asked(definition).nth(component - 1);
+                    let of = of.filter(|(_, of)| of.kind == Some(IndexType::GeoJson));
+                    let Some((of, _)) = of else {
                         return refuse(format!(
                             "component {} is not of IndexType::GeoJson",
                             component - 1
                         ));
-                    }
+                    };
                     let geometry = Geometry::parse(text.as_bytes())?;
                     let is_region = matches!(geometry, Geometry::Region(_));
                     if is_region != matches!(condition, Condition::Within(_)) {
@@ -111,7 +112,7 @@ impl Conditions {
                             "within takes a region, and containing takes a point".into(),
                         );
                     }
-                    matching(&key, component - 1, geometry)
+                    matching(&key, of, geometry)
                 }
             };
             return match conditions.next() {
@@ -124,28 +125,35 @@ impl Conditions {
 
     /// The condition on each component that has one, in words.
     pub(super) fn describe(&self, definition: &IndexDefinition) -> Vec<String> {
-        let described = self.conditions.iter().zip(definition.components());
-        let describe = |(condition, component): (&Condition, _)| match condition {
-            Condition::Equal(value) => format!("{component} is {value}"),
-            Condition::Prefix(prefix) => format!("{component} begins with {prefix}"),
-            Condition::Within(region) => format!("{component} lies in {region}"),
-            Condition::Containing(point) => format!("{component} contains {point}"),
-            Condition::Range(start, end) => {
-                let from = match start {
-                    Bound::Included(value) => format!(" from {value}"),
-                    Bound::Excluded(value) => format!(" above {value}"),
-                    Bound::Unbounded => String::new(),
-                };
-                let to = match end {
-                    Bound::Included(value) => format!(" to {value}"),
-                    Bound::Excluded(value) => format!(" below {value}"),
-                    Bound::Unbounded => String::new(),
-                };
-                format!("{component}{from}{to}")
-            }
-        };
+        let described = self.conditions.iter().zip(asked(definition));
+        let describe =
+            |(condition, (_, component)): (&Condition, (_, IndexComponent))| match condition {
+                Condition::Equal(value) => format!("{component} is {value}"),
+                Condition::Prefix(prefix) => format!("{component} begins with {prefix}"),
+                Condition::Within(region) => format!("{component} lies in {region}"),
+                Condition::Containing(point) => format!("{component} contains {point}"),
+                Condition::Range(start, end) => {
+                    let from = match start {
+                        Bound::Included(value) => format!(" from {value}"),
+                        Bound::Excluded(value) => format!(" above {value}"),
+                        Bound::Unbounded => String::new(),
+                    };
+                    let to = match end {
+                        Bound::Included(value) => format!(" to {value}"),
+                        Bound::Excluded(value) => format!(" below {value}"),
+                        Bound::Unbounded => String::new(),
+                    };
+                    format!("{component}{from}{to}")
+                }
+            };
         described.map(describe).collect()
     }
+}
+
+/// What each condition of a query is about, with the number of the component that it is part of.
+fn asked(definition: &IndexDefinition) -> impl Iterator<Item = (usize, IndexComponent)> {
+    let components = definition.components().iter().enumerate();
+    components.flat_map(|(number, component)| component.asked().map(move |of| (number, of)))
 }
 
 /// The entries behind `key` with a next component that may match a geometry.

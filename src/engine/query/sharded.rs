@@ -144,7 +144,7 @@ impl Core {
             Ok(match self.standing(index, &own, scratch)? {
                 (Standing::Absent, _) => Look::Stale,
                 (Standing::Shown, record) => {
-                    if asked.is_one_key() || met.roots.lock().insert(root) {
+                    if asked.is_one_key(index.values) || met.roots.lock().insert(root) {
                         show(&stored, record);
                     }
                     Look::Decided
@@ -190,7 +190,7 @@ impl Core {
         if !(holds && is_its) {
             return Ok(Look::Other);
         }
-        if !asked.is_one_key() {
+        if !asked.is_one_key(index.values) {
             let is_new = met.roots.lock().insert(digest);
             if !is_new || (met.looks_back && self.has_entry_before(index, asked, met, &root, entry))
             {

@@ -1,6 +1,7 @@
 //! What users do to single records of a set: puts, deletes, operations, updates by a closure.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::access::RecordAccess;
@@ -10,7 +11,7 @@ use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::write::{EditOutcome, Target, WriteOutcome, with_scratch, with_stored_key};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Operation, operations};
-use crate::record::{Bins, Key, MAX_BINS, RecordView, to_bins};
+use crate::record::{Bins, Key, MAX_BINS, RecordView, from_bins, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -144,7 +145,23 @@ impl Set {
         self.put_as_with(&policy, key, value)
     }
 
-    /// [`Set::put_as`] by a policy.
+    /// [`Set::put_as`] by a policy: its [`record_exists_action`](WritePolicy::record_exists_action) says whether the record's
+    /// other bins stay. By the default policy they do, and a field that is `None` removes its bin.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// #[derive(serde::Serialize)]
+    /// struct Contact<'a> { mail: &'a str, phone: Option<&'a str> }
+    ///
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42), ("phone", 5551)])?;
+    /// let contact = Contact { mail: "a@example.org", phone: None };
+    /// users.put_as_with(&spikelet::WritePolicy::default(), "alice", &contact)?;
+    /// let alice = users.get("alice")?.expect("was put");
+    /// assert_eq!((alice.get("age"), alice.get("phone")), (Some(42.into()), None));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Set::put_as`].
@@ -328,6 +345,70 @@ impl Set {
             .track(OperationKind::Write, || {
                 Ok(self.update_at(policy, &key, digest, edit)?.results)
             })
+    }
+
+    /// Changes some bins of a record as a struct, by a closure while the record is locked: `T` has the fields that the edit is
+    /// about, and other bins stay. A field that is left `None` removes its bin. Returns what `edit` returns; `None` if there is no
+    /// record. Rules for `edit` as for [`Set::update`].
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Visits { visits: u64, last: Option<String> }
+    ///
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42), ("visits", 1)])?;
+    /// let visits = users.update_as("alice", |user: &mut Visits| {
+    ///     user.visits += 1;
+    ///     user.last = Some("today".into());
+    ///     Ok(user.visits)
+    /// })?;
+    /// assert_eq!(visits, Some(2));
+    /// assert_eq!(users.get("alice")?.and_then(|alice| alice.get("age")), Some(42.into()));
+    /// assert_eq!(users.update_as("bob", |_: &mut Visits| Ok(()))?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Set::update`], and [`Error::Serde`] if the bins do not fit the type.
+    pub fn update_as<'k, T: Serialize + DeserializeOwned, R>(
+        &self,
+        key: impl Into<Key<'k>>,
+        edit: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<Option<R>> {
+        self.update_as_with(&DEFAULT_WRITE, key, edit)
+    }
+
+    /// [`Set::update_as`] by a policy. The record must exist, whatever the policy's
+    /// [`record_exists_action`](WritePolicy::record_exists_action).
+    ///
+    /// # Errors
+    /// As for [`Set::update_as`].
+    pub fn update_as_with<'k, T: Serialize + DeserializeOwned, R>(
+        &self,
+        policy: &WritePolicy,
+        key: impl Into<Key<'k>>,
+        edit: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let existing = RecordExistsAction::UpdateOnly;
+        let policy = policy.clone().record_exists_action(existing);
+        let mut is_there = false;
+        let updated = self.update_with(&policy, key, |bins| {
+            is_there = true;
+            let mut value: T = from_bins(bins)?;
+            let result = edit(&mut value)?;
+            for (name, value) in to_bins(&value)? {
+                bins.insert(name, value);
+            }
+            Ok(result)
+        });
+        match updated {
+            Ok(result) => Ok(Some(result)),
+            // One that `edit` returns is the caller's.
+            Err(Error::NotFound { .. }) if !is_there => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

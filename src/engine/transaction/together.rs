@@ -311,6 +311,18 @@ impl Store {
     ) -> Result<Vec<OperateResult>> {
         self.default_namespace()?.write_together(name)
     }
+
+    /// [`Store::write_together`] by a policy.
+    ///
+    /// # Errors
+    /// As for [`Store::write_together`].
+    pub fn write_together_with<'a>(
+        &self,
+        policy: &TransactionPolicy,
+        name: impl FnOnce(&mut WriteGroup<'a>),
+    ) -> Result<Vec<OperateResult>> {
+        self.default_namespace()?.write_together_with(policy, name)
+    }
 }
 
 fn has_edges((_, reason): &(usize, Error)) -> bool {

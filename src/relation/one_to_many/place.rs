@@ -90,7 +90,7 @@ impl ChildPlace {
     }
 
     /// The bins of a child with its parent's key, as they are stored.
-    fn stored(&self, parent: &Key<'_>, bins: &Bins) -> Result<Bins> {
+    pub(super) fn stored(&self, parent: &Key<'_>, bins: &Bins) -> Result<Bins> {
         let mut bins = bins.clone();
         if let Some(bin) = self.parent_bin_of_child() {
             if bins.get(bin).is_some() {

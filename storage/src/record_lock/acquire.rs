@@ -10,7 +10,7 @@ use crate::image::Images;
 use crate::index::{PartitionGuard, Position, Slot};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
-use crate::log::volume::{Entry, OwnedEntry};
+use crate::log::volume::Entry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 struct LikelyEntry {
     location: Location,
     position: Position,
-    entry: OwnedEntry,
+    entry: Entry<'static>,
 }
 
 impl LikelyEntry {

@@ -205,7 +205,7 @@ impl StoreName {
             Session::Records | Session::Lists | Session::Durable => self.runs_single(phase),
             Session::Queries => queries::TAKE_PART.contains(&self),
             Session::Transfers | Session::DurableTransfers => accounts::TAKE_PART.contains(&self),
-            Session::Graph => graph::TAKE_PART.contains(&self),
+            Session::Graph | Session::GraphBulk => graph::TAKE_PART.contains(&self),
         }
     }
 

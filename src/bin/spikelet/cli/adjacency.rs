@@ -134,6 +134,18 @@ impl Adjacency {
         self.follows.link(from, to).map(|_| ())
     }
 
+    /// Adds edges on both sides, grouped by record.
+    ///
+    /// # Errors
+    /// As for [`Adjacency::link`].
+    pub(crate) fn link_all<'k>(
+        &self,
+        edges: impl Iterator<Item = (Key<'k>, Key<'k>)>,
+    ) -> Result<()> {
+        let linked = self.follows.link_all(edges, |_| ControlFlow::Continue(()));
+        linked.map(|_| ())
+    }
+
     fn neighbors(&self, key: Key<'_>, side: Side) -> Neighbors<'_, Namespace> {
         match side {
             Side::Following => self.follows.targets(key),

@@ -87,6 +87,9 @@ pub(crate) struct DemoArguments {
     /// Append each side of an edge by itself, without a transaction: to see what the transaction costs.
     #[arg(long)]
     plain: bool,
+    /// Load N edges a batch, each record written once a batch: the fast way for many edges.
+    #[arg(long, value_name = "N", conflicts_with = "plain", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: Option<u32>,
     /// What a power failure may cost.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
     durability: DurabilityArgument,
@@ -147,9 +150,10 @@ impl DemoArguments {
     }
 
     const fn form(&self) -> EdgeForm {
-        match self.plain {
-            true => EdgeForm::TwoAppends,
-            false => EdgeForm::Transaction,
+        match (self.plain, self.batch) {
+            (true, _) => EdgeForm::TwoAppends,
+            (false, Some(edges)) => EdgeForm::Batches(edges as usize),
+            (false, None) => EdgeForm::Transaction,
         }
     }
 

@@ -1,5 +1,5 @@
-//! Loading the graph: each edge adds the followed one to the follower's list, and the other way round, in one transaction, or,
-//! to compare, each by itself.
+//! Loading the graph: each edge adds the followed one to the follower's list, and the other way round, in one transaction, in
+//! a batch with others, or, to compare, each by itself.
 
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ pub(crate) enum EdgeForm {
     Transaction,
     /// Each by itself: a process that dies in between leaves one side.
     TwoAppends,
+    /// In batches of this many edges.
+    Batches(usize),
 }
 
 /// What loading took.
@@ -40,7 +42,7 @@ pub(crate) struct LoadResult {
     pub(crate) key_busy: u64,
     /// How often a transaction met others in all of its attempts, and was begun again.
     pub(crate) conflicts: u64,
-    /// Latency of each edge with its repetitions, in nanoseconds.
+    /// Latency of each edge, or of each batch, with its repetitions, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
 }
 
@@ -72,9 +74,20 @@ pub(crate) fn load(
         conflicts: 0,
         jitter: Random::new(number as u64),
     };
-    let workers = for_each(&graph.edges, threads, progress, worker, |worker, edge| {
-        worker.load(adjacency, graph, *edge)
-    })?;
+    let workers = match form {
+        EdgeForm::Batches(edges) => {
+            let batches: Vec<&[Edge]> = graph.edges.chunks(edges).collect();
+            let hidden = ProgressBar::hidden();
+            for_each(&batches, threads, &hidden, worker, |worker, batch| {
+                worker.load_batch(adjacency, graph, batch)?;
+                progress.inc(batch.len() as u64);
+                Ok(())
+            })
+        }
+        _ => for_each(&graph.edges, threads, progress, worker, |worker, edge| {
+            worker.load(adjacency, graph, *edge)
+        }),
+    }?;
     let time = begun.elapsed();
     let mut loaded = LoadResult {
         time,
@@ -105,7 +118,7 @@ impl Worker {
         let Edge { from, to } = edge;
         let begun = Instant::now();
         match self.form {
-            EdgeForm::Transaction => {
+            EdgeForm::Transaction | EdgeForm::Batches(_) => {
                 self.repeat(|| adjacency.link(graph.ids.key(from), graph.ids.key(to)))?;
             }
             EdgeForm::TwoAppends => {
@@ -117,6 +130,18 @@ impl Worker {
                 }
             }
         }
+        self.latency
+            .saturating_record(begun.elapsed().as_nanos() as u64);
+        Ok(())
+    }
+
+    fn load_batch(&mut self, adjacency: &Adjacency, graph: &Graph, batch: &[Edge]) -> Result<()> {
+        let begun = Instant::now();
+        self.repeat(|| {
+            let edges = batch.iter();
+            let keys = edges.map(|edge| (graph.ids.key(edge.from), graph.ids.key(edge.to)));
+            adjacency.link_all(keys)
+        })?;
         self.latency
             .saturating_record(begun.elapsed().as_nanos() as u64);
         Ok(())

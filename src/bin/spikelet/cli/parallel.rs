@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
 
-/// How many items a thread takes at once. Few, so that the threads stay close together in the order
+/// How many items a thread takes at once, of many. Few, so that the threads stay close together in the order
 /// of the items and meet at the same records; enough that the dealing costs nothing.
 const CHUNK: usize = 64;
+
+/// How often a thread takes items at least, so that few large ones are dealt evenly.
+const CHUNKS_A_THREAD: usize = 8;
 
 /// Calls `work` for every item from `threads` threads, each with a state of its own, and returns
 /// the states. The first error ends the work.
@@ -19,19 +22,20 @@ pub(crate) fn for_each<T: Sync, S: Send, E: Send>(
 ) -> Result<Vec<S>, E> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
+    let chunk = (items.len() / (threads * CHUNKS_A_THREAD)).clamp(1, CHUNK);
     let run = |number| {
         let mut own = state(number);
         while !failed.load(Ordering::Relaxed) {
-            let start = next.fetch_add(CHUNK, Ordering::Relaxed);
+            let start = next.fetch_add(chunk, Ordering::Relaxed);
             let Some(rest) = items.get(start..).filter(|rest| !rest.is_empty()) else {
                 break;
             };
-            let chunk = rest.get(..CHUNK).unwrap_or(rest);
-            if let Err(error) = chunk.iter().try_for_each(|item| work(&mut own, item)) {
+            let dealt = rest.get(..chunk).unwrap_or(rest);
+            if let Err(error) = dealt.iter().try_for_each(|item| work(&mut own, item)) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
-            progress.inc(chunk.len() as u64);
+            progress.inc(dealt.len() as u64);
         }
         Ok(own)
     };

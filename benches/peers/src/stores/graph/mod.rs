@@ -36,6 +36,11 @@ pub trait GraphStore: Metered {
     /// Adds edges at both ends, all in one transaction.
     fn link(&self, edges: &[Edge]) -> Result<()>;
 
+    /// Adds a batch of edges at both ends, by the store's call for many edges.
+    fn link_batch(&self, edges: &[Edge]) -> Result<()> {
+        self.link(edges)
+    }
+
     /// Whether there is an edge.
     fn follows(&self, edge: Edge) -> Result<bool>;
 

@@ -64,13 +64,14 @@ impl GraphStore for Spikelet {
             self.follows.link(*source, *target)?;
             return Ok(());
         }
-        self.namespace.transaction(|transaction| {
-            let follows = self.follows.within(transaction);
-            for (source, target) in edges {
-                follows.link(*source, *target)?;
-            }
-            Ok(())
-        })?;
+        self.follows.link_together(edges.iter().copied())?;
+        Ok(())
+    }
+
+    fn link_batch(&self, edges: &[Edge]) -> Result<()> {
+        let edges = edges.iter().copied();
+        self.follows
+            .link_all(edges, |_| ControlFlow::Continue(()))?;
         Ok(())
     }
 

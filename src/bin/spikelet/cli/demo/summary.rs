@@ -9,7 +9,7 @@ use crate::cli::Failure;
 use crate::cli::adjacency::{Adjacency, RecordSummary, Side};
 use crate::cli::check::CheckResult;
 use crate::cli::graph::Graph;
-use crate::cli::load::LoadResult;
+use crate::cli::load::{EdgeForm, LoadResult};
 use crate::cli::store_dir::StoreDir;
 use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, duration, key};
 
@@ -69,15 +69,23 @@ pub(super) fn loading(
             count(busy)
         ),
     };
-    let (what, hint) = match arguments.plain {
-        false => (
+    let (what, hint) = match arguments.form() {
+        EdgeForm::Transaction => (
             "Each edge A -> B adds B to A's \"following\" and A to B's \"followers\", in one transaction.",
-            "what the transaction costs: compare with `demo --plain`",
+            "what the transaction costs: compare with `demo --plain`, and `demo --batch 10000`",
         ),
-        true => (
+        EdgeForm::Batches(_) => (
+            "Edges A -> B of a batch add all new B to A's \"following\", and all new A to B's \"followers\", at once.",
+            "a process that dies leaves whole batches",
+        ),
+        EdgeForm::TwoAppends => (
             "Each edge A -> B appends B to A's \"following\", and then A to B's \"followers\".",
             "a process that dies in between leaves one side of an edge",
         ),
+    };
+    let latency_of = match arguments.batch {
+        Some(_) => "latency of a batch",
+        None => "latency of an edge",
     };
     Section::new("Loading")
         .paragraph(what)
@@ -95,7 +103,7 @@ pub(super) fn loading(
             format!("{rate} edges a second, two lists each"),
         )
         .fact("note", hint)
-        .fact("latency of an edge", latencies)
+        .fact(latency_of, latencies)
         .fact("waited for a record", format!("{} times", count(waits)))
         .fact("KEY_BUSY", busy)
         .fact(

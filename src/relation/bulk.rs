@@ -1,0 +1,549 @@
+//! Many edges, or many listed records, as groups of writes: each record of a group is locked, edited and written once, with
+//! all that the group adds to it.
+
+use std::ops::ControlFlow;
+
+use super::keys::{element_of, key_of};
+use super::listed::ListedRecords;
+use super::side::Side;
+use super::together::{count, refusing_list_policy};
+use super::writes::{puts, replacing};
+use crate::operations::{lists, maps};
+use crate::shard::{Collection, check_bin};
+use crate::value::Value;
+use crate::{
+    Bins, BulkProgress, Error, Key, ListReturnType, OperateResult, Operation, RecordCall,
+    RecordSet, RecordStore, Result, WritePolicy,
+};
+
+/// The most edges or records of a batch: all their records are locked at once.
+const BATCH_ITEMS_MAX: usize = 100_000;
+
+/// The most bytes of keys and values in a batch, which is in memory.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// How often a batch is made anew because lists had some of its edges.
+const ATTEMPTS_MAX: usize = 4;
+
+/// An edge to be added.
+#[derive(Clone, Debug)]
+pub(super) struct BulkEdge<'k> {
+    pub(super) source: Key<'k>,
+    pub(super) target: Key<'k>,
+    /// Nil where the relation has none.
+    pub(super) attributes: Value,
+}
+
+/// A record, and the owner of the list that is to name it.
+#[derive(Clone, Debug)]
+pub(super) struct ListedRecord<'k> {
+    pub(super) owner: Key<'k>,
+    pub(super) key: Key<'k>,
+    pub(super) bins: Bins,
+}
+
+/// What a batch is made of.
+pub(super) trait BulkItem {
+    /// Returns about how many bytes it takes.
+    fn bytes(&self) -> usize;
+}
+
+impl BulkItem for BulkEdge<'_> {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + key_bytes(&self.source)
+            + key_bytes(&self.target)
+            + value_bytes(&self.attributes)
+    }
+}
+
+impl BulkItem for ListedRecord<'_> {
+    fn bytes(&self) -> usize {
+        let bins = self.bins.iter().map(|(_, value)| value_bytes(value));
+        size_of::<Self>() + key_bytes(&self.owner) + key_bytes(&self.key) + bins.sum::<usize>()
+    }
+}
+
+/// Returns how many bytes a key has beyond its own size.
+fn key_bytes(key: &Key<'_>) -> usize {
+    match key {
+        Key::Integer(_) => 0,
+        Key::String(text) => text.len(),
+        Key::Blob(bytes) => bytes.len(),
+    }
+}
+
+/// Returns about how many bytes a value has beyond its own size.
+fn value_bytes(value: &Value) -> usize {
+    let nested = |value: &Value| size_of::<Value>() + value_bytes(value);
+    match value {
+        Value::String(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        Value::List(list) => list.iter().map(nested).sum(),
+        Value::Map(map) => map.iter().map(|(key, of)| nested(key) + nested(of)).sum(),
+        _ => 0,
+    }
+}
+
+/// Takes items batch by batch to `write`, which returns how many were new. `observe` is called after each batch, and may stop.
+pub(super) fn in_batches<I: BulkItem>(
+    items: impl Iterator<Item = Result<I>>,
+    mut write: impl FnMut(&[I]) -> Result<u64>,
+    mut observe: impl FnMut(BulkProgress) -> ControlFlow<()>,
+) -> Result<BulkProgress> {
+    let mut items = items.peekable();
+    let mut progress = BulkProgress::default();
+    while items.peek().is_some() {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX {
+            let Some(item) = items.next().transpose()? else {
+                break;
+            };
+            bytes += item.bytes();
+            batch.push(item);
+        }
+        progress.new += write(&batch)?;
+        progress.taken += batch.len() as u64;
+        if observe(progress).is_break() {
+            return Ok(progress);
+        }
+    }
+    progress.complete = true;
+    Ok(progress)
+}
+
+/// Takes a batch to `write` whole, or in parts where it returns `None`: their records are larger than a group can be. `alone`
+/// takes single items that are.
+fn in_groups<I>(
+    items: &[I],
+    mut write: impl FnMut(&[I]) -> Result<Option<u64>>,
+    mut alone: impl FnMut(&I) -> Result<bool>,
+) -> Result<u64> {
+    let (mut rest, mut at_once, mut new) = (items, items.len(), 0);
+    while !rest.is_empty() {
+        let (group, behind) = rest.split_at(at_once.min(rest.len()));
+        match (write(group)?, group) {
+            (Some(written), _) => new += written,
+            (None, [single]) => new += u64::from(alone(single)?),
+            (None, _) => {
+                at_once = group.len() / 2;
+                continue;
+            }
+        }
+        rest = behind;
+    }
+    Ok(new)
+}
+
+/// One end of an edge.
+#[derive(Clone, Copy, Debug)]
+struct EdgeEnd<'e> {
+    /// 0: the source's side.
+    side: usize,
+    owner: &'e Key<'e>,
+    added: &'e Key<'e>,
+    attributes: &'e Value,
+}
+
+/// The edit of one record: all that a group adds to it, on one side or on both.
+struct RecordEdit<'e> {
+    ends: Vec<EdgeEnd<'e>>,
+    /// Of each side, an operation that returns the size before, and one that adds, and returns the size behind.
+    operations: Vec<Operation>,
+}
+
+/// Adds edges to both sides of a relation.
+pub(super) struct EdgeWriter<'w, S: RecordStore> {
+    pub(super) store: &'w S,
+    /// The source's side, then the target's.
+    pub(super) sides: [&'w Side; 2],
+    pub(super) records: [&'w S::Records; 2],
+}
+
+impl<S: RecordStore> EdgeWriter<'_, S> {
+    /// Adds the edges of a batch, and returns how many are new. `link` adds one: for stores without groups, and edges of records
+    /// that are not as a group needs them.
+    ///
+    /// # Errors
+    /// The errors of a group, and of `link`.
+    pub(super) fn write(
+        &self,
+        edges: &[BulkEdge<'_>],
+        link: impl Fn(&BulkEdge<'_>) -> Result<bool>,
+    ) -> Result<u64> {
+        let all = |edges: &[&BulkEdge<'_>]| {
+            edges.iter().try_fold(0, |new, edge| {
+                let is_new = link(edge)?;
+                Ok(new + u64::from(is_new))
+            })
+        };
+        let edges: Vec<&BulkEdge<'_>> = edges.iter().collect();
+        if !self.has_groups() {
+            return all(&edges);
+        }
+        let write = |group: &[&_]| match self.write_group(group)? {
+            Some((new, alone)) => Ok(Some(new + all(&alone)?)),
+            None => Ok(None),
+        };
+        in_groups(&edges, write, |edge| link(edge))
+    }
+
+    /// Writes edges as one group. `None`: nothing was written, since a record is not as the group needs it.
+    ///
+    /// # Errors
+    /// The errors of a group.
+    pub(super) fn write_together(&self, edges: &[BulkEdge<'_>]) -> Result<Option<u64>> {
+        if !self.has_groups() {
+            return Ok(None);
+        }
+        let ends = self.ends(&edges.iter().collect::<Vec<_>>());
+        match self.operate(&self.edits(&ends)) {
+            Ok(new) => Ok(Some(new)),
+            Err(Error::WritesRefused { .. } | Error::TransactionLimit { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_groups(&self) -> bool {
+        let are_plain = self.sides.iter().all(|side| check_bin(&side.bin).is_ok());
+        are_plain && self.store.operate_together(&[]).is_some()
+    }
+
+    /// Writes edges as one group, all but those that are there, and those of records that refuse it, which it returns. `None`:
+    /// the group is too large.
+    fn write_group<'e>(
+        &self,
+        group: &[&'e BulkEdge<'e>],
+    ) -> Result<Option<(u64, Vec<&'e BulkEdge<'e>>)>> {
+        let (mut group, mut alone) = (group.to_vec(), Vec::new());
+        for _ in 0..ATTEMPTS_MAX {
+            let ends = self.ends(&group);
+            let edits = self.edits(&ends);
+            match self.operate(&edits) {
+                Ok(new) => return Ok(Some((new, alone))),
+                Err(Error::WritesRefused { reasons }) => {
+                    let refused = self.refused(&edits, reasons)?;
+                    // Both ends of an edge are in the group, or neither: one that is at one end alone is linked by itself,
+                    // and so is one that others remove between the looks at its ends.
+                    group.retain(|edge| match self.state_of(edge, &refused) {
+                        EdgeState::Absent => true,
+                        EdgeState::Present => false,
+                        EdgeState::Alone => {
+                            alone.push(*edge);
+                            false
+                        }
+                    });
+                }
+                Err(Error::TransactionLimit { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        // Others have written these records again and again meanwhile.
+        alone.append(&mut group);
+        Ok(Some((0, alone)))
+    }
+
+    /// Returns both ends of edges, each once, in the order of sets, owners and sides. Of an edge that comes twice, the last
+    /// counts.
+    fn ends<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> Vec<EdgeEnd<'e>> {
+        let mut ends = Vec::with_capacity(2 * edges.len());
+        for edge in edges.iter().rev() {
+            for (side, owner, added) in [
+                (0, &edge.source, &edge.target),
+                (1, &edge.target, &edge.source),
+            ] {
+                ends.push(EdgeEnd {
+                    side,
+                    owner,
+                    added,
+                    attributes: &edge.attributes,
+                });
+            }
+        }
+        let place = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
+        // Stable: what comes first of equal ends is of the last edge.
+        ends.sort_by(|a, b| place(a).cmp(&place(b)));
+        ends.dedup_by(|a, b| place(a) == place(b));
+        ends
+    }
+
+    fn edits<'e>(&self, ends: &[EdgeEnd<'e>]) -> Vec<RecordEdit<'e>> {
+        let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
+        ends.chunk_by(|a, b| record(a) == record(b))
+            .map(|ends| RecordEdit {
+                operations: by_side(ends).flat_map(|ends| self.adding(ends)).collect(),
+                ends: ends.to_vec(),
+            })
+            .collect()
+    }
+
+    fn adding(&self, ends: &[EdgeEnd<'_>]) -> [Operation; 2] {
+        let (side, _) = self.side(ends);
+        let bin = &*side.bin;
+        let keys = ends.iter().map(|end| element_of(end.added));
+        if side.has_attributes {
+            let attributes = ends.iter().map(|end| end.attributes.clone());
+            let entries: Vec<_> = keys.zip(attributes).collect();
+            let put = maps::put_items(&Collection::map_policy(), bin, entries);
+            return [maps::size(bin), put];
+        }
+        let append = lists::append_items(&refusing_list_policy(), bin, keys.collect());
+        [lists::size(bin), append]
+    }
+
+    /// Returns the number of the set of a side: sides of one set have one.
+    fn set_of(&self, side: usize) -> usize {
+        let [at_sources, at_targets] = self.sides;
+        if at_sources.set == at_targets.set {
+            0
+        } else {
+            side
+        }
+    }
+
+    /// Returns the side of ends that are on one side, and its set.
+    fn side(&self, ends: &[EdgeEnd<'_>]) -> (&Side, &S::Records) {
+        let [at_sources, at_targets] = self.sides;
+        let [sources, targets] = self.records;
+        match ends.first() {
+            Some(EdgeEnd { side: 1, .. }) => (at_targets, targets),
+            _ => (at_sources, sources),
+        }
+    }
+
+    /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
+    /// are sharded.
+    fn operate(&self, edits: &[RecordEdit<'_>]) -> Result<u64> {
+        let policies = self.sides.map(Side::unsharded_policy);
+        let calls = edits.iter().filter_map(|edit| {
+            let first = edit.ends.first()?;
+            let call = RecordCall {
+                policy: policies.get(first.side)?,
+                key: Key::from(first.owner),
+                operations: &edit.operations,
+            };
+            Some((self.side(&edit.ends).1, call))
+        });
+        let calls: Vec<_> = calls.collect();
+        let results = self.store.operate_together(&calls).transpose()?;
+        let mut new = 0;
+        for (edit, result) in edits.iter().zip(results.iter().flatten()) {
+            new += self.finish(&edit.ends, result);
+        }
+        Ok(new)
+    }
+
+    fn finish(&self, ends: &[EdgeEnd<'_>], result: &OperateResult) -> u64 {
+        let mut new = 0;
+        for (of_side, operation) in by_side(ends).zip((0..).step_by(2)) {
+            let (before, behind) = (count(result, operation), count(result, operation + 1));
+            let (side, records) = self.side(of_side);
+            let Some(end) = of_side.first() else { continue };
+            if end.side == 0 {
+                new += behind.saturating_sub(before).unsigned_abs();
+            }
+            let elements = behind.unsigned_abs();
+            side.shard_large(
+                self.store,
+                records,
+                (end.owner, end.added, end.attributes),
+                (result, elements),
+            );
+        }
+        new
+    }
+
+    /// Returns what is known of records that refused a group: the keys that their lists have, or that they refuse for another
+    /// reason.
+    fn refused<'e>(
+        &self,
+        edits: &[RecordEdit<'e>],
+        reasons: Vec<(usize, Error)>,
+    ) -> Result<Vec<RefusedRecord<'e>>> {
+        // Edits are in the order of sets and owners, and their reasons are, too.
+        reasons
+            .into_iter()
+            .filter_map(|(position, reason)| Some((edits.get(position)?, reason)))
+            .filter_map(|(edit, reason)| Some((edit, edit.ends.first()?, reason)))
+            .map(|(edit, first, reason)| {
+                let listed = match reason {
+                    Error::ElementExists { .. } => Some(self.listed(edit, first.owner)?),
+                    _ => None,
+                };
+                Ok(RefusedRecord {
+                    record: (self.set_of(first.side), first.owner),
+                    listed,
+                })
+            })
+            .collect()
+    }
+
+    /// Returns which of the keys that a record is to list are in its lists, with their sides. One read.
+    fn listed(&self, edit: &RecordEdit<'_>, owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
+        let reads = by_side(&edit.ends).map(|ends| {
+            let keys = ends.iter().map(|end| element_of(end.added)).collect();
+            lists::get_by_value_list(&self.side(ends).0.bin, keys, ListReturnType::Values)
+        });
+        let reads: Vec<Operation> = reads.collect();
+        let records = self.side(&edit.ends).1;
+        let found = match records.operate_on(&WritePolicy::default(), owner, &reads) {
+            Ok(found) => found,
+            Err(Error::NotFound { .. }) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut listed = Vec::new();
+        for (operation, ends) in by_side(&edit.ends).enumerate() {
+            let (Some(end), Some(Value::List(keys))) = (ends.first(), found.value(operation))
+            else {
+                continue;
+            };
+            for key in keys.iter() {
+                listed.push((end.side, key_of(key.clone())?));
+            }
+        }
+        listed.sort_unstable();
+        Ok(listed)
+    }
+
+    /// Returns what is known of an edge from the records that refused its group.
+    fn state_of(&self, edge: &BulkEdge<'_>, refused: &[RefusedRecord<'_>]) -> EdgeState {
+        let at_end = |side: usize, owner: &Key<'_>, added: &Key<'_>| {
+            let place = (self.set_of(side), owner);
+            let found = refused.binary_search_by(|record| record.record.cmp(&place));
+            match found.ok().and_then(|at| refused.get(at)) {
+                None => EdgeState::Absent,
+                Some(record) => match &record.listed {
+                    None => EdgeState::Alone,
+                    Some(listed) => {
+                        let end = |listed: &(usize, Key<'static>)| {
+                            (listed.0, &listed.1).cmp(&(side, added))
+                        };
+                        match listed.binary_search_by(end) {
+                            Ok(_) => EdgeState::Present,
+                            Err(_) => EdgeState::Absent,
+                        }
+                    }
+                },
+            }
+        };
+        let at_source = at_end(0, &edge.source, &edge.target);
+        let at_target = at_end(1, &edge.target, &edge.source);
+        if at_source == at_target {
+            at_source
+        } else {
+            EdgeState::Alone
+        }
+    }
+}
+
+/// A record that refused a group.
+struct RefusedRecord<'e> {
+    /// The number of its set, and its key.
+    record: (usize, &'e Key<'e>),
+    /// Those of its keys that are in its lists, with their sides; `None`: it refused for another reason.
+    listed: Option<Vec<(usize, Key<'static>)>>,
+}
+
+/// What is known of an edge whose group was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EdgeState {
+    /// Neither end has it.
+    Absent,
+    /// Both ends have it.
+    Present,
+    /// It is to be linked by itself.
+    Alone,
+}
+
+/// Returns the ends of a record, parted by their sides.
+fn by_side<'s, 'e>(ends: &'s [EdgeEnd<'e>]) -> impl Iterator<Item = &'s [EdgeEnd<'e>]> {
+    ends.chunk_by(|a, b| a.side == b.side)
+}
+
+impl ListedRecords {
+    /// Writes records in place of earlier versions, and lists their keys, as one group, or as several where one would be too
+    /// large. Returns how many keys are new. Where the store has no groups, and where a record refuses its group, each record
+    /// is put by itself.
+    pub(super) fn put_all<S: RecordStore>(
+        &self,
+        store: &S,
+        batch: &[ListedRecord<'_>],
+    ) -> Result<u64> {
+        let alone =
+            |record: &ListedRecord<'_>| self.put(store, &record.owner, &record.key, &record.bins);
+        let write = |group: &[ListedRecord<'_>]| match self.put_group(store, group) {
+            Ok(Some(new)) => Ok(Some(new)),
+            Ok(None) | Err(Error::WritesRefused { .. }) => {
+                let mut new = 0;
+                for record in group {
+                    new += u64::from(alone(record)?);
+                }
+                Ok(Some(new))
+            }
+            Err(Error::TransactionLimit { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        in_groups(batch, write, alone)
+    }
+
+    /// Writes a group. `None`: the store has none.
+    fn put_group<S: RecordStore>(
+        &self,
+        store: &S,
+        group: &[ListedRecord<'_>],
+    ) -> Result<Option<u64>> {
+        if check_bin(&self.side.bin).is_err() {
+            return Ok(None);
+        }
+        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
+        let (replace, list) = (replacing(), self.side.unsharded_policy());
+        let puts: Vec<Vec<Operation>> = group.iter().map(|record| puts(&record.bins)).collect();
+        let mut by_owner: Vec<&ListedRecord<'_>> = group.iter().collect();
+        by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
+        let bin = &*self.side.bin;
+        let lists: Vec<(&ListedRecord<'_>, [Operation; 2])> = by_owner
+            .chunk_by(|a, b| a.owner == b.owner)
+            .filter_map(|of_owner| {
+                let keys = of_owner.iter().map(|record| element_of(&record.key));
+                let append = lists::append_items(&Collection::list_policy(), bin, keys.collect());
+                Some((*of_owner.first()?, [lists::size(bin), append]))
+            })
+            .collect();
+        // A record that is a child and a parent, too, is replaced before it lists its own children.
+        let replaced = group.iter().zip(&puts).map(|(record, operations)| {
+            let key = Key::from(&record.key);
+            (
+                &records,
+                RecordCall {
+                    policy: &replace,
+                    key,
+                    operations,
+                },
+            )
+        });
+        let listed = lists.iter().map(|(first, operations)| {
+            let key = Key::from(&first.owner);
+            (
+                &owners,
+                RecordCall {
+                    policy: &list,
+                    key,
+                    operations,
+                },
+            )
+        });
+        let calls: Vec<_> = replaced.chain(listed).collect();
+        let Some(results) = store.operate_together(&calls).transpose()? else {
+            return Ok(None);
+        };
+        let mut new = 0;
+        for ((first, _), result) in lists.iter().zip(results.iter().skip(group.len())) {
+            let (before, behind) = (count(result, 0), count(result, 1));
+            new += behind.saturating_sub(before).unsigned_abs();
+            let edge = (&first.owner, &first.key, &Value::Nil);
+            self.side
+                .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
+        }
+        Ok(Some(new))
+    }
+}

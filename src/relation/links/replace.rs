@@ -1,0 +1,86 @@
+//! Links of which a record has one.
+
+use super::{AddLink, LinkBin, Links, RemoveLink};
+use crate::relation::address::Address;
+use crate::{AtomicWrites, RecordStore, Result};
+
+/// How many links are read at a time.
+const LINKS_AT_ONCE: u64 = 512;
+
+impl<S: RecordStore> Links<S> {
+    /// Makes this the only link of a record with this tag: links of the tag to other records are
+    /// removed, with their links back where these are declared. Returns the records that the
+    /// removed links led to; none if nothing was replaced.
+    ///
+    /// One transaction on a [`Store`](crate::Store): a read, and a write or two for each link that
+    /// is removed or added. Elsewhere the new link is added before others are removed, so a process
+    /// that dies in between leaves too many, never none; the same call removes them.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::relation::{Address, Links};
+    ///
+    /// let store = spikelet::Store::in_memory()?;
+    /// let links = Links::new(&store, "links").reciprocal("boss", "report");
+    /// let person = |name: &str| Address::new("people", name);
+    /// links.set(&person("homer"), "boss", &person("frank"))?;
+    /// let before = links.set(&person("homer"), "boss", &person("burns"))?;
+    /// assert_eq!(before, [person("frank")]);
+    /// assert!(!links.contains(&person("frank"), "report", &person("homer"))?);
+    /// assert!(links.contains(&person("burns"), "report", &person("homer"))?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Links::link`].
+    pub fn set(&self, from: &Address, tag: &str, to: &Address) -> Result<Vec<Address>> {
+        self.ensure_declared(&self.change(from, tag, to))?;
+        self.store.atomically(&SetLink {
+            bin: &self.bin,
+            from,
+            tag,
+            to,
+            back: self.back_of(tag),
+        })
+    }
+}
+
+/// Adds a link and its reciprocal, then removes the other links of its tag with theirs.
+struct SetLink<'a> {
+    bin: &'a LinkBin,
+    from: &'a Address,
+    tag: &'a str,
+    to: &'a Address,
+    back: Option<&'a str>,
+}
+
+impl AtomicWrites for SetLink<'_> {
+    type Output = Vec<Address>;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<Vec<Address>> {
+        let Self {
+            bin,
+            from,
+            tag,
+            to,
+            back,
+        } = *self;
+        AddLink(bin.change(from, tag, to, back)).make(store)?;
+        let (mut replaced, mut after) = (Vec::new(), None);
+        loop {
+            let page = bin.page(store, from, Some(tag), after.as_ref(), LINKS_AT_ONCE);
+            let page = bin.named(from, page)?;
+            for link in &page {
+                if link.to != *to {
+                    RemoveLink(bin.change(from, tag, &link.to, back)).make(store)?;
+                    replaced.push(link.to.clone());
+                }
+            }
+            match page.into_iter().next_back() {
+                Some(last) => after = Some(last),
+                None => return Ok(replaced),
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! References to one record: set again, they leave the old one at both ends.
+
+use spikelet::relation::{Address, Layout, Links, OneToMany, Repair};
+use spikelet::{Error, Expiration, Result, Store, WritePolicy};
+
+use serde_json::json;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use crate::watched::{Calls, Watched};
+
+fn person(name: &str) -> Address {
+    Address::new("people", name)
+}
+
+fn bosses<S: spikelet::RecordStore>(store: S) -> Links<S> {
+    Links::new(store, "links").reciprocal("boss", "report")
+}
+
+#[test]
+fn a_link_that_is_set_is_the_only_one_of_its_tag() {
+    let store = Store::in_memory().unwrap();
+    let links = bosses(&store);
+    let homer = person("homer");
+    for boss in ["frank", "mindy"] {
+        links.link(&homer, "boss", &person(boss)).unwrap();
+    }
+    links.link(&homer, "friend", &person("lenny")).unwrap();
+    links
+        .link(&person("carl"), "boss", &person("frank"))
+        .unwrap();
+    let replaced = links.set(&homer, "boss", &person("burns")).unwrap();
+    assert_eq!(replaced, [person("frank"), person("mindy")]);
+    let all = links.page(&homer, None, None, 10).unwrap();
+    let all: Vec<_> = all
+        .iter()
+        .map(|link| (&*link.tag, link.to.clone()))
+        .collect();
+    assert_eq!(
+        all,
+        [("boss", person("burns")), ("friend", person("lenny"))]
+    );
+    let reports = links
+        .page(&person("frank"), Some("report"), None, 10)
+        .unwrap();
+    assert_eq!(reports.len(), 1, "carl stays: {reports:?}");
+    // Once more changes nothing.
+    assert_eq!(links.set(&homer, "boss", &person("burns")).unwrap(), []);
+}
+
+#[test]
+fn setting_a_link_that_was_cut_short_leaves_one_or_more_and_is_completed() {
+    let mut cut = 0;
+    for operations in 0.. {
+        let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+        let links = bosses(&store);
+        links
+            .link(&person("homer"), "boss", &person("frank"))
+            .unwrap();
+        let dying = bosses(Watched::new(&store, &calls));
+        calls.die_after(operations);
+        let set = dying.set(&person("homer"), "boss", &person("burns"));
+        let page = links
+            .page(&person("homer"), Some("boss"), None, 10)
+            .unwrap();
+        assert!(!page.is_empty(), "after {operations} operations");
+        links
+            .set(&person("homer"), "boss", &person("burns"))
+            .unwrap();
+        let page = links
+            .page(&person("homer"), Some("boss"), None, 10)
+            .unwrap();
+        assert_eq!(page.len(), 1);
+        if set.is_ok() {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 3);
+}
+
+fn tasks(store: &Store, layout: Layout) -> OneToMany<&Store> {
+    let tasks = OneToMany::new(store, "tasks", ("people", "tasks"), layout).unwrap();
+    tasks.with_parent_bin("owner")
+}
+
+#[test]
+fn a_child_that_gets_another_parent_keeps_its_bins_and_its_time() {
+    for layout in [
+        Layout::key_list("tasks"),
+        Layout::reference("owner", "by_owner"),
+    ] {
+        let store = Store::in_memory().unwrap();
+        let tasks = tasks(&store, layout);
+        tasks.put("ann", 7, &json!({ "title": "paint" })).unwrap();
+        let hour = Expiration::After(Duration::from_secs(3_600));
+        let records = store.set("tasks").unwrap();
+        records
+            .touch_with(&WritePolicy::default().expiration(hour), 7)
+            .unwrap();
+        assert_eq!(tasks.set_parent(7, "bob").unwrap(), Some("ann".into()));
+        assert_eq!(tasks.set_parent(7, "bob").unwrap(), Some("bob".into()));
+        assert_eq!(
+            (tasks.len("ann").unwrap(), tasks.len("bob").unwrap()),
+            (0, 1)
+        );
+        let task: serde_json::Value = tasks.get("bob", 7).unwrap().unwrap();
+        assert_eq!(task, json!({ "title": "paint" }));
+        assert!(
+            records
+                .get_header(7)
+                .unwrap()
+                .unwrap()
+                .expires_at()
+                .is_some()
+        );
+        let audit = tasks
+            .verify(Repair::No, |_| ControlFlow::Continue(()))
+            .unwrap();
+        assert!(audit.is_sound(), "{:?}", audit.faults);
+        let nobody = tasks.set_parent(8, "bob");
+        assert!(nobody.is_err(), "{nobody:?}");
+        let strict = tasks.ends_must_exist();
+        store
+            .set("people")
+            .unwrap()
+            .put("cid", [("age", 1)])
+            .unwrap();
+        let refused = strict.set_parent(7, "dan");
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(store.set("people").unwrap().get("dan").unwrap(), None);
+        assert_eq!(strict.parent_of(7).unwrap(), Some("bob".into()));
+        strict.set_parent(7, "cid").unwrap();
+        assert_eq!(
+            (strict.len("cid").unwrap(), strict.len("bob").unwrap()),
+            (1, 0)
+        );
+    }
+}
+
+#[test]
+fn children_that_do_not_name_their_parent_are_not_moved() {
+    let store = Store::in_memory().unwrap();
+    for layout in [Layout::key_list("tasks"), Layout::consolidated("tasks")] {
+        let tasks = OneToMany::new(&store, "tasks", ("people", "tasks"), layout).unwrap();
+        let moved: Result<_> = tasks.set_parent(7, "bob");
+        assert!(matches!(moved, Err(Error::Parameter(_))), "{moved:?}");
+    }
+}
