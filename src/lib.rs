@@ -192,7 +192,7 @@ pub use store::{
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
-pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
+pub use spikelet_storage::{Attempt, Digest, Durability, Error as StorageError, Lsn};
 
 /// The function that the engine calls of the rooms above it: the library is put together here.
 pub(crate) const DELETE_WITH_EDGES: engine::DeleteWithEdges = relation::delete_with_edges;

@@ -232,7 +232,7 @@ impl Namespace {
         let mut attempts = 1;
         loop {
             Counters::count(&counters.attempts);
-            let conflict = match self.attempt(policy, takes_writes, ends, &mut run) {
+            let conflict = match self.run_once(policy, takes_writes, ends, &mut run) {
                 Ok(outcome) => return outcome,
                 Err(conflict) => conflict,
             };
@@ -248,7 +248,7 @@ impl Namespace {
     }
 
     /// Runs the closure once and commits. The outer error is a conflict.
-    fn attempt<R>(
+    fn run_once<R>(
         &self,
         policy: &TransactionPolicy,
         takes_writes: bool,
