@@ -7,9 +7,8 @@ mod common;
 use common::changes::{fed, put, read_from};
 use common::{Chance, NOW_MS, devices, digest, files, options, simulated, version};
 use spikelet_storage::{
-    Atomicity, Change, ChangeKind, Delivery, Digest, Durability, Error, HEADER_BYTES, LoggedChange,
-    Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, SMALL_BLOCK_BYTES, Storage,
-    Truncate,
+    Atomicity, Change, ChangeKind, Delivery, Digest, Durability, Error, LoggedChange, Lsn,
+    ManualClock, Namespace, NewVersion, Options, ReadEnd, Storage, Truncate,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -538,64 +537,4 @@ fn a_follower_that_is_behind_holds_no_more_blocks_than_its_changes_fill() {
     }
     let used = namespace.stats().used_blocks;
     assert!(used <= 3, "{used} blocks for 7.2 MB");
-}
-
-#[test]
-fn a_delete_that_finds_no_block_is_a_change_like_any_other() {
-    let options = Options {
-        max_device_bytes: HEADER_BYTES + 12 * SMALL_BLOCK_BYTES,
-        max_record_bytes: 1 << 20,
-        ..options(Storage::Memory, 12)
-    };
-    let (namespace, _) = Namespace::open(options).unwrap();
-    let set = fed(&namespace);
-    let fill = |first: u64| {
-        let lock = |number| namespace.lock(&digest(number), None).unwrap();
-        let new = NewVersion {
-            set_id: set,
-            ..version(&[7; 30])
-        };
-        (first..)
-            .find(|number| lock(*number).put(&new).is_err())
-            .unwrap()
-    };
-    let delete = |number: u64| {
-        namespace
-            .lock(&digest(number), None)
-            .unwrap()
-            .delete(NOW_MS)
-    };
-    let written = fill(0);
-    // Cleaning gets a block for the other half, with room in it.
-    for number in (0..written).step_by(2) {
-        if delete(number).is_err() {
-            namespace.maintain().unwrap();
-            delete(number).unwrap();
-        }
-    }
-    namespace.maintain().unwrap();
-    let count = fill(written);
-    let start = namespace.last_lsn().get();
-    let left = (written..count).chain((1..written).step_by(2));
-    let deletes = left.clone().map_while(|number| match delete(number) {
-        Ok(lsn) => Some((digest(number), lsn.unwrap().get())),
-        Err(Error::NoSpace { .. }) => None,
-        Err(error) => panic!("{error}"),
-    });
-    let deleted: Vec<_> = deletes.collect();
-    assert!(
-        deleted.len() < left.count(),
-        "there was room for all deletes"
-    );
-    let read = read_from(&namespace, Delivery::Published, start);
-    let read: Vec<_> = read
-        .iter()
-        .map(|change| (change.digest, change.position.lsn.get()))
-        .collect();
-    assert!(
-        read == deleted,
-        "{} of {} deletes",
-        read.len(),
-        deleted.len()
-    );
 }

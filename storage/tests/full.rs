@@ -3,11 +3,14 @@
 
 mod common;
 
+use common::changes::{fed, read_from};
 use common::turns::alone;
-use common::{delete, devices, digest, fill, get, options, payload_of, put, simulated};
+use common::{
+    NOW_MS, delete, devices, digest, fill, get, options, payload_of, put, simulated, version,
+};
 use spikelet_storage::{
-    BLOCK_BYTES, Error, HEADER_BYTES, Header, Namespace, Options, SMALL_BLOCK_BYTES,
-    SimulatedDevice, Storage, Truncate,
+    BLOCK_BYTES, Delivery, Error, HEADER_BYTES, Header, Namespace, NewVersion, Options,
+    SMALL_BLOCK_BYTES, SimulatedDevice, Storage, Truncate,
 };
 use std::sync::Arc;
 
@@ -286,4 +289,65 @@ fn deletes_on_a_full_disk_and_device_go_to_every_lane_that_has_room() {
     // New versions leave some disk space behind every open block.
     let rises = deleted.windows(2).all(|pair| pair[1] > pair[0] + 250);
     assert!(rises, "{deleted:?}");
+}
+
+#[test]
+fn a_delete_that_finds_no_block_is_a_change_like_any_other() {
+    let _turn = alone();
+    let options = Options {
+        max_device_bytes: HEADER_BYTES + 12 * SMALL_BLOCK_BYTES,
+        max_record_bytes: 1 << 20,
+        ..options(Storage::Memory, 12)
+    };
+    let (namespace, _) = Namespace::open(options).unwrap();
+    let set = fed(&namespace);
+    let fill = |first: u64| {
+        let lock = |number| namespace.lock(&digest(number), None).unwrap();
+        let new = NewVersion {
+            set_id: set,
+            ..version(&[7; 30])
+        };
+        (first..)
+            .find(|number| lock(*number).put(&new).is_err())
+            .unwrap()
+    };
+    let delete = |number: u64| {
+        namespace
+            .lock(&digest(number), None)
+            .unwrap()
+            .delete(NOW_MS)
+    };
+    let written = fill(0);
+    // Cleaning gets a block for the other half, with room in it.
+    for number in (0..written).step_by(2) {
+        if delete(number).is_err() {
+            namespace.maintain().unwrap();
+            delete(number).unwrap();
+        }
+    }
+    namespace.maintain().unwrap();
+    let count = fill(written);
+    let start = namespace.last_lsn().get();
+    let left = (written..count).chain((1..written).step_by(2));
+    let deletes = left.clone().map_while(|number| match delete(number) {
+        Ok(lsn) => Some((digest(number), lsn.unwrap().get())),
+        Err(Error::NoSpace { .. }) => None,
+        Err(error) => panic!("{error}"),
+    });
+    let deleted: Vec<_> = deletes.collect();
+    assert!(
+        deleted.len() < left.count(),
+        "there was room for all deletes"
+    );
+    let read = read_from(&namespace, Delivery::Published, start);
+    let read: Vec<_> = read
+        .iter()
+        .map(|change| (change.digest, change.position.lsn.get()))
+        .collect();
+    assert!(
+        read == deleted,
+        "{} of {} deletes",
+        read.len(),
+        deleted.len()
+    );
 }
