@@ -104,7 +104,7 @@ impl Run {
         for _ in 0..8 {
             chance.below(2);
         }
-        let detaches = seed % 2 == 0;
+        let detaches = seed.is_multiple_of(2);
         let subject = Subject::new(layout, detaches);
         let world = World {
             now: subject.observe(),

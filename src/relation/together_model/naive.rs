@@ -179,7 +179,8 @@ impl World {
         if let Edit::Put(person, _, Some(seconds)) = edit {
             self.last_seconds.insert(person, self.second + seconds);
         } else {
-            // A write without a time to live takes the namespace's: it never expires.
+            // A write without a time to live takes the namespace's, and the record never expires: the removal of an
+            // absent tag, which changes nothing else, is such a write, too.
             if let Some(person) = edit.plainly_written() {
                 self.last_seconds.remove(&person);
             }
