@@ -192,10 +192,10 @@ pub use store::{
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
-pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
+pub use spikelet_storage::{Attempt, Digest, Durability, Error as StorageError, Lsn};
 
-/// What the engine calls of the rooms above it: the library is put together here.
-pub(crate) static DELETES_EDGES: &dyn engine::DeletesEdges = &relation::EdgeRemover;
+/// The function that the engine calls of the rooms above it: the library is put together here.
+pub(crate) const DELETE_WITH_EDGES: engine::DeleteWithEdges = relation::delete_with_edges;
 
 /// The options of a [`WritePolicy`].
 pub mod policy {

@@ -101,6 +101,7 @@ fn a_store_is_saved_and_restored() {
         "path": store, "files": [file], "bytes": bytes,
         "namespaces": [{"name": "test", "records": 4}], "records": 4,
         "indexes": 0, "own_indexes": [], "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0, "damage": [],
+        "leftovers": [],
     });
     assert_eq!(figures, expected);
     let figures = json(&["restore", &backup, "--into", &into], 0);
@@ -108,7 +109,7 @@ fn a_store_is_saved_and_restored() {
         "schema_version": 1,
         "path": backup, "into": into, "damaged": false, "damage": [],
         "records": 4, "restored": 4, "fresher": 0, "existed": 0, "expired": 0, "without_bins": 0,
-        "left_out": 0, "refused": 0, "skipped_modules": 0,
+        "left_out": 0, "refused": 0, "skipped": {"modules": 0, "nil_bins": 0},
         "indexes": 0, "indexes_existed": 0, "indexes_left_out": 0, "indexes_refused": [],
         "interrupted": false,
     });
@@ -391,4 +392,51 @@ fn what_cannot_be_is_refused_with_code_2() {
     let output = run(&["backup", &file("store"), "--out", &file("a.asb")]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     drop(open);
+}
+
+#[test]
+fn what_a_killed_backup_left_is_told_and_removed_and_a_served_store_has_its_command() {
+    let dir = saved();
+    let [store, out] = ["store", "out"].map(|name| path(&dir.path().join(name)).to_owned());
+    // No process has the largest number.
+    let left = dir.path().join(".out.4294967295.partial");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("test_00000.asb"), "Version 3.1\n").unwrap();
+    let output = run(&["backup", &store, "--out", &out]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let note = text(&output.stderr);
+    assert!(
+        note.contains(&format!("removed {}", left.display())),
+        "{note}"
+    );
+    assert!(!left.exists());
+    let output = run(&[
+        "backup",
+        "--host",
+        "db:3100",
+        "--namespace",
+        "test",
+        "--out",
+        &out,
+    ]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let command = format!("asbackup --host db --port 3100 --namespace test --directory {out}");
+    assert!(text(&output.stderr).contains(&command), "{output:?}");
+}
+
+#[test]
+fn shells_get_completions() {
+    for (shell, expected) in [
+        ("bash", "complete -F _spikelet"),
+        ("zsh", "#compdef spikelet"),
+        ("fish", "complete -c spikelet"),
+    ] {
+        let output = run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let script = text(&output.stdout);
+        assert!(
+            script.contains(expected) && script.contains("contention"),
+            "{script}"
+        );
+    }
 }

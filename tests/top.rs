@@ -2,10 +2,14 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use spikelet::monitor::Monitor;
 use spikelet::{ShardedList, Store};
@@ -59,6 +63,56 @@ fn an_embedded_program_is_asked_for_what_its_monitor_says() {
         "no writer has waited",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+/// Reads from a terminal until it has shown this.
+fn read_until(terminal: &mut File, shown: &mut Vec<u8>, wanted: &str) {
+    let from = shown.len();
+    while !String::from_utf8_lossy(&shown[from..]).contains(wanted) {
+        let mut chunk = [0; 4096];
+        let read = terminal.read(&mut chunk).unwrap();
+        shown.extend_from_slice(&chunk[..read]);
+    }
+}
+
+#[test]
+fn on_a_terminal_it_redraws_in_place_and_keys_sort_and_end_it() {
+    let store = Store::in_memory().unwrap();
+    sharded(&store);
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.start().unwrap();
+    let addr = monitor.addr().to_string();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let name = OsStr::from_bytes(name.to_bytes());
+    let other_end = File::options().read(true).write(true).open(name).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["top", "--host", &addr, "--seconds", "3600"])
+        .stdin(other_end.try_clone().unwrap())
+        .stdout(other_end.try_clone().unwrap())
+        .stderr(other_end)
+        .spawn()
+        .unwrap();
+    let (mut terminal, mut shown) = (File::from(terminal), Vec::new());
+    read_until(&mut terminal, &mut shown, "q: end");
+    // The next look is in an hour: it is the key that draws again.
+    terminal.write_all(b"w").unwrap();
+    read_until(&mut terminal, &mut shown, "q: end");
+    terminal.write_all(b"q").unwrap();
+    let ended = program.wait().unwrap();
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(ended.success(), "{shown}");
+    assert_eq!(
+        shown.matches("\x1b[2J").count(),
+        1,
+        "cleared once: {shown:?}"
+    );
+    assert!(shown.matches("\x1b[H").count() >= 2, "{shown:?}");
+    for expected in ["Operations", "in 4 shards", "a second"] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
     }
 }
 

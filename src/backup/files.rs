@@ -2,6 +2,7 @@
 //! temporary name, synced, and renamed when complete, so an incomplete one never looks like a
 //! backup.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -46,7 +47,38 @@ pub(super) struct Output {
     temporary: PathBuf,
     is_dir: bool,
     files: Vec<PathBuf>,
+    /// What killed backups had left beside the target, and is removed.
+    pub(super) leftovers: Vec<PathBuf>,
     finished: bool,
+}
+
+/// Removes what backups to this target have left whose processes are gone; returns it.
+fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let Ok(beside) = fs::read_dir(parent) else {
+        return Vec::new();
+    };
+    let begins = format!(".{}.", name.to_string_lossy());
+    let is_abandoned = |path: &PathBuf| {
+        let name = path.file_name().map(OsStr::to_string_lossy);
+        let pid = name.as_ref().and_then(|name| {
+            let pid = name.strip_prefix(&begins)?.strip_suffix(".partial")?;
+            pid.parse::<u32>().ok()
+        });
+        pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    let paths = beside.filter_map(|entry| Some(entry.ok()?.path()));
+    let removed = paths.filter(is_abandoned).filter(|path| {
+        let removed = match path.is_dir() {
+            true => fs::remove_dir_all(path),
+            false => fs::remove_file(path),
+        };
+        removed.is_ok()
+    });
+    removed.collect()
 }
 
 impl Output {
@@ -74,11 +106,13 @@ impl Output {
         hidden.push(name);
         hidden.push(format!(".{}.partial", std::process::id()));
         let temporary = target.with_file_name(hidden);
+        let leftovers = remove_leftovers(target, name);
         let output = Self {
             target: target.to_owned(),
             temporary,
             is_dir,
             files: Vec::new(),
+            leftovers,
             finished: false,
         };
         let parent = output.parent();
@@ -179,5 +213,25 @@ mod tests {
             drop(output);
             assert_eq!(names(), 0);
         }
+    }
+
+    #[test]
+    fn what_killed_backups_have_left_is_removed_and_what_others_write_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        // No process has the largest number; this one is alive.
+        let gone = [".a.4294967295.partial", ".a.4294967294.partial"].map(at);
+        fs::create_dir(&gone[0]).unwrap();
+        fs::write(gone[0].join("test_00000.asb"), "Version 3.1\n").unwrap();
+        fs::write(&gone[1], "Version 3.1\n").unwrap();
+        let kept = [".b.4294967295.partial", ".a.x.partial", ".a.1.partial"].map(at);
+        kept.iter().for_each(|path| fs::write(path, "").unwrap());
+        let mut removed = Output::begin(&at("a")).unwrap().leftovers.clone();
+        removed.sort();
+        let mut expected = gone.to_vec();
+        expected.sort();
+        assert_eq!(removed, expected);
+        assert!(gone.iter().all(|path| !path.exists()));
+        assert!(kept.iter().all(|path| path.exists()));
     }
 }

@@ -66,5 +66,5 @@ pub use piece::{Piece, PieceStart, digest_of, piece, piece_of};
 pub use reader::{Reader, Skipped};
 pub use record::SavedRecord;
 pub use restore::{Restore, RestoreOptions, RestoreSummary};
-pub use save::{BackupOptions, BackupSummary, save};
+pub use save::{BackupOptions, BackupSummary, OwnIndex, SavedNamespace, save};
 pub use writer::{Blobs, Writer};

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use serde::Serialize;
 use spikelet_storage::Digest;
 
 use super::error::ReadError;
@@ -47,7 +48,7 @@ pub struct Reader<R> {
 }
 
 /// Counts of content that a reader has skipped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Modules of user-defined functions.
     pub modules: u64,

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::error::BackupError;
 use super::index::SavedIndex;
 use super::reader::Skipped;
@@ -68,7 +70,7 @@ pub struct RestoreOptions {
 
 /// The counts of a restore. Every record read is in exactly one of the record counts, every index
 /// in exactly one of the index counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RestoreSummary {
     /// Records read.
@@ -101,6 +103,7 @@ pub struct RestoreSummary {
     pub skipped: Skipped,
     /// The restore was cancelled: it read no further records, and declared no further indexes.
     /// Running it again continues, because records restored with the saved generation stay.
+    #[serde(rename = "interrupted")]
     pub cancelled: bool,
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::error::BackupError;
@@ -66,7 +67,7 @@ impl Default for BackupOptions {
 }
 
 /// The content of a finished backup.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BackupSummary {
     /// The files, in the order of writing.
@@ -74,15 +75,14 @@ pub struct BackupSummary {
     /// Bytes of all bins.
     pub bytes: u64,
     /// The namespaces by name, each with its number of records.
-    pub namespaces: Vec<(String, u64)>,
+    pub namespaces: Vec<SavedNamespace>,
     /// Number of records.
     pub records: u64,
     /// Number of definitions of secondary indexes.
     pub indexes: u64,
-    /// The indexes that Aerospike's tools restore in part or not at all, as pairs of namespace and
-    /// index: with several components, an expression, values of any type, their own limit on
+    /// The indexes that Aerospike's tools restore in part or not at all: with several components, an expression, values of any type, their own limit on
     /// length, uniqueness, or for the records of a set.
-    pub own_indexes: Vec<(String, String)>,
+    pub own_indexes: Vec<OwnIndex>,
     /// Records that store no user key: only their digest identifies them after a restore.
     pub without_key: u64,
     /// Records with spikelet's own digest (XXH3), by which no other store finds them.
@@ -93,6 +93,28 @@ pub struct BackupSummary {
     pub damaged: u64,
     /// The first 100 damaged records, one sentence each, with places on the device.
     pub damage: Vec<String>,
+    /// Leftovers of earlier backups to this place whose processes were killed; they are removed.
+    pub leftovers: Vec<PathBuf>,
+}
+
+/// A namespace in a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SavedNamespace {
+    /// Its name.
+    pub name: String,
+    /// How many of its records were saved.
+    pub records: u64,
+}
+
+/// An index that Aerospike's tools do not restore as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct OwnIndex {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// Most damaged records that are described; all are counted.
@@ -149,7 +171,10 @@ pub fn save(
             names.join(", ")
         )));
     }
-    let mut summary = BackupSummary::default();
+    let mut summary = BackupSummary {
+        leftovers: std::mem::take(&mut output.leftovers),
+        ..BackupSummary::default()
+    };
     for namespace in &namespaces {
         let saver = Saver::new(namespace, options)?;
         saver.save(&mut output, &mut summary, progress)?;
@@ -225,7 +250,10 @@ impl<'a> Saver<'a> {
         file.write_indexes(&indexes).map_err(output.failed())?;
         summary.indexes += indexes.len() as u64;
         let own = indexes.iter().filter(|index| !index.is_portable());
-        let named = own.map(|index| (index.namespace.clone(), index.definition.name().to_owned()));
+        let named = own.map(|index| OwnIndex {
+            namespace: index.namespace.clone(),
+            name: index.definition.name().to_owned(),
+        });
         summary.own_indexes.extend(named);
         // Digests are collected a partition at a time, so that memory does not grow with the store.
         for partition in 0..PARTITIONS {
@@ -253,10 +281,10 @@ impl<'a> Saver<'a> {
         }
         summary.bytes += file.written();
         output.sync(file.into_inner())?;
-        let name = self.namespace.name().to_owned();
-        summary
-            .namespaces
-            .push((name, summary.records - records_before));
+        summary.namespaces.push(SavedNamespace {
+            name: self.namespace.name().to_owned(),
+            records: summary.records - records_before,
+        });
         Ok(())
     }
 

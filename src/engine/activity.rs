@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
-use spikelet_storage::Stats;
+use spikelet_storage::{Attempt, Stats};
 
 use super::latency::{Latencies, LatencyHistogram};
 use crate::{Error, Result};
@@ -139,11 +139,24 @@ impl Activity {
     /// Notes the end of an operation.
     #[inline]
     pub(super) fn end(&self, kind: OperationKind, began: Option<Instant>, error: Option<&Error>) {
+        if let Some(error) = error {
+            // It has not happened yet.
+            if Attempt::is_put_off() {
+                return self.put_off(kind);
+            }
+            self.failed(error);
+        }
         if let Some(began) = began {
             self.took(kind, began);
         }
-        if let Some(error) = error {
-            self.failed(error);
+    }
+
+    /// Takes back the count of an operation that its task makes again.
+    #[cold]
+    fn put_off(&self, kind: OperationKind) {
+        let stripe = self.stripes.get(STRIPE.with(Cell::get) % STRIPES);
+        if let Some(count) = stripe.and_then(|stripe| stripe.0.get(kind as usize)) {
+            count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spikelet_storage::{Change, Digest, EntryView, NewVersion};
+use spikelet_storage::{Attempt, Change, Digest, EntryView, NewVersion};
 
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
@@ -125,14 +125,13 @@ impl Namespace {
         self.core.storage.prefetch_batch(digests);
     }
 
-    /// How many writers may wait for a record.
-    pub(crate) fn max_waiters(&self) -> usize {
-        self.core.storage.options().max_waiters
-    }
-
-    /// Counts a wait for a record, or a refusal, of a client that was queued in front of the record's lock.
-    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
-        self.core.storage.note_contention(digest, busy);
+    /// Queues an attempt of this namespace for a record.
+    ///
+    /// # Errors
+    /// [`Error::KeyBusy`] if too many writers queue already.
+    pub(crate) fn queue(&self, attempt: &mut Attempt, digest: &Digest) -> Result<()> {
+        let queued = attempt.queue(digest).map_err(Error::from);
+        queued.inspect_err(|error| self.core.activity.failed(error))
     }
 
     /// Milliseconds since 2010.

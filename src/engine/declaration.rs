@@ -54,7 +54,7 @@ impl RelationKind {
     }
 }
 
-/// The treatment of a record's edges by a delete, whatever call makes it.
+/// The treatment of a record's edges by every call that deletes the record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -182,14 +182,14 @@ impl RelationDeclaration {
         Key::from_stored(&stored).ok().map(Key::into_owned)
     }
 
-    /// The sides whose bins belong to the relation.
+    /// The sides with bins that belong to the relation.
     pub(crate) fn owned_sides(&self) -> impl Iterator<Item = &DeclaredSide> {
         let sides = self.sides.iter().chain(&self.former);
         sides.filter(|_| self.kind.owns_bins())
     }
 
-    /// The set whose records the relation has to be asked about before one is deleted, since nothing in them says what refers to
-    /// them, or where they are listed. With each side that makes it so.
+    /// The sets with records of which none is deleted before the relation was asked: their bins do not say which records
+    /// refer to them, or list them. A set comes once for each side that makes it so.
     pub(crate) fn asked_sets(&self) -> impl Iterator<Item = &str> {
         self.owned_sides()
             .filter_map(|side| match (self.kind, side.form) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
-use crate::record::{Key, OwnedBins, RecordView, ShardRole, keeps_description};
+use crate::record::{Key, OwnedBins, RecordView, Replacer, ShardRole, keeps_description};
 
 use crate::error::ShardLoss;
 use crate::{Error, Result};
@@ -173,7 +173,8 @@ impl Core {
         if let Some(live) = &live
             && !policy.override_shards
             && let Some(rules) = self.rules_for(set_id, ShardAccess::Protected)
-            && let Some(kept) = OwnedBins::new(&rules.owned).keep(live.payload(), body, false)?
+            && let Some(kept) =
+                OwnedBins::new(&rules.owned).keep(live.payload(), body, Replacer::User)?
         {
             *body = kept;
         }

@@ -11,7 +11,7 @@ use super::policy::{ShardAccess, WritePolicy};
 use super::relation_rules::{SetRules, Table};
 use super::write::{EditOutcome, Target, WriteRefusal};
 use crate::record::body::read_varint;
-use crate::record::{Key, OwnedBins, RecordView};
+use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
 
 impl SetRules {
@@ -20,6 +20,7 @@ impl SetRules {
     ///
     /// # Errors
     /// [`Error::OwnedBin`]; [`Error::HasEdges`] where the write leaves no bin and so deletes the record.
+    #[cold]
     pub(super) fn judge(
         &self,
         target: &Target<'_>,
@@ -34,8 +35,12 @@ impl SetRules {
         let old = live.payload();
         let new = body.get(from..).unwrap_or_default();
         if policy.replaces() {
-            let new_wins = target.shards == ShardAccess::Related;
-            let Some(kept) = OwnedBins::new(&self.owned).keep(old, new, new_wins)? else {
+            let by = match target.shards {
+                ShardAccess::Related => Replacer::Relation,
+                ShardAccess::Remote => Replacer::Client,
+                _ => Replacer::User,
+            };
+            let Some(kept) = OwnedBins::new(&self.owned).keep(old, new, by)? else {
                 if !matches!(edited, EditOutcome::Body(1..)) {
                     self.check_delete(target.shards, old)?;
                 }
@@ -134,6 +139,8 @@ impl Core {
             return Ok(false);
         };
         let is_known = |names: &[Box<str>]| names.iter().any(|known| **known == *name);
+        // Before the declaration can be seen, and so deleted.
+        self.relations.any.store(true, Ordering::Release);
         if !is_known(&self.catalog.lock().relations) {
             self.change_catalog(|catalog| {
                 catalog.relations.push((*name).into());
@@ -160,12 +167,13 @@ impl Core {
             found.ok().flatten().flatten()
         };
         let table = Table::new(names.iter().filter_map(|name| read(name)).collect());
-        let any = !table.declarations.is_empty();
+        if !table.declarations.is_empty() {
+            rules.any.store(true, Ordering::Release);
+        }
         {
             let mut current = rules.table.write();
             *current = table;
             rules.plain.clear();
-            rules.any.store(any, Ordering::Release);
         }
         rules.epoch.fetch_add(1, Ordering::AcqRel);
         drop(reading);

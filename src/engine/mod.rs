@@ -69,7 +69,7 @@ pub use query::{
 };
 #[cfg(feature = "server")]
 pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
-pub(crate) use relation_guard::DeletesEdges;
+pub(crate) use relation_guard::DeleteWithEdges;
 pub use relation_guard::RelationGuard;
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 #[cfg(feature = "monitor")]
 use spikelet_storage::Digest;
-use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Truncate};
+use spikelet_storage::{Attempt, Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Truncate};
 
 #[cfg(doc)]
 use crate::Error;
@@ -276,6 +276,42 @@ impl Namespace {
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + use<> {
         let durable = self.core.storage.durable(lsn);
         async move { Ok(durable.await?) }
+    }
+
+    /// Begins a write of a task whose thread must not wait: neither for the record, nor for space, nor for a sync. Where the
+    /// write would wait, it fails at once, nothing is changed, and the task waits instead.
+    ///
+    /// The limit of time in the write's policy has no effect: end the task's patience with [`Attempt::end_patience`], or drop
+    /// the attempt. It costs one allocation; a write that need not wait takes no longer than without.
+    ///
+    /// ```
+    /// # use spikelet::{Result, Store};
+    /// async fn count(store: &Store, page: &str) -> Result<()> {
+    ///     let (namespace, set) = (store.namespace("test")?, store.set("visits")?);
+    ///     let mut attempt = namespace.attempt();
+    ///     loop {
+    ///         let counted = attempt.run(|| set.add(page, "count", 1));
+    ///         if !attempt.must_wait() {
+    ///             counted?;
+    ///             break;
+    ///         }
+    ///         attempt.ready().await;
+    ///     }
+    ///     match attempt.take_unsynced() {
+    ///         Some(lsn) => namespace.durable(lsn).await,
+    ///         None => Ok(()),
+    ///     }
+    /// }
+    /// # fn main() -> Result<()> {
+    /// # let store = Store::in_memory()?;
+    /// # let mut counted = std::pin::pin!(count(&store, "home"));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while let std::task::Poll::Pending = counted.as_mut().poll(&mut context) {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn attempt(&self) -> Attempt {
+        self.core.storage.attempt()
     }
 
     /// Lends a record to `read` by its digest, with the name of its set. `None`: there is none, or it cannot be read.

@@ -15,21 +15,13 @@ use crate::expression::Expression;
 use crate::record::Key;
 use crate::{Error, Result};
 
-/// Deletes records together with their edges, as declared. Above the engine, since edges may be in sharded collections: the
-/// library is put together with it, `lib.rs`.
-pub(crate) trait DeletesEdges: fmt::Debug + Send + Sync {
-    /// Deletes a record with its edges. Returns whether there was one.
-    ///
-    /// # Errors
-    /// [`Error::HasEdges`] where a relation refuses it; the errors of writes.
-    fn delete(
-        &self,
-        guard: &RelationGuard<'_>,
-        set: &str,
-        key: &Key<'_>,
-        policy: &WritePolicy,
-    ) -> Result<bool>;
-}
+/// Deletes a record with its edges, as declared, and returns whether there was one. Edges may be in sharded collections, which are
+/// above the engine: the library is put together with this function in `lib.rs`.
+///
+/// # Errors
+/// [`Error::HasEdges`] where a relation refuses it; the errors of writes.
+pub(crate) type DeleteWithEdges =
+    fn(&RelationGuard<'_>, set: &str, key: &Key<'_>, policy: &WritePolicy) -> Result<bool>;
 
 /// The relations that a store knows and guards, from [`RecordStore::relation_guard`](crate::RecordStore::relation_guard).
 #[derive(Clone)]
@@ -104,7 +96,7 @@ impl Namespace {
         })?;
         let set = self.core.storage.set_name(set_id).unwrap_or_default();
         let policy = policy.clone().filter(filter.cloned());
-        match crate::DELETES_EDGES.delete(&self.relation_guard(), &set, &key, &policy)? {
+        match (crate::DELETE_WITH_EDGES)(&self.relation_guard(), &set, &key, &policy)? {
             true => Ok(()),
             false => Err(Error::not_found()),
         }
@@ -126,7 +118,7 @@ impl Set {
     /// Deletes a record of which a deletion was refused for its edges, together with them. Returns whether there was one.
     ///
     /// # Errors
-    /// As for [`DeletesEdges::delete`].
+    /// As for [`DeleteWithEdges`].
     pub(super) fn delete_edges_in(
         &self,
         attempt: Option<&Attempt>,
@@ -141,12 +133,10 @@ impl Set {
             }
             _ => policy,
         };
-        let guard = RelationGuard {
-            namespace: Namespace {
-                core: Arc::clone(&self.core.namespace),
-            },
-            attempt,
+        let namespace = Namespace {
+            core: Arc::clone(&self.core.namespace),
         };
-        crate::DELETES_EDGES.delete(&guard, self.name(), key, policy)
+        let guard = RelationGuard { namespace, attempt };
+        (crate::DELETE_WITH_EDGES)(&guard, self.name(), key, policy)
     }
 }

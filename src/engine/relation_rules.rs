@@ -2,7 +2,7 @@
 //! record with edges is deleted as the relations say.
 //!
 //! The declarations are the records of the set `<relations`. They are read when the namespace is opened, and again when one of them
-//! was written, whoever writes it (`guard.rs`). The catalog has the names of those records, so that no scan is needed to find them.
+//! was written, by whatever call (`guard.rs`). The catalog has the names of these records, so that no scan is needed to find them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ pub(super) struct RelationRules {
     pub(super) plain: SetBits,
     /// The sets that are known not to hold declarations.
     pub(super) others: SetBits,
+    /// Whether there are declarations, or were.
     pub(super) any: AtomicBool,
     /// Goes up with each change of a declaration.
     pub(super) epoch: AtomicU64,

@@ -168,6 +168,31 @@ pub(crate) struct WriteOutcome<R> {
     pub(crate) results: R,
 }
 
+impl<R> WriteOutcome<R> {
+    /// The outcome of a write that has deleted the record.
+    pub(super) const fn gone(lsn: Lsn, results: R) -> Self {
+        Self {
+            generation: 0,
+            void_time: 0,
+            record_bytes: 0,
+            queued_behind: 0,
+            lsn: Some(lsn),
+            results,
+        }
+    }
+
+    pub(super) fn with_results<T>(self, results: T) -> WriteOutcome<T> {
+        WriteOutcome {
+            generation: self.generation,
+            void_time: self.void_time,
+            record_bytes: self.record_bytes,
+            queued_behind: self.queued_behind,
+            lsn: self.lsn,
+            results,
+        }
+    }
+}
+
 /// Why a request was refused, and the record that it met.
 #[derive(Debug)]
 pub(crate) struct WriteRefusal {

@@ -200,8 +200,7 @@ impl Core {
                     Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
                 }
                 (None, WriteAction::Put(bins)) => {
-                    bins.iter()
-                        .try_for_each(|(name, _)| facts.owned.check_set(name))?;
+                    facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
                     let count = merge(old, bins, body)?;
                     Ok((EditOutcome::Body(count), OperationResults::default()))
                 }

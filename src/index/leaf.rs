@@ -10,6 +10,9 @@ pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
 /// A group of entries that is larger than this is split. Below 64 KiB, since [`Leaf::ends`] are 16 bits.
 const GROUP_BYTES_MAX: usize = 4 * LEAF_BYTES_MAX;
 
+/// The most bytes that a leaf has.
+const ENDS_MAX: usize = u16::MAX as usize;
+
 /// Memory grows in steps of this size: doubling would leave a quarter of it unused.
 const GROWTH_BYTES: usize = 512;
 const GROWTH_ENTRIES: usize = 16;
@@ -19,10 +22,19 @@ const GROWTH_ENTRIES: usize = 16;
 pub(super) struct Leaf {
     /// The common prefix, then the rest of each entry.
     bytes: Vec<u8>,
-    /// The end of each entry in `bytes`. `u16` suffices for two entries of
-    /// [`super::ENTRY_BYTES_MAX`].
+    /// The end of each entry in `bytes`. `u16` suffices for any two entries, of [`super::ENTRY_BYTES_MAX`] each.
     ends: Vec<u16>,
     prefix: usize,
+}
+
+/// The result of inserting an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Insertion {
+    Inserted,
+    /// The entry exists already.
+    Known,
+    /// Nothing was inserted: [`Leaf::ends`] are too small for it. See [`Leaf::make_room`].
+    NoRoom,
 }
 
 /// Returns how many bytes of an entry name its group: the entries that stand in one leaf.
@@ -113,23 +125,30 @@ impl Leaf {
         (low, false)
     }
 
-    /// Inserts an entry in order. Returns `false` if it exists already.
-    pub(super) fn insert(&mut self, entry: &[u8]) -> bool {
+    /// Inserts an entry in order.
+    pub(super) fn insert(&mut self, entry: &[u8]) -> Insertion {
         if self.ends.is_empty() {
             *self = Self::of([entry].into_iter(), entry.len());
-            return true;
+            return Insertion::Inserted;
         }
         // An entry without the common prefix shortens it, which rewrites the leaf once; later
         // entries of this kind fit.
         let Some(suffix) = entry.strip_prefix(self.prefix()) else {
             let common = common_prefix(self.prefix(), entry);
+            let bytes = self.entry_bytes() + entry.len();
+            if bytes - self.len() * common > ENDS_MAX {
+                return Insertion::NoRoom;
+            }
             let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
             *self = Self::of(entries.iter().map(Vec::as_slice), common);
             return self.insert(entry);
         };
         let (at, is_there) = self.seek_suffix(suffix);
         if is_there {
-            return false;
+            return Insertion::Known;
+        }
+        if self.bytes.len() + suffix.len() > ENDS_MAX {
+            return Insertion::NoRoom;
         }
         let start = self.start(at);
         if self.bytes.capacity() - self.bytes.len() < suffix.len() {
@@ -147,7 +166,35 @@ impl Leaf {
         let added = suffix.len() as u16;
         self.ends.insert(at, start as u16);
         self.ends.iter_mut().skip(at).for_each(|end| *end += added);
-        true
+        Insertion::Inserted
+    }
+
+    /// Returns the bytes of all entries, each with its prefix.
+    fn entry_bytes(&self) -> usize {
+        self.len() * self.prefix + self.bytes.len() - self.prefix
+    }
+
+    /// Returns the bytes of this leaf and the following one together.
+    pub(super) fn bytes_with(&self, behind: &Self) -> usize {
+        let common = match (self.len(), behind.len().checked_sub(1)) {
+            (1.., Some(last)) => common_prefix(&self.entry(0), &behind.entry(last)),
+            _ => return self.content_bytes() + behind.content_bytes(),
+        };
+        let (bytes, count) = (
+            self.entry_bytes() + behind.entry_bytes(),
+            self.len() + behind.len(),
+        );
+        bytes - (count - 1) * common + count * size_of::<u16>()
+    }
+
+    /// Makes two leaves of this one, so that an entry for which it has no room fits into one of them. Returns the upper one
+    /// and its bound. No group is split for an entry below or above all others.
+    pub(super) fn make_room(&mut self, entry: &[u8], of_group: GroupLen) -> (Box<[u8]>, Self) {
+        match self.seek(entry).0 {
+            0 => (separator(entry, &self.entry(0)), std::mem::take(self)),
+            at if at == self.len() => (separator(&self.entry(at - 1), entry), Self::default()),
+            _ => self.split(of_group),
+        }
     }
 
     /// Removes an entry. Returns `false` if it does not exist.
@@ -185,18 +232,13 @@ impl Leaf {
         let borders = (1..entries.len()).filter(is_border);
         let nearest = borders.min_by_key(|at| at.abs_diff(below));
         let (lower, upper) = entries.split_at(nearest.unwrap_or(below));
-        // A short bound instead of a whole entry: it fits inline in the directory, and compares
-        // faster.
-        let separator = match (lower.last(), upper.first()) {
-            (Some(last), Some(first)) => {
-                let common = common_prefix(last, first);
-                first.get(..=common).unwrap_or(first).into()
-            }
+        let bound = match (lower.last(), upper.first()) {
+            (Some(last), Some(first)) => separator(last, first),
             _ => Box::default(),
         };
         let upper = Self::of_sorted(upper);
         *self = Self::of_sorted(lower);
-        (separator, upper)
+        (bound, upper)
     }
 
     /// Appends all entries of the following leaf.
@@ -253,6 +295,13 @@ fn is_of_group(one: &[u8], other: &[u8], of_group: GroupLen) -> bool {
     one.get(..of_group(one)) == other.get(..of_group(other))
 }
 
+/// Returns the shortest bytes above one entry and not above the next one. A short bound fits inline in the directory, and
+/// compares faster than a whole entry.
+fn separator(last: &[u8], first: &[u8]) -> Box<[u8]> {
+    let common = common_prefix(last, first);
+    first.get(..=common).unwrap_or(first).into()
+}
+
 /// Returns the length of two entries' common prefix.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     one.iter()
@@ -290,7 +339,8 @@ mod tests {
             let (mut leaf, mut model) = (Leaf::default(), BTreeSet::new());
             for (inserts, entry) in edits {
                 if inserts {
-                    prop_assert_eq!(leaf.insert(&entry), model.insert(entry));
+                    let inserted = leaf.insert(&entry) == Insertion::Inserted;
+                    prop_assert_eq!(inserted, model.insert(entry));
                 } else {
                     prop_assert_eq!(leaf.remove(&entry), model.remove(&entry));
                 }

@@ -11,7 +11,7 @@ use crate::sync::RwLock;
 
 use super::directory::Directory;
 use super::guards::{GUARDS, Guard};
-use super::leaf::{GroupLen, LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
+use super::leaf::{GroupLen, Insertion, LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
 /// The most leaves read to count different keys.
 const SAMPLED_LEAVES: usize = 1024;
@@ -219,7 +219,7 @@ impl OrderedEntries {
 
     /// Adds an entry. Returns `false` if it exists already.
     pub(crate) fn insert(&self, entry: &[u8]) -> bool {
-        let (inserted, is_too_long) = {
+        let (inserted, is_too_long) = loop {
             // The directory's lock is held until the leaf is edited: a split in between would move
             // the entry's place to another leaf.
             let mut leaves = self.leaves.read();
@@ -233,9 +233,17 @@ impl OrderedEntries {
             };
             let mut leaf = leaf.write();
             let before = leaf.memory_bytes();
-            let inserted = leaf.insert(entry);
+            let insertion = leaf.insert(entry);
+            if insertion == Insertion::NoRoom {
+                drop(leaf);
+                drop(leaves);
+                let of_group = self.group_len();
+                self.divide(entry, |_| true, |leaf| leaf.make_room(entry, of_group));
+                continue;
+            }
             self.count_memory(before, leaf.memory_bytes());
-            (inserted, leaf.is_too_long(self.group_len()))
+            let is_too_long = leaf.is_too_long(self.group_len());
+            break (insertion == Insertion::Inserted, is_too_long);
         };
         if inserted {
             self.entries.fetch_add(1, Relaxed);
@@ -287,6 +295,19 @@ impl OrderedEntries {
     }
 
     fn split(&self, entry: &[u8]) {
+        let of_group = self.group_len();
+        // Another thread may have split the leaf meanwhile.
+        let is_too_long = |leaf: &Leaf| leaf.is_too_long(of_group);
+        self.divide(entry, is_too_long, |leaf| leaf.split(of_group));
+    }
+
+    /// Makes two leaves of the one of an entry, if it should be.
+    fn divide(
+        &self,
+        entry: &[u8],
+        should_be: impl FnOnce(&Leaf) -> bool,
+        divide: impl FnOnce(&mut Leaf) -> (Box<[u8]>, Leaf),
+    ) {
         let mut leaves = self.leaves.write();
         let place = leaves.place_of(entry);
         let (bound, upper) = {
@@ -294,12 +315,11 @@ impl OrderedEntries {
                 return;
             };
             let mut leaf = leaf.write();
-            // Another thread may have split the leaf meanwhile.
-            if !leaf.is_too_long(self.group_len()) {
+            if !should_be(&leaf) {
                 return;
             }
             let before = leaf.memory_bytes();
-            let (bound, upper) = leaf.split(self.group_len());
+            let (bound, upper) = divide(&mut leaf);
             let after = leaf.memory_bytes() + upper.memory_bytes();
             self.count_memory(before, after + Directory::memory_bytes(&bound));
             (bound, upper)
@@ -326,7 +346,7 @@ impl OrderedEntries {
             };
             let (mut leaf, next) = (leaf.write(), next.read());
             // Leaves room, or the next entry would split the leaf again.
-            if leaf.content_bytes() + next.content_bytes() > LEAF_BYTES_MAX * 3 / 4 {
+            if leaf.bytes_with(&next) > LEAF_BYTES_MAX * 3 / 4 {
                 return;
             }
             let before = leaf.memory_bytes();
@@ -548,6 +568,34 @@ mod tests {
             large[0] > 1 && leaves > 10,
             "{leaves_of:?} in {leaves} leaves"
         );
+    }
+
+    #[test]
+    fn a_long_common_prefix_ends_at_an_entry_of_another_one() {
+        for in_groups in [false, true] {
+            for other in [4, 6] {
+                let of_group: GroupLen = if in_groups { |_| 1 } else { <[u8]>::len };
+                let entries = OrderedEntries::in_groups(of_group);
+                let numbered = |number: u8| [&[5; 1_500][..], &[number; 4]].concat();
+                let mut model: BTreeSet<Vec<u8>> = (0..120).map(numbered).collect();
+                for entry in &model {
+                    assert!(entries.insert(entry));
+                }
+                for number in [0, 1] {
+                    let entry = vec![other, number];
+                    assert!(entries.insert(&entry) && !entries.insert(&entry));
+                    model.insert(entry);
+                }
+                // Small leaves are joined with their neighbours, of another prefix.
+                for gone in 0..60 {
+                    assert!(entries.remove(&numbered(gone)) && model.remove(&numbered(gone)));
+                }
+                let mut found = EntryList::default();
+                entries.copy(&EntryRange::with_prefix(&[]), false, 200, &mut found);
+                assert!(found.iter().eq(model.iter().map(Vec::as_slice)));
+                assert_eq!(entries.len(), model.len() as u64);
+            }
+        }
     }
 
     proptest! {

@@ -133,6 +133,12 @@ impl Checked<'_> {
                 Action::Touch => {}
                 Action::ReadAll => read_all(at, slots.iter(), results)?,
                 Action::DeleteAll => {
+                    // What a later operation puts into an owned bin would take the place of edges.
+                    if let Some(facts) = self.facts.filter(|_| !self.only_deletes()) {
+                        slots
+                            .iter()
+                            .try_for_each(|(bin, ..)| facts.owned.check_set(&bin))?;
+                    }
                     slots.clear();
                     results.add(at, &BinName::EMPTY, Answer::Nothing)?;
                 }

@@ -17,6 +17,16 @@ pub(crate) struct OwnedBin {
     pub(crate) is_collection: bool,
 }
 
+/// Who replaces a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replacer {
+    User,
+    /// A relation's own handle: an owned bin that both versions have stays as in the new one.
+    Relation,
+    /// A wire client: one owned collection among the sharded ones keeps the description of all.
+    Client,
+}
+
 /// The owned bins that a write has to respect. None in a set without relations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnedBins<'a>(&'a [OwnedBin]);
@@ -42,10 +52,22 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::OwnedBin`].
     #[inline]
     pub(crate) fn check_set(&self, name: &BinName) -> Result<()> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => self.find(name.as_bytes()).map_or(Ok(()), refuse),
+        self.check_sets(std::iter::once(name))
+    }
+
+    /// [`OwnedBins::check_set`] for several bins. One look where none is owned.
+    #[inline]
+    pub(crate) fn check_sets<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n BinName>,
+    ) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
         }
+        let mut found = names
+            .into_iter()
+            .filter_map(|name| self.find(name.as_bytes()));
+        found.next().map_or(Ok(()), refuse)
     }
 
     /// Refuses a new version of a record in which an owned bin of the old one is missing, or what describes its shards.
@@ -58,13 +80,14 @@ impl<'a> OwnedBins<'a> {
         let is_lost = |owned: &&OwnedBin| {
             let (bin, name) = (owned.bin.as_str(), owned.bin.as_bytes());
             let is_in = |sharded: &[(&str, _)]| sharded.iter().any(|(known, _)| *known == bin);
-            let was_there = old.find(name).is_some() || is_in(&was_sharded);
-            was_there && new.find(name).is_none() && !is_in(&is_sharded)
+            let is_described = is_in(&is_sharded);
+            let stays = is_described || !is_in(&was_sharded) && new.find(name).is_some();
+            !stays && (old.find(name).is_some() || is_in(&was_sharded))
         };
         self.0.iter().find(is_lost).map_or(Ok(()), refuse)
     }
 
-    /// Refuses bins of which an owned one differs from what was there before.
+    /// Refuses bins if an owned one differs from the one before.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -76,18 +99,23 @@ impl<'a> OwnedBins<'a> {
         self.0.iter().find(is_changed).map_or(Ok(()), refuse)
     }
 
-    /// Returns the body `new` with the owned bins of `old`, and, as long as all sharded collections of `old` are owned, with
-    /// the bins that describe its shards. `None`: there are none to be kept. `new_wins`: a bin that both have stays as in `new`.
-    /// O(bytes).
+    /// Returns the body `new` with the owned bins of `old` and the bins that describe its shards; `None` if there are none to be
+    /// kept. Both are also lost if a root has sharded collections that are not owned: the caller refuses such a write, unless
+    /// it is a wire client's, who knows nothing of shards. O(bytes).
     ///
     /// # Errors
     /// [`Error::Parameter`] for too many bins.
-    pub(crate) fn keep(&self, old: &[u8], new: &[u8], new_wins: bool) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn keep(&self, old: &[u8], new: &[u8], by: Replacer) -> Result<Option<Vec<u8>>> {
         let (old, new) = (view(old), view(new));
+        let new_wins = by == Replacer::Relation;
         let sharded = sharded_bins(old);
-        let owns_shards = sharded
+        let mut are_owned = sharded
             .iter()
-            .all(|(bin, _)| self.find(bin.as_bytes()).is_some());
+            .map(|(bin, _)| self.find(bin.as_bytes()).is_some());
+        let owns_shards = match by {
+            Replacer::Client => sharded.is_empty() || are_owned.any(|is_owned| is_owned),
+            _ => are_owned.all(|is_owned| is_owned),
+        };
         let is_kept = |bin: &RawBin<'_>| {
             let is_owned = self.find(bin.name).is_some();
             (is_owned || owns_shards && describes_shards(bin.name))
@@ -109,8 +137,8 @@ impl<'a> OwnedBins<'a> {
         Ok(Some(body))
     }
 
-    /// Returns the relations that have edges in the collections of a record, and how many; 0 for a sharded collection, whose
-    /// number is in its shards. None for a record that holds a shard.
+    /// Returns the relations with edges in the collections of a record, and how many; 0 for a sharded collection: its shards have
+    /// the number. Empty for a record that holds a shard.
     pub(crate) fn edges(&self, body: &[u8]) -> Vec<(Box<str>, u64)> {
         if ShardRole::of(body) == ShardRole::Companion {
             return Vec::new();

@@ -7,6 +7,7 @@ use super::writes::delete;
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{RelationDeclaration, RelationKind};
 use crate::operations;
+use crate::policy::GenerationPolicy;
 use crate::record::{Record, SHARD_OF};
 use crate::{
     Error, Expiration, Key, Namespace, RecordSet, RecordStore, Result, Value, WritePolicy,
@@ -31,16 +32,16 @@ impl Declared {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Has the relation of this name declared by `declare`, unless nothing was declared since the last look. In a store that
-    /// guards no relations: nothing. Outside of a transaction, so that its writes find the rules.
+    /// Calls `declare` unless nothing was declared since the last call. `declare` returns the declaration as it is stored, or
+    /// `None` if it found rules that cover the handle. Does nothing in a store that guards no relations. Declares outside of a
+    /// transaction, so that the rules hold for the transaction's writes.
     ///
     /// # Errors
-    /// Those of `declare`.
+    /// The errors of `declare`.
     pub(super) fn ensure<S: RecordStore>(
         &self,
         store: &S,
-        name: &str,
-        declare: impl FnOnce(&Namespace) -> Result<()>,
+        declare: impl FnOnce(&Namespace) -> Result<Option<RelationDeclaration>>,
     ) -> Result<()> {
         let Some(guard) = store.relation_guard()? else {
             return Ok(());
@@ -49,54 +50,74 @@ impl Declared {
         if self.0.load(Ordering::Relaxed) == epoch {
             return Ok(());
         }
-        declare(guard.namespace())?;
-        // Another handle has stored it, and has not come to the rules yet.
-        if !guard
-            .declarations()
-            .iter()
-            .any(|known| *known.name == *name)
+        // A writer publishes a declaration before it reads the rules: they may be older than the record.
+        if let Some(stored) = declare(guard.namespace())?
+            && !guard.declarations().contains(&stored)
         {
             guard.read_declarations();
         }
-        // After a change, the next call looks once more.
+        // If the rules have changed, the next call looks again.
         self.0.store(epoch, Ordering::Relaxed);
         Ok(())
     }
 }
 
+/// A declaration as a record of the store has it.
+struct StoredDeclaration {
+    declaration: RelationDeclaration,
+    /// Whether the derived records have been built.
+    built: bool,
+    generation: u16,
+}
+
 impl RelationDeclaration {
-    /// Stores it, in the place of an earlier one of this kind between the same sets.
+    /// Stores the declaration with the handle's rule, or else the stored rule, in the place of an earlier one of this kind between
+    /// the same sets.
     ///
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name.
-    pub(super) fn declare<S: RecordStore>(&self, store: &S) -> Result<()> {
-        match self.stored(store)? {
-            Some((known, _)) if known == *self => Ok(()),
-            Some((known, _)) if known.kind != self.kind || known.sets() != self.sets() => {
-                Err(self.refuse(&known))
+    pub(super) fn declare<S: RecordStore>(
+        &self,
+        store: &S,
+        rule: Option<OnDelete>,
+    ) -> Result<Self> {
+        self.revise(store, |known| self.over(known, rule, true))
+    }
+
+    /// Stores the declaration if none has its name, with the handle's rule; else adds sides, tags and types of the handle to the stored one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the stored declaration contradicts this one.
+    pub(super) fn declare_itself<S: RecordStore>(
+        &self,
+        store: &S,
+        rule: Option<OnDelete>,
+    ) -> Result<Option<Self>> {
+        self.revise(store, |known| self.over(known, rule, false))
+            .map(Some)
+    }
+
+    /// Returns the declaration to be stored over `known`, by a handle with this rule. `replaces`: whether the handle's rule
+    /// and sides take the place of others, which are an error otherwise.
+    pub(super) fn over(
+        &self,
+        known: Option<&Self>,
+        rule: Option<OnDelete>,
+        replaces: bool,
+    ) -> Result<Self> {
+        match known {
+            Some(known) if !replaces => self.added_to(known, rule),
+            known => {
+                self.check_same(known, known.is_some_and(|it| it.sets() != self.sets()))?;
+                Ok(self.with_rule(rule, known))
             }
-            _ => self.store(store, false),
         }
     }
 
-    /// Stores it, if there is none of this name; `rule`: the rule that the handle was given. What the handle has beyond the stored
-    /// declaration is added to it.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] where the stored declaration says otherwise.
-    pub(super) fn declare_itself<S: RecordStore>(
-        mut self,
-        store: &S,
-        rule: Option<OnDelete>,
-    ) -> Result<()> {
-        self.on_delete = rule.unwrap_or_default();
-        let Some((known, _)) = self.stored(store)? else {
-            return self.store(store, false);
-        };
+    /// Returns the stored declaration with the sides, tags and types that a handle of this one adds.
+    fn added_to(&self, known: &Self, rule: Option<OnDelete>) -> Result<Self> {
         let is_of_any_sets = self.kind == RelationKind::Links;
-        if known.kind != self.kind || !is_of_any_sets && known.sets() != self.sets() {
-            return Err(self.refuse(&known));
-        }
+        self.check_same(Some(known), !is_of_any_sets && known.sets() != self.sets())?;
         if let Some(rule) = rule.filter(|rule| *rule != known.on_delete) {
             return Err(Error::parameter(format!(
                 "relation {:?} is declared with OnDelete::{:?}, and this handle says OnDelete::{rule:?}: leave that out, or call declare to change the rule",
@@ -124,83 +145,102 @@ impl RelationDeclaration {
         add_missing(&mut wanted.beside, &self.beside);
         add_missing(&mut wanted.edge_types, &self.edge_types);
         add_missing(&mut wanted.details, &self.details);
-        match wanted == known {
-            true => Ok(()),
-            false => wanted.store(store, false),
-        }
+        Ok(wanted)
     }
 
-    /// Stores it with the rule of the handle, or else the one that is stored.
-    ///
-    /// # Errors
-    /// As for [`RelationDeclaration::declare`].
-    pub(super) fn declare_with<S: RecordStore>(
-        mut self,
-        store: &S,
-        rule: Option<OnDelete>,
-    ) -> Result<()> {
-        let known = match rule {
-            Some(_) => None,
-            None => self.stored(store)?.map(|(known, _)| known.on_delete),
-        };
-        self.on_delete = rule.or(known).unwrap_or_default();
-        self.declare(store)
+    /// Returns the declaration with the handle's rule, or else the rule of the stored one.
+    pub(super) fn with_rule(&self, rule: Option<OnDelete>, known: Option<&Self>) -> Self {
+        let mut wanted = self.clone();
+        wanted.on_delete = rule.or(known.map(|it| it.on_delete)).unwrap_or_default();
+        wanted
     }
 
     /// Returns whether a relation of this name and kind is declared.
     pub(super) fn is_declared<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let stored = self.stored(store)?;
-        Ok(stored.is_some_and(|(known, _)| known.kind == self.kind))
+        Ok(stored.is_some_and(|stored| stored.declaration.kind == self.kind))
     }
 
     /// Stores a declaration of derived records, in the place of an earlier one of this kind and of the same set, and returns
-    /// whether it has been built as declared.
+    /// whether they have been built as declared.
     pub(super) fn declare_derived<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        match self.stored(store)? {
-            Some((known, built)) if known == *self => Ok(built),
-            Some((known, _))
-                if known.kind != self.kind || known.first_set() != self.first_set() =>
-            {
-                Err(self.refuse(&known))
+        let stored = self.stored(store)?;
+        self.revise(store, |known| {
+            let is_of_other = known.is_some_and(|it| it.first_set() != self.first_set());
+            self.check_same(known, is_of_other)?;
+            Ok(self.clone())
+        })?;
+        Ok(stored.is_some_and(|stored| stored.built && stored.declaration == *self))
+    }
+
+    /// Refuses to take the place of another relation's declaration.
+    fn check_same(&self, known: Option<&Self>, has_other_sets: bool) -> Result<()> {
+        match known {
+            Some(known) if known.kind != self.kind || has_other_sets => {
+                Err(Error::parameter(format!(
+                    "relation {:?} is declared as {:?} of sets {:?}, and this is {:?} of sets {:?}: give it another name, or remove the declaration by forget_relation",
+                    self.name,
+                    known.kind,
+                    known.sets(),
+                    self.kind,
+                    self.sets()
+                )))
             }
-            _ => self.store(store, false).map(|()| false),
+            _ => Ok(()),
         }
     }
 
-    fn refuse(&self, known: &Self) -> Error {
-        Error::parameter(format!(
-            "relation {:?} is declared as {:?} of sets {:?}, and this is {:?} of sets {:?}: give it another name, or remove the declaration by forget_relation",
-            self.name,
-            known.kind,
-            known.sets(),
-            self.kind,
-            self.sets()
-        ))
+    /// Changes the stored declaration of this name by `change`, and returns it. Reads it and calls `change` again if another writer
+    /// has stored one meanwhile, so that neither write is lost.
+    pub(super) fn revise<S: RecordStore>(
+        &self,
+        store: &S,
+        change: impl Fn(Option<&Self>) -> Result<Self>,
+    ) -> Result<Self> {
+        loop {
+            let stored = self.stored(store)?;
+            let known = stored.as_ref().map(|stored| &stored.declaration);
+            let wanted = change(known)?;
+            if known == Some(&wanted) {
+                return Ok(wanted);
+            }
+            let generation = stored.as_ref().map_or(0, |stored| stored.generation.into());
+            let only = WritePolicy::default().generation(GenerationPolicy::ExpectEqual(generation));
+            match wanted.write(store, only, false) {
+                Err(Error::Generation { .. }) => {}
+                written => return written.map(|()| wanted),
+            }
+        }
     }
 
     /// Notes whether the derived records have been built.
     pub(super) fn store<S: RecordStore>(&self, store: &S, built: bool) -> Result<()> {
+        self.write(store, WritePolicy::default(), built)
+    }
+
+    fn write<S: RecordStore>(&self, store: &S, policy: WritePolicy, built: bool) -> Result<()> {
         let json = serde_json::to_string(self).map_err(refused)?;
         let puts = [
             operations::put(DECLARATION_BIN, json),
             operations::put(BUILT, built),
         ];
         let records = store.records(DECLARATION_SET)?;
-        let policy = WritePolicy::default().expiration(Expiration::Never);
+        let policy = policy.expiration(Expiration::Never);
         records.operate_on(&policy, &(&*self.name).into(), &puts)?;
         Ok(())
     }
 
-    pub(super) fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<(Self, bool)>> {
+    fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<StoredDeclaration>> {
         let key = Key::from(&*self.name);
         let found = store.records(DECLARATION_SET)?.read_each(&[key], None);
         let found = found.into_iter().next().transpose()?.flatten();
         found
             .map(|record| {
-                Ok((
-                    decode(&record)?,
-                    record.get(BUILT) == Some(Value::Bool(true)),
-                ))
+                Ok(StoredDeclaration {
+                    declaration: decode(&record)?,
+                    built: record.get(BUILT) == Some(Value::Bool(true)),
+                    generation: record.metadata().generation,
+                })
             })
             .transpose()
     }
@@ -219,7 +259,7 @@ impl RelationDeclaration {
     }
 }
 
-/// Adds to a list what it has not.
+/// Adds the items that a list lacks.
 fn add_missing<T: Clone + PartialEq>(to: &mut Vec<T>, wanted: &[T]) {
     for item in wanted {
         if !to.contains(item) {
@@ -262,7 +302,7 @@ fn refused(error: impl ToString) -> Error {
 /// ```
 ///
 /// # Errors
-/// The errors of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record that is no declaration of this version.
+/// The errors of a scan; [`Error::Parameter`] and [`Error::Serde`] for a record with another content than a declaration of this version.
 pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDeclaration>> {
     let mut found = Vec::new();
     let mut failed = None;
@@ -291,4 +331,75 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
 /// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
     delete(&store.records(DECLARATION_SET)?, &name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::declaration::{DeclaredSide, SideForm};
+    use crate::relation::OneToMany;
+    use crate::relation::{Address, EdgeType, Graph, Layout, Links, ManyToMany, Members, NodeId};
+    use crate::{Store, bins};
+
+    /// Makes the same write ten times, and returns how often the rules were read for the last eight.
+    fn readings(store: &Store, write: impl Fn() -> crate::Result<bool>) -> u64 {
+        let readings = || store.relation_guard().unwrap().unwrap().epoch();
+        write().unwrap();
+        write().unwrap();
+        let before = readings();
+        for _ in 0..8 {
+            write().unwrap();
+        }
+        readings() - before
+    }
+
+    #[test]
+    fn a_handle_looks_at_the_declarations_before_its_first_writes_alone() {
+        let store = Store::in_memory().unwrap();
+        let links = Links::new(&store, "links").reciprocal("likes", "liked");
+        let (ann, bob) = (Address::new("users", "ann"), Address::new("users", "bob"));
+        links.declare("social", ["users"]).unwrap();
+        let follows = ManyToMany::new(&store, "follows", ("a", "out"), ("a", "in"));
+        let members = Members::new(&store, "a", ("lists", "all", "a"));
+        let layout = Layout::key_list("notes");
+        let notes = OneToMany::new(&store, "notes", ("a", "notes"), layout).unwrap();
+        let graph = Graph::new(&store, "g", ["N"], [EdgeType::new("E")]).unwrap();
+        let (from, to) = (NodeId::new("N", "1"), NodeId::new("N", "2"));
+        let bins = serde_json::json!({ "n": 1 });
+        let writes: [(&str, &dyn Fn() -> crate::Result<bool>); 6] = [
+            ("links", &|| links.link(&ann, "likes", &bob)),
+            ("links without a reciprocal", &|| {
+                links.link(&ann, "sees", &Address::new("things", 1))
+            }),
+            ("pairs", &|| follows.link(1, 2)),
+            ("members", &|| members.put(1, bins! { "n" => 1 })),
+            ("children", &|| notes.put(1, 1, &bins).map(|()| true)),
+            ("edges", &|| {
+                graph.link(&from, "E", &to, &bins).map(|_| true)
+            }),
+        ];
+        for (what, write) in writes {
+            assert_eq!(readings(&store, write), 0, "{what}");
+        }
+    }
+
+    #[test]
+    fn declarations_of_one_name_at_one_moment_lose_nothing() {
+        let store = Store::in_memory().unwrap();
+        let side = |set: &str| DeclaredSide::new("links", (set, "links"), SideForm::List, "");
+        let of = |set| RelationDeclaration::new("links", RelationKind::Links, vec![side(set)]);
+        let first = of("a");
+        first.declare_itself(&store, None).unwrap();
+        let raced = std::cell::Cell::new(false);
+        let both = of("b")
+            .revise(&store, |known| {
+                if !raced.replace(true) {
+                    of("c").declare_itself(&store, None)?;
+                }
+                of("b").over(known, None, false)
+            })
+            .unwrap();
+        assert_eq!(both.sets(), ["", "a", "b", "c"]);
+        assert_eq!(declared_relations(&store).unwrap(), [both]);
+    }
 }

@@ -1,4 +1,4 @@
-//! Deletes of records with their edges. Every declared relation of the record has its say, whatever call deletes it: `Restrict`
+//! Deletes of records with their edges. Every call that deletes a record obeys every declared relation of it: `Restrict`
 //! refuses, `Detach` removes the edges at their other ends, `Cascade` deletes the records there.
 //!
 //! A record with few edges is deleted in one transaction with all that goes with it. Where there are more, edges are removed step
@@ -16,32 +16,32 @@ use super::audit::{Observer, RelationProgress};
 use super::graph::{SOURCE, TARGET};
 use super::keys::key_of;
 use super::side::Side;
+use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
-use crate::engine::{DeletesEdges, RelationGuard};
 use crate::operations::delete_all_bins;
 use crate::policy::GenerationPolicy;
-use crate::{Error, Key, Namespace, RecordSet, Result, Transaction, ValueRef, WritePolicy};
+use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 use roles::{RemovedEdge, Role, RoleKind, roles_of};
 
 /// The most edges that are removed in one transaction with a record: it holds all their other ends locked while it commits.
 const EDGES_TOGETHER: usize = 256;
 
-/// What the engine calls for the delete of a record with edges.
-#[derive(Debug)]
-pub(crate) struct EdgeRemover;
+/// The longest chain of records that one transaction deletes, if the delete can be made in steps: each is a call on the stack.
+const DEPTH_MAX: usize = 32;
 
-impl DeletesEdges for EdgeRemover {
-    fn delete(
-        &self,
-        guard: &RelationGuard<'_>,
-        set: &str,
-        key: &Key<'_>,
-        policy: &WritePolicy,
-    ) -> Result<bool> {
-        let mut deletion = Deletion::new(guard);
-        deletion.policy = policy.clone();
-        deletion.run((set, key), &mut |_| ControlFlow::Continue(()))
-    }
+/// Deletes a record with its edges, for a call of the engine: [`crate::engine::DeleteWithEdges`].
+///
+/// # Errors
+/// As for [`Deletion::run`].
+pub(crate) fn delete_with_edges(
+    guard: &RelationGuard<'_>,
+    set: &str,
+    key: &Key<'_>,
+    policy: &WritePolicy,
+) -> Result<bool> {
+    let mut deletion = Deletion::new(guard);
+    deletion.policy = Some(policy.clone());
+    deletion.run((set, key), &mut |_| ControlFlow::Continue(()))
 }
 
 /// The refusal of a delete.
@@ -58,9 +58,25 @@ pub(super) fn has_edges(relation: &str, set: &str, key: &Key<'_>, count: u64) ->
 pub(super) struct Deletion<'g> {
     guard: &'g RelationGuard<'g>,
     declarations: Arc<[RelationDeclaration]>,
-    policy: WritePolicy,
-    /// The rule of one relation, in place of the one that it has declared.
+    /// The policy of the call that deletes; `None` for a handle's own delete, which has none.
+    policy: Option<WritePolicy>,
+    /// A relation, and its rule for this delete in place of the declared one.
     rule: Option<(Box<str>, OnDelete)>,
+}
+
+/// A record that is deleted in steps.
+#[derive(Clone)]
+struct Part {
+    record: Address,
+    /// The record with which this one goes; `None` for the record that a caller deletes.
+    of: Option<Address>,
+}
+
+/// The state of a delete in steps. A list instead of recursion, since chains of records may be long.
+struct Steps {
+    /// The records that are not deleted yet. The last one goes first.
+    open: Vec<Part>,
+    progress: RelationProgress,
 }
 
 impl<'g> Deletion<'g> {
@@ -68,12 +84,12 @@ impl<'g> Deletion<'g> {
         Self {
             guard,
             declarations: guard.declarations(),
-            policy: WritePolicy::default(),
+            policy: None,
             rule: None,
         }
     }
 
-    /// Has this rule hold for a relation, whatever it has declared.
+    /// Replaces the declared rule of a relation.
     pub(super) fn by_rule(mut self, relation: &str, rule: OnDelete) -> Self {
         self.rule = Some((relation.into(), rule));
         self
@@ -94,63 +110,85 @@ impl<'g> Deletion<'g> {
         )
     }
 
-    /// Deletes a record. Returns whether it was deleted; false: there was none, or `observe` has stopped it, which is asked after each
-    /// edge that is removed in a step of its own.
+    /// Runs a step as a transaction. A call that deletes a record has counted itself, and its policy holds for the step.
+    fn transact<R>(&self, run: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
+        match &self.policy {
+            Some(policy) => self.guard.namespace().transaction_of_call(policy, run),
+            None => self.guard.namespace().transaction(run),
+        }
+    }
+
+    /// Deletes a record. Returns false if there was none, or if `observe` has stopped the delete: it is called after each edge
+    /// that is removed in a step of its own.
     ///
     /// # Errors
     /// [`Error::HasEdges`]; the errors of transactions. Where the store is a transaction, [`Error::TransactionLimit`] for a record
     /// with more edges than one transaction takes.
     pub(super) fn run(&self, (set, key): (&str, &Key<'_>), observe: Observer<'_>) -> Result<bool> {
-        let record = Address::new(set, key);
-        if let Some(transaction) = self.guard.transaction() {
-            return Together::new(self, &transaction).delete(&record, true);
-        }
-        let namespace = self.guard.namespace();
-        let mut progress = RelationProgress::default();
-        loop {
-            // The first edges that go raise the generation: the policy is asked before them.
-            let is_first = progress.edges == 0;
-            let deleted = namespace.transaction(|transaction| {
-                Together::new(self, transaction).delete(&record, is_first)
-            });
-            let Err(limit @ Error::TransactionLimit { .. }) = deleted else {
-                return deleted;
-            };
-            let before = progress.edges;
-            if self
-                .remove_some(namespace, &record, &mut progress, observe)?
-                .is_break()
-            {
-                return Ok(false);
-            }
-            if progress.edges == before {
-                return Err(limit);
-            }
-        }
-    }
-
-    /// Deletes a record that goes with another one, in steps of its own.
-    fn run_part(&self, record: &Address) -> Result<bool> {
-        let part = Self {
-            guard: self.guard,
-            declarations: Arc::clone(&self.declarations),
-            policy: WritePolicy::default(),
-            rule: self.rule.clone(),
+        let given = Part {
+            record: Address::new(set, key),
+            of: None,
         };
-        part.run((&record.set, &record.key), &mut |_| {
-            ControlFlow::Continue(())
-        })
+        if let Some(transaction) = self.guard.transaction() {
+            return Together::new(self, &transaction, &[]).delete(&given.record, true);
+        }
+        let mut steps = Steps {
+            open: vec![given],
+            progress: RelationProgress::default(),
+        };
+        loop {
+            let Some((part, others)) = steps.open.split_last() else {
+                return Ok(true);
+            };
+            // The first edges that go raise the generation, so the policy is checked before them.
+            let is_first = part.of.is_none() && steps.progress.edges == 0;
+            let mut too_deep = None;
+            let deleted = self.transact(|transaction| {
+                let mut together = Together::new(self, transaction, others);
+                let deleted = together.delete_part(part, is_first);
+                too_deep = together.too_deep;
+                deleted
+            });
+            match (deleted, too_deep) {
+                (Err(Error::TransactionLimit { .. }), Some(next)) => steps.open.push(next),
+                (Err(limit @ Error::TransactionLimit { .. }), None) => {
+                    let record = part.record.clone();
+                    match self.remove_some(&record, &mut steps, observe)? {
+                        ControlFlow::Continue(true) => {}
+                        ControlFlow::Continue(false) => return Err(limit),
+                        ControlFlow::Break(()) => return Ok(false),
+                    }
+                }
+                (deleted, _) => {
+                    let deleted = deleted?;
+                    let Some(Part {
+                        record,
+                        of: Some(of),
+                    }) = steps.open.pop()
+                    else {
+                        return Ok(deleted);
+                    };
+                    for role in self.roles(&of) {
+                        role.strike(self.guard.namespace(), &of.key, &record)?;
+                    }
+                    steps.progress.edges += 1;
+                    if observe(steps.progress).is_break() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
     }
 
-    /// Removes some edges of the first relation that has any, each in a transaction of its own.
+    /// Removes some edges of the first relation that has any, each in a transaction of its own, or adds records to the steps that
+    /// have to go before. Returns whether there were any.
     fn remove_some(
         &self,
-        namespace: &Namespace,
         record: &Address,
-        progress: &mut RelationProgress,
+        steps: &mut Steps,
         observe: Observer<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let key = &record.key;
+    ) -> Result<ControlFlow<(), bool>> {
+        let (namespace, key) = (self.guard.namespace(), &record.key);
         for role in self.roles(record) {
             let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
             if role.rule == OnDelete::Restrict && !edges.is_empty() {
@@ -161,33 +199,40 @@ impl<'g> Deletion<'g> {
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
                 if own.len(namespace, key)? > 0 {
                     own.delete(namespace, key)?;
-                    progress.edges += 1;
+                    return Ok(ControlFlow::Continue(true));
                 }
                 continue;
             }
+            let mut has_any = false;
             for edge in &edges {
-                match edge {
-                    RemovedEdge::Record(other) => {
-                        self.run_part(other)?;
-                        role.strike(namespace, key, &other.key)?;
+                if let RemovedEdge::Record(other) = edge {
+                    // A circle: the other record is on its way, and need not be listed any more.
+                    if steps.open.iter().any(|part| part.record == *other) {
+                        has_any |= role.strike(namespace, key, other)?;
+                    } else {
+                        has_any = true;
+                        let (record, of) = (other.clone(), Some(record.clone()));
+                        steps.open.push(Part { record, of });
                     }
-                    edge => namespace.transaction(|transaction| {
-                        let mut together = Together::new(self, transaction);
-                        together.done.insert(record.clone());
-                        together.remove_edge(&role, key, edge)?;
-                        edge.remove_from_own(&role, transaction, key)
-                    })?,
+                    continue;
                 }
-                progress.edges += 1;
-                if observe(*progress).is_break() {
+                self.transact(|transaction| {
+                    let mut together = Together::new(self, transaction, &[]);
+                    together.done.insert(record.clone());
+                    together.remove_edge(&role, key, edge)?;
+                    edge.remove_from_own(&role, transaction, key)
+                })?;
+                has_any = true;
+                steps.progress.edges += 1;
+                if observe(steps.progress).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            if !edges.is_empty() {
-                break;
+            if has_any {
+                return Ok(ControlFlow::Continue(true));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(false))
     }
 }
 
@@ -205,7 +250,7 @@ impl RemovedEdge {
             (Self::Link(link), RoleKind::Linking { own }) => {
                 own.list(transaction, key)?.remove(link)?;
             }
-            (Self::Record(other), _) => role.strike(transaction, key, &other.key)?,
+            (Self::Record(other), _) => drop(role.strike(transaction, key, other)?),
             _ => {}
         }
         Ok(())
@@ -217,34 +262,62 @@ struct Together<'a, 't> {
     deletion: &'a Deletion<'a>,
     transaction: &'a Transaction<'t>,
     edges_left: usize,
-    /// The records that are deleted, or being so.
+    /// The records that are deleted here, or being so.
     done: HashSet<Address>,
+    /// The records that other steps delete.
+    others: &'a [Part],
+    depth: usize,
+    /// The record that has to go in a step of its own, since the chain of records that go with one another is too long.
+    too_deep: Option<Part>,
     /// Whether each edge goes at both ends, though the record goes with its own: the transaction is a caller's, who may commit it
     /// after a refusal.
     both_ends: bool,
 }
 
 impl<'a, 't> Together<'a, 't> {
-    fn new(deletion: &'a Deletion<'a>, transaction: &'a Transaction<'t>) -> Self {
+    fn new(
+        deletion: &'a Deletion<'a>,
+        transaction: &'a Transaction<'t>,
+        others: &'a [Part],
+    ) -> Self {
         Self {
             deletion,
             transaction,
             edges_left: EDGES_TOGETHER,
             done: HashSet::new(),
+            others,
+            depth: 0,
+            too_deep: None,
             both_ends: deletion.guard.transaction().is_some(),
         }
+    }
+
+    /// Deletes a part, unless another writer has taken it away from the record with which it was to go.
+    fn delete_part(&mut self, part: &Part, is_first: bool) -> Result<bool> {
+        if let Some(of) = &part.of {
+            let mut goes = false;
+            for role in self.deletion.roles(of) {
+                goes |= role.goes_with(self.transaction, &of.key, &part.record)?;
+            }
+            if !goes {
+                return Ok(false);
+            }
+        }
+        self.delete(&part.record, is_first)
     }
 
     /// Deletes a record with its edges. `is_first`: the policy holds for it.
     fn delete(&mut self, record: &Address, is_first: bool) -> Result<bool> {
         let key = &record.key;
         let records = self.transaction.set(&record.set)?;
-        if !self.done.insert(record.clone()) {
+        if self.others.iter().any(|part| part.record == *record)
+            || !self.done.insert(record.clone())
+        {
             return Ok(false);
         }
         let exists = records.exists(key)?;
-        let given = &self.deletion.policy;
-        if exists && is_first {
+        let given = self.deletion.policy.as_ref();
+        if let Some(given) = given.filter(|_| exists && is_first) {
             let asked = WritePolicy::default()
                 .generation(given.generation)
                 .filter(given.filter.clone());
@@ -256,24 +329,20 @@ impl<'a, 't> Together<'a, 't> {
             // Others may refer to it all the same.
             roles.retain(Role::is_found_by_index);
         }
-        let mut refused: Vec<(Box<str>, u64)> = Vec::new();
+        let mut relations: Vec<(Box<str>, u64)> = Vec::new();
         for role in roles.iter().filter(|role| role.rule == OnDelete::Restrict) {
             let count = role.count(self.transaction, key)?;
-            match refused
-                .iter_mut()
-                .find(|(name, _)| *name == role.relation.name)
-            {
+            let name = &role.relation.name;
+            match relations.iter_mut().find(|(known, _)| known == name) {
                 Some((_, counted)) => *counted += count,
-                None if count > 0 => refused.push((role.relation.name.clone(), count)),
+                None if count > 0 => relations.push((name.clone(), count)),
                 None => {}
             }
         }
-        if !refused.is_empty() {
-            let relations = refused;
-            let record_id = None;
+        if !relations.is_empty() {
             let refused = Error::HasEdges {
                 relations,
-                record: record_id,
+                record: None,
             };
             return Err(refused.about(&record.set, key));
         }
@@ -284,7 +353,7 @@ impl<'a, 't> Together<'a, 't> {
         if !exists {
             return Ok(self.edges_left < before);
         }
-        let mut policy = given.clone().of_detached();
+        let mut policy = given.cloned().unwrap_or_default().of_detached();
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
         match records.operate_with(&policy, key, &[delete_all_bins()]) {
             // It went with its last edge.
@@ -337,7 +406,22 @@ impl<'a, 't> Together<'a, 't> {
                     .remove(&element(back, &from))?;
                 self.drop_if_empty(&at_other, &link.to.key)
             }
-            (RemovedEdge::Record(other), _) => self.delete(other, false).map(drop),
+            (RemovedEdge::Record(other), _) => {
+                if self.depth == DEPTH_MAX && !self.both_ends {
+                    let of = Some(Address::new(role.set, key));
+                    let record = other.clone();
+                    self.too_deep = Some(Part { record, of });
+                    return Err(Error::TransactionLimit {
+                        what: "records in a chain",
+                        limit: DEPTH_MAX as u64,
+                        option: "max_records",
+                    });
+                }
+                self.depth += 1;
+                self.delete(other, false)?;
+                self.depth -= 1;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -377,8 +461,8 @@ impl<'a, 't> Together<'a, 't> {
 
     /// Deletes the record at the other end of an edge, if it is there for its edges alone and has none left.
     fn drop_if_empty(&self, side: &Side, key: &Key<'_>) -> Result<()> {
-        if self.done.contains(&Address::new(&side.set, key)) || side.len(self.transaction, key)? > 0
-        {
+        let address = Address::new(&side.set, key);
+        if self.done.contains(&address) || side.len(self.transaction, key)? > 0 {
             return Ok(());
         }
         let records = self.transaction.set(&side.set)?;
@@ -398,14 +482,17 @@ impl<'a, 't> Together<'a, 't> {
             ValueRef::Map(map) => map.is_empty(),
             _ => false,
         };
-        let is_for_edges = record
-            .view()
-            .iter()
-            .all(|(bin, value)| owned(bin) && is_empty(value));
-        if is_for_edges {
-            let policy = WritePolicy::default().of_detached();
-            records.operate_on(&policy, key, &[delete_all_bins()])?;
+        let mut bins = record.view().iter();
+        if !bins.all(|(bin, value)| owned(bin) && is_empty(value)) {
+            return Ok(());
         }
+        for role in self.deletion.roles(&address) {
+            if role.is_referred_to(self.transaction, key, &self.done)? {
+                return Ok(());
+            }
+        }
+        let policy = WritePolicy::default().of_detached();
+        records.operate_on(&policy, key, &[delete_all_bins()])?;
         Ok(())
     }
 }

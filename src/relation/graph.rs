@@ -151,7 +151,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     pub fn declare(&self) -> Result<()> {
         self.check_rule(self.rule)?;
         let declaration = self.schema.declaration();
-        declaration.declare_with(&self.store, self.rule)
+        declaration.declare(&self.store, self.rule).map(drop)
     }
 
     fn check_rule(&self, rule: Option<OnDelete>) -> Result<()> {
@@ -164,11 +164,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        self.declared
-            .ensure(&self.store, self.schema.name(), |store| {
-                self.check_rule(self.rule)?;
-                self.schema.declaration().declare_itself(store, self.rule)
-            })
+        self.declared.ensure(&self.store, |store| {
+            self.check_rule(self.rule)?;
+            self.schema.declaration().declare_itself(store, self.rule)
+        })
     }
 
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
@@ -264,7 +263,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let set = edge.edge_set();
         let edits = [
             set.removing(&nodes, &edge.source, element_of(&edge.target)),
-            KnownEdit::delete(&edges, &edge.key),
+            KnownEdit::delete(&edges, &edge.key, true),
         ];
         make_together(&self.store, edits, 1, remove)
     }

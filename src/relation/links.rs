@@ -206,7 +206,7 @@ impl<S: RecordStore> Links<S> {
     /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let declaration = self.declaration(name, sets)?;
-        declaration.declare_with(&self.store, self.rule)
+        declaration.declare(&self.store, self.rule).map(drop)
     }
 
     fn declaration<'n>(
@@ -250,21 +250,19 @@ impl<S: RecordStore> Links<S> {
                 self.declared.forget();
             }
         }
-        let name = format!("links in {}", self.bin.name);
-        self.declared.ensure(&self.store, &name, |store| {
+        self.declared.ensure(&self.store, |store| {
             let known = store.relation_guard().declarations();
             let missing = sets.iter().map(|set| &**set).filter(|set| {
                 let declares = |known: &RelationDeclaration| self.is_declared_by(known, set);
                 !known.iter().any(declares)
             });
             let missing: Vec<&str> = missing.collect();
-            match missing.is_empty() {
-                true => Ok(()),
-                false => {
-                    let declaration = self.declaration(&name, missing)?;
-                    declaration.declare_itself(store, self.rule)
-                }
+            if missing.is_empty() {
+                return Ok(None);
             }
+            let name = format!("links in {}", self.bin.name);
+            let declaration = self.declaration(&name, missing)?;
+            declaration.declare_itself(store, self.rule)
         })
     }
 

@@ -1,10 +1,12 @@
 //! Records listed by a collection of keys.
 
 use super::audit::{RelationAudit, RelationFault, Repair};
-use super::keys::{BATCH, element_of};
+use super::keys::{BATCH, element_of, key_of};
 use super::side::{Edge, Side};
 use super::together::{KnownEdit, OnExisting, make_together};
 use super::writes::{delete, puts, replacing};
+use crate::expression::Expression;
+use crate::expressions::{blob_bin, eq, int_bin, string_bin};
 use crate::record::Record;
 use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 
@@ -14,6 +16,10 @@ use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 pub(super) struct ListedRecords {
     pub(super) side: Side,
     pub(super) set: Box<str>,
+    /// Whether the store asks this relation before one of the records is deleted.
+    pub(super) is_asked: bool,
+    /// The bin in which a record names the record that lists it.
+    pub(super) owner_bin: Option<Box<str>>,
 }
 
 impl ListedRecords {
@@ -29,7 +35,7 @@ impl ListedRecords {
         let edits = [
             self.side
                 .adding(&owners, owner, element, &Value::Nil, existing),
-            KnownEdit::replace(&records, key, bins),
+            KnownEdit::replace(&records, key, bins).if_there(self.is_of(owner)),
         ];
         let in_order = PutListed {
             listed: self,
@@ -40,6 +46,17 @@ impl ListedRecords {
         make_together(store, edits, 0, &in_order)
     }
 
+    /// The condition that a record names no other record as the one that lists it.
+    fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
+        let bin = self.owner_bin.as_deref()?;
+        let named = match owner {
+            Key::Integer(_) => int_bin(bin),
+            Key::String(_) => string_bin(bin),
+            Key::Blob(_) => blob_bin(bin),
+        };
+        Some(eq(named, element_of(owner)))
+    }
+
     pub(super) fn remove<S: RecordStore>(
         &self,
         store: &S,
@@ -48,7 +65,7 @@ impl ListedRecords {
     ) -> Result<bool> {
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
         let edits = [
-            KnownEdit::delete(&records, key),
+            KnownEdit::delete(&records, key, self.is_asked),
             self.side.removing(&owners, owner, element_of(key)),
         ];
         let in_order = RemoveListed {
@@ -124,9 +141,22 @@ impl AtomicWrites for PutListed<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let listed = self.listed;
-        let is_new = listed.side.add(store, self.owner, self.key, &Value::Nil)?;
         let records = store.records(&listed.set)?;
+        let key = std::slice::from_ref(self.key);
+        let former = match listed.owner_bin.as_deref() {
+            Some(bin) => {
+                let found = records.read_each(key, Some(&[bin])).into_iter().next();
+                let found = found.transpose()?.flatten();
+                let owner = found.and_then(|found| found.get(bin)).map(key_of);
+                owner.transpose()?.filter(|owner| owner != self.owner)
+            }
+            None => None,
+        };
+        let is_new = listed.side.add(store, self.owner, self.key, &Value::Nil)?;
         records.operate_on(&replacing(), self.key, &puts(self.bins))?;
+        if let Some(former) = former {
+            listed.side.remove(store, &former, self.key)?;
+        }
         Ok(is_new)
     }
 }

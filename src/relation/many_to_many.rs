@@ -182,17 +182,12 @@ impl<S: RecordStore> ManyToMany<S> {
     /// errors of a write.
     pub fn declare(&self) -> Result<()> {
         let declaration = self.edges.declaration()?;
-        declaration.declare_with(&self.store, self.edges.rule)
+        declaration.declare(&self.store, self.edges.rule).map(drop)
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        let EdgeSides {
-            name,
-            declared,
-            rule,
-            ..
-        } = &self.edges;
-        declared.ensure(&self.store, name, |store| {
+        let EdgeSides { declared, rule, .. } = &self.edges;
+        declared.ensure(&self.store, |store| {
             self.edges.declaration()?.declare_itself(store, *rule)
         })
     }

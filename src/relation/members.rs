@@ -64,6 +64,8 @@ impl<S: RecordStore> Members<S> {
             listed: ListedRecords {
                 side: Side::new(list.0, list.2),
                 set: set.into(),
+                is_asked: true,
+                owner_bin: None,
             },
             owner: list.1.into().into_owned(),
             rule: None,
@@ -105,7 +107,7 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.declaration().declare_with(&self.store, self.rule)
+        self.declaration().declare(&self.store, self.rule).map(drop)
     }
 
     fn name(&self) -> String {
@@ -113,7 +115,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn declaration(&self) -> RelationDeclaration {
-        let ListedRecords { side, set } = &self.listed;
+        let ListedRecords { side, set, .. } = &self.listed;
         let sides = vec![side.declared("members", set)];
         let mut declaration = RelationDeclaration::new(&self.name(), RelationKind::Members, sides);
         declaration.set_owner(&self.owner);
@@ -121,7 +123,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        self.declared.ensure(&self.store, &self.name(), |store| {
+        self.declared.ensure(&self.store, |store| {
             self.declaration().declare_itself(store, self.rule)
         })
     }

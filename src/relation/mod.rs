@@ -61,7 +61,7 @@ pub use crate::engine::declaration::{
 pub use address::{Address, TaggedLink};
 pub use audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 pub use declared::{declared_relations, forget_relation};
-pub(crate) use edge_remover::EdgeRemover;
+pub(crate) use edge_remover::delete_with_edges;
 pub use graph::{EdgeQuery, EdgeType, EdgesQuery, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
 pub use includes::{Included, Includes};
 pub use joined::Joined;

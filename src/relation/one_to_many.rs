@@ -219,8 +219,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.former.iter().chain([&self.current])
     }
 
-    /// Writes a child of a parent in place of an earlier version. A child that is to have another parent is removed from the first
-    /// one before, unless it is kept by reference.
+    /// Writes a child of a parent in place of an earlier version. A child that names its parent leaves the one that it had; of a key
+    /// list without [`OneToMany::with_parent_bin`], remove it from the first parent before.
     ///
     /// # Errors
     /// [`Error::Relation`] around what a write may be refused for, and around [`Error::Parameter`] for a field of the name of the bin
@@ -420,16 +420,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
             progress.records += 1;
         }
-        let mut moving = self.declaration(Some(former));
-        if let Some((known, _)) = moving.stored(&self.store)? {
-            moving.on_delete = known.on_delete;
-            if known == moving {
-                let mut moved = self.declaration(None);
-                moved.on_delete = known.on_delete;
-                moved.store(&self.store, false)?;
-            }
-        }
-        Ok(true)
+        self.declare_moved(former).map(|()| true)
     }
 
     /// Looks at the children of all parents: keys without a record are removed if asked to, children in both layouts are

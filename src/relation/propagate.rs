@@ -154,7 +154,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
         self.copies.check()?;
-        self.copies.declaration().declare(&self.store)
+        let declaration = self.copies.declaration();
+        declaration.declare(&self.store, None).map(drop)
     }
 
     /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::address::Address;
 use super::keys::element_of;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::{Record, SHARD_OF, SUBKEYS};
@@ -35,23 +36,9 @@ pub(super) struct Side {
 /// How many records with an obstacle are remembered: further ones meet theirs again at each write.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The records whose collections were to be sharded of late. Where something is in the way, the next writes leave that alone.
+/// The records with collections that were to be sharded of late. Where that met an obstacle, the next writes do not try it again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RecentAttempts(Arc<Mutex<VecDeque<(Key<'static>, u64)>>>);
-
-impl RecentAttempts {
-    /// Returns whether the collection of a record may be sharded now, and notes the attempt.
-    pub(super) fn begin(&self, key: &Key<'_>, now_ms: u64) -> bool {
-        let mut attempts = self.0.lock();
-        attempts.retain(|(_, begun_ms)| now_ms < begun_ms.saturating_add(PAUSE_MS));
-        if attempts.iter().any(|(known, _)| known == key) {
-            return false;
-        }
-        attempts.truncate(ATTEMPTS_MAX - 1);
-        attempts.push_front((key.clone().into_owned(), now_ms));
-        true
-    }
-}
+pub(super) struct RecentAttempts(Arc<Mutex<VecDeque<(Address, u64)>>>);
 
 /// Shows set and bin, as errors name them.
 impl fmt::Display for Side {
@@ -72,6 +59,19 @@ impl Side {
             write_policy: WritePolicy::default().expiration(Expiration::DontUpdate),
             owner_must_exist: false,
         }
+    }
+
+    /// Returns whether the collection of a record may be sharded now, and notes the attempt.
+    pub(super) fn may_shard(&self, key: &Key<'_>, now_ms: u64) -> bool {
+        let mut attempts = self.attempts.0.lock();
+        attempts.retain(|(_, begun_ms)| now_ms < begun_ms.saturating_add(PAUSE_MS));
+        let is_known = |(known, _): &(Address, u64)| *known.set == *self.set && known.key == *key;
+        if attempts.iter().any(is_known) {
+            return false;
+        }
+        attempts.truncate(ATTEMPTS_MAX - 1);
+        attempts.push_front((Address::new(&self.set, key), now_ms));
+        true
     }
 
     /// Returns the declaration of this side. `to`: the set of the records that it leads to.

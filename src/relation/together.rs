@@ -2,9 +2,11 @@
 
 use super::side::Side;
 use super::writes::{puts, replacing};
+use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
 use crate::policy::RecordExistsAction;
-use crate::shard::{Collection, check_bin};
+use crate::shard::{Collection, ShardTransition, check_bin};
+use crate::storage::TransitionReport;
 use crate::{
     AtomicWrites, Bins, Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags,
     MapReturnType, OperateResult, Operation, RecordCall, RecordSet, RecordStore, Result, Value,
@@ -48,9 +50,19 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         Self::of_record(records, key, replacing(), puts(bins))
     }
 
-    /// Deletes a record; refused if there is none, or if relations besides the caller's have edges there.
-    pub(super) fn delete(records: &'a R, key: &'a Key<'a>) -> Self {
-        let policy = WritePolicy::default().of_relation();
+    /// Refuses the edit where there is a record for which the condition does not hold.
+    pub(super) fn if_there(mut self, condition: Option<Expression>) -> Self {
+        self.policy = self.policy.filter(condition);
+        self
+    }
+
+    /// Deletes a record; refused if there is none, or if other relations have edges there. `is_asked`: whether the caller's
+    /// relation is one that the store would ask.
+    pub(super) fn delete(records: &'a R, key: &'a Key<'a>, is_asked: bool) -> Self {
+        let policy = match is_asked {
+            true => WritePolicy::default().of_relation(),
+            false => WritePolicy::default(),
+        };
         Self::of_record(records, key, policy, vec![delete_all_bins()])
     }
 
@@ -75,6 +87,22 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
             EditReply::Changed => true,
             EditReply::Grown => count(result, 0) < count(result, 1),
             EditReply::Removed => count(result, 0) > 0,
+        }
+    }
+
+    /// Notes why its collection was not sharded, where a whole transaction was refused for that.
+    fn note_obstacle(&self, obstacle: &Error) {
+        if let Some(side) = self.side {
+            self.records.note_transition(&TransitionReport {
+                key: &self.key.clone().into_owned(),
+                bin: &side.bin,
+                transition: ShardTransition::Activating,
+                shards: 0,
+                done: 0,
+                total: 0,
+                ended: true,
+                refused: Some(&obstacle.to_string()),
+            });
         }
     }
 
@@ -185,7 +213,7 @@ impl Side {
             .record_bytes_max
             .map(|limit| half.map_or(limit, |half| limit.min(half)));
         let is_large = over(result.record_bytes, bytes_max) || over(elements, policy.elements_max);
-        is_large && self.attempts.begin(owner, records.now_ms())
+        is_large && self.may_shard(owner, records.now_ms())
     }
 
     /// Shards the collection of a record, if it is too large after a write of this edge.
@@ -236,10 +264,13 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
         None => store.atomically(otherwise),
         Some(Ok(results)) => {
             let mut made = edits.iter().zip(&results);
-            if made.any(|(edit, result)| edit.is_to_shard(result)) {
-                // Made again, the writes change nothing but the shards. The edits themselves are done: an obstacle is noted
-                // as a transition that was refused, and returned once a record is full.
-                let _ = store.atomically(otherwise);
+            let too_large = made.find(|(edit, result)| edit.is_to_shard(result));
+            // Made again, the writes change nothing but the shards. The edits themselves are done: an obstacle is noted as a
+            // transition that was refused, and returned once a record is full.
+            if let Some((edit, _)) = too_large
+                && let Err(obstacle) = store.atomically(otherwise)
+            {
+                edit.note_obstacle(&obstacle);
             }
             let told = edits.get(told).zip(results.get(told));
             Ok(told.is_some_and(|(edit, result)| edit.has_changed(result)))

@@ -9,11 +9,12 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 use super::bytes::Cursor;
 use super::command::Command;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
-use super::hold::HeldRecords;
 use super::message::{Head, Info1, Info2, Info3, Info4, Message, Verb};
 use super::ops::Ops;
 use super::reply::Answer;
@@ -21,6 +22,7 @@ use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::Shared;
+use super::waiting::WaitingWrite;
 use crate::{Digest, Expression};
 
 /// Answers are sent when so many bytes of them are there.
@@ -134,25 +136,20 @@ pub(crate) struct Batch<'a> {
     /// What must hold for the records of rows that have no condition of their own.
     filter: Option<Expression>,
     flags: u8,
-    deadline: Instant,
     timeout_ms: u32,
     /// The code of the last message, once no more rows are to be executed.
     end: Option<u8>,
-    /// Whether any namespace has writes that keep their records.
-    holds: bool,
-    /// What became of the wait for the record of the next row, if it had to wait.
-    granted: Option<Result<(), u8>>,
+    writes: RowWrites<'a>,
 }
 
-/// A row whose record is to be kept before it is executed.
+/// The rows of a batch that write.
 #[derive(Debug)]
-pub(crate) struct NextHeld<'a> {
-    pub(crate) served: &'a ServedNamespace,
-    pub(crate) held: &'a HeldRecords,
-    pub(crate) set: &'a [u8],
-    pub(crate) digest: Digest,
-    /// How long it may wait.
-    pub(crate) limit: Duration,
+struct RowWrites<'a> {
+    deadline: Instant,
+    /// The writes to one namespace, until one has to wait.
+    write: Option<WaitingWrite<'a>>,
+    /// Whether the next row has been queued, or tried, before.
+    waits: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -190,11 +187,13 @@ impl<'a> Batch<'a> {
             rows,
             filter: filter_of(fields)?,
             flags,
-            deadline: Instant::now() + timeout,
             timeout_ms: message.head.timeout_ms,
             end: None,
-            holds: shared.namespaces.iter().any(|served| served.held.is_some()),
-            granted: None,
+            writes: RowWrites {
+                deadline: Instant::now() + timeout,
+                write: None,
+                waits: false,
+            },
         })
     }
 
@@ -203,35 +202,8 @@ impl<'a> Batch<'a> {
         self.end
     }
 
-    /// The row that comes next, if its record is to be kept.
-    pub(crate) fn next_held(&self) -> Option<NextHeld<'a>> {
-        if !self.holds || self.end.is_some() {
-            return None;
-        }
-        let mut rows = self.rows;
-        let Row {
-            digest, content, ..
-        } = rows.next()?;
-        let name = content.fields.get(Field::Namespace).unwrap_or_default();
-        let served = self.shared.namespace(name)?;
-        let set = content.fields.get(Field::Set).unwrap_or_default();
-        let held = served.held.as_ref()?;
-        let waits = content.head.verb() != Verb::Read && held.time_of(set).is_some();
-        waits.then(|| NextHeld {
-            served,
-            held,
-            set,
-            digest,
-            limit: self.deadline.saturating_duration_since(Instant::now()),
-        })
-    }
-
-    /// Says what became of the wait for the record of the next row: it is kept, or the row is answered with a code.
-    pub(crate) fn grant(&mut self, granted: Result<(), u8>) {
-        self.granted = Some(granted);
-    }
-
-    /// Executes some rows, up to the next one whose record is to be kept, and appends their answers to `out`. False: that was the last of it.
+    /// Executes some rows, up to one that must wait, and appends their answers to `out`. False: that was the last of it.
+    /// Afterwards [`Batch::synced`] and [`Batch::wait`] are to be awaited.
     pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
@@ -242,16 +214,16 @@ impl<'a> Batch<'a> {
             if self.rows.left.is_multiple_of(FETCHED_AHEAD as u32) {
                 self.fetch_ahead();
             }
-            let granted = self.granted.take();
-            if granted.is_none() && self.next_held().is_some() {
-                break;
-            }
+            let before = self.rows;
             let Some(row) = self.rows.next() else {
                 self.end = Some(result_code::OK);
                 break;
             };
-            self.execute(&row, granted.unwrap_or(Ok(())), scratch, out);
-            if Instant::now() > self.deadline && self.rows.left > 0 {
+            if !self.execute(&row, scratch, out) {
+                self.rows = before;
+                break;
+            }
+            if Instant::now() > self.writes.deadline && self.rows.left > 0 {
                 self.end = Some(result_code::TIMEOUT);
             }
         }
@@ -267,13 +239,28 @@ impl<'a> Batch<'a> {
         false
     }
 
+    /// Waits until the next row is worth another run.
+    pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
+        if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {
+            write.wait(stopping).await;
+        }
+    }
+
+    /// Waits until the rows' writes are as durable as their namespace promises. Otherwise the code of the answer.
+    pub(crate) async fn synced(&mut self) -> Result<(), u8> {
+        match &mut self.writes.write {
+            Some(write) => write.synced().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Executes a row. False: it must wait, and is to be executed again.
     fn execute(
         &mut self,
         row: &Row<'a>,
-        granted: Result<(), u8>,
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
-    ) {
+    ) -> bool {
         let Content {
             mut head,
             fields,
@@ -295,10 +282,18 @@ impl<'a> Batch<'a> {
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),
                 };
-                match granted {
-                    Ok(()) => command.execute(served, scratch, out),
-                    Err(code) => command.refuse(code, served, out),
-                }
+                let code = match command.verb() {
+                    Verb::Read => command.execute(served, scratch, out),
+                    Verb::Write | Verb::Delete => {
+                        let Some(code) = self.writes.execute(served, &command, scratch, out) else {
+                            out.truncate(start);
+                            return false;
+                        };
+                        code
+                    }
+                };
+                command.count(code, served);
+                code
             }
             None => {
                 let answer = Answer {
@@ -319,6 +314,7 @@ impl<'a> Batch<'a> {
             }
             self.end = Some(code);
         }
+        true
     }
 
     /// Has the memory of the next rows' records fetched, those of one namespace after the other together.
@@ -345,6 +341,43 @@ impl<'a> Batch<'a> {
             }
         }
         fetch(name, digests.get(..count).unwrap_or_default());
+    }
+}
+
+impl<'a> RowWrites<'a> {
+    /// Executes a row that writes. Returns the code of its answer; `None`: it must wait, or the rows before it must be synced.
+    fn execute(
+        &mut self,
+        served: &'a ServedNamespace,
+        command: &Command<'_>,
+        scratch: &mut Vec<u8>,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Option<u8> {
+        let is_again = std::mem::replace(&mut self.waits, false);
+        if !is_again
+            && let Some(before) = &self.write
+            && !before.serves(served)
+        {
+            if before.is_unsynced() {
+                return None;
+            }
+            self.write = None;
+        }
+        let deadline = self.deadline;
+        let write = self
+            .write
+            .get_or_insert_with(|| WaitingWrite::begin(served, deadline));
+        let queued = match is_again {
+            true => Ok(()),
+            false => write.hold(command),
+        };
+        let code = match queued {
+            Err(code) => command.refuse(code, out),
+            Ok(()) if write.must_wait() && !is_again => 0,
+            Ok(()) => write.run(|| command.execute(served, scratch, out)),
+        };
+        self.waits = write.must_wait();
+        (!self.waits).then_some(code)
     }
 }
 

@@ -21,6 +21,7 @@ use super::memory_budget::{FREE_BYTES, Share};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::shared::Shared;
+use super::waiting::told_to_stop;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -303,12 +304,6 @@ impl Connection<'_> {
         self.outbox.extend_from_slice(&answer);
         close_frame(&mut self.outbox, at, FrameKind::Security);
     }
-}
-
-/// Waits until the server is told to stop.
-async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
-    // An error means that nobody can tell any more.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// Sends all of `response_buffer` and empties it.

@@ -16,7 +16,7 @@ use crate::value::ParticleType;
 
 impl Command<'_> {
     /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
-    /// call. Returns the answer's code.
+    /// call. Returns the answer's code, which is not counted yet.
     pub(crate) fn execute(
         &self,
         served: &ServedNamespace,
@@ -50,27 +50,21 @@ impl Command<'_> {
             row: self.row.unwrap_or_default(),
             ..answer
         });
-        self.count(answer.code, served);
         answer.code
     }
 
     /// Appends the answer of a request that is not executed. Returns its code.
-    pub(crate) fn refuse(
-        &self,
-        code: u8,
-        served: &ServedNamespace,
-        out: &mut ResponseBuffer<'_>,
-    ) -> u8 {
+    pub(crate) fn refuse(&self, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
         Answer {
             row: self.row.unwrap_or_default(),
             ..Answer::code(code)
         }
         .write(out);
-        self.count(code, served);
         code
     }
 
-    fn count(&self, code: u8, served: &ServedNamespace) {
+    /// Counts a request that was answered with this code.
+    pub(crate) fn count(&self, code: u8, served: &ServedNamespace) {
         if served
             .transactions
             .counters

@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::connection::{self, Open};
-use super::hold::HoldConfig;
 use super::metrics;
+use super::served::HoldConfig;
 use super::shared::{Limits, NamespaceFeatures, Shared};
 use crate::{Error, Result, Store};
 
@@ -167,8 +167,8 @@ impl ServerBuilder {
 
     /// Has every write of a client to these sets, or to any if none is named, keep its record for this long before it is executed, so
     /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
-    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads, other records and
-    /// writers inside this process do not wait; queries in the background are not held. Default: nothing is kept.
+    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads and other records
+    /// do not wait; writers inside this process and queries in the background wait for a held record as for any writer. Default: nothing is kept.
     #[must_use]
     pub fn hold_writes(mut self, time: Duration, sets: &[&str]) -> Self {
         self.hold = Some(HoldConfig {

@@ -9,6 +9,13 @@ pub(crate) const BUDGET_BYTES: usize = 1 << 30;
 /// What a connection's buffer may take without asking.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 
+/// A buffer above this is for more than a record of the usual size with its message around it.
+const USUAL_BYTES: usize = 4 << 20;
+
+/// The most of the budget that is given out for buffers above [`USUAL_BYTES`], so that a few clients with large messages, even
+/// ones that never end them, leave room for the messages of all others.
+const LARGE_BYTES: usize = BUDGET_BYTES / 4 * 3;
+
 /// What is taken of the budget.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryBudget {
@@ -49,7 +56,11 @@ impl Share<'_> {
         if wanted > self.bytes {
             let more = wanted - self.bytes;
             let before = self.budget.taken.fetch_add(more, Ordering::Relaxed);
-            if before + more > BUDGET_BYTES {
+            let limit = match wanted {
+                ..=USUAL_BYTES => BUDGET_BYTES,
+                _ => LARGE_BYTES,
+            };
+            if before + more > limit {
                 self.budget.taken.fetch_sub(more, Ordering::Relaxed);
                 return false;
             }
@@ -80,8 +91,16 @@ mod tests {
         let mut other = budget.share();
         assert!(one.resize(FREE_BYTES));
         assert_eq!(budget.taken(), 0);
-        assert!(one.resize(BUDGET_BYTES));
-        assert!(!other.resize(FREE_BYTES + 1));
+        assert!(!one.resize(BUDGET_BYTES));
+        assert!(one.resize(LARGE_BYTES));
+        // Large messages leave room for others.
+        assert!(!other.resize(USUAL_BYTES + 1));
+        assert!(other.resize(USUAL_BYTES));
+        let many: Vec<_> = std::iter::repeat_with(|| budget.share())
+            .map_while(|mut share| share.resize(USUAL_BYTES).then_some(share))
+            .collect();
+        assert_eq!(many.len(), (BUDGET_BYTES - LARGE_BYTES) / USUAL_BYTES - 1);
+        drop(many);
         assert!(one.resize(1000));
         assert!(other.resize(FREE_BYTES + 1));
         drop(other);

@@ -9,7 +9,7 @@
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
 // * `shared`, `served`: what connections share, and a namespace of it. `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
-// * `hold`: writes that keep their record for a while. `community`: where the Community Edition differs. `connection`: one client. `listener`: accepting and stopping.
+// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `connection`: one client. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
 
@@ -28,7 +28,6 @@ mod fields;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzz;
-mod hold;
 mod index;
 mod info;
 mod job;
@@ -50,6 +49,7 @@ mod results;
 mod served;
 mod shared;
 mod transaction;
+mod waiting;
 
 pub use config::ServerConfig;
 pub use listener::{Server, ServerBuilder, ServerHandle};

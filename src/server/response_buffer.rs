@@ -88,13 +88,15 @@ impl DerefMut for ResponseBuffer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::memory_budget::{BUDGET_BYTES, FREE_BYTES, MemoryBudget};
+    use crate::server::memory_budget::{FREE_BYTES, MemoryBudget};
 
     #[test]
     fn large_answers_share_a_budget() {
         let budget = MemoryBudget::default();
         let mut other = budget.share();
-        assert!(other.resize(BUDGET_BYTES - (1 << 20)));
+        let mut others: Vec<_> = (0..255).map(|_| budget.share()).collect();
+        assert!(others.iter_mut().all(|share| share.resize(4 << 20)));
+        assert!(other.resize(3 << 20));
         let mut outbox = ResponseBuffer::new(budget.share());
         assert!(outbox.reserve(FREE_BYTES / 2));
         assert!(outbox.reserve(1 << 19));
@@ -102,7 +104,7 @@ mod tests {
         assert!(!outbox.reserve(1 << 20));
         assert!(outbox.take_refusal());
         assert!(!outbox.take_refusal());
-        drop(other);
+        drop((other, others));
         assert!(outbox.reserve(1 << 20));
         assert!(budget.taken() >= outbox.capacity());
         outbox.clear();

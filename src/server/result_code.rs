@@ -6,7 +6,6 @@ pub(crate) const GENERATION: u8 = 3;
 pub(crate) const PARAMETER: u8 = 4;
 pub(crate) const TIMEOUT: u8 = 9;
 pub(crate) const RECORD_TOO_BIG: u8 = 13;
-pub(crate) const KEY_BUSY: u8 = 14;
 /// A query that was ended.
 pub(crate) const ABORTED: u8 = 15;
 pub(crate) const UNSUPPORTED: u8 = 16;

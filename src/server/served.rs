@@ -1,11 +1,29 @@
 //! A namespace under service.
 
+use std::time::Duration;
+
 use super::community::CommunityEdition;
 use super::counters::{Counters, Latency};
-use super::hold::HeldRecords;
 use super::index::Builds;
 use super::transaction::table::Transactions;
 use crate::Namespace;
+
+/// Which writes keep their record, and for how long, so that clients meet queues and `KEY_BUSY` as on a cluster that is busy.
+#[derive(Clone, Debug)]
+pub(crate) struct HoldConfig {
+    pub(crate) time: Duration,
+    /// Of these sets alone; none: of all.
+    pub(crate) sets: Box<[Box<str>]>,
+}
+
+impl HoldConfig {
+    /// For how long a write to this set keeps its record; `None`: it does not.
+    pub(crate) fn time_of(&self, set: &[u8]) -> Option<Duration> {
+        let mut sets = self.sets.iter();
+        let is_held = sets.len() == 0 || sets.any(|held| held.as_bytes() == set);
+        is_held.then_some(self.time)
+    }
+}
 
 /// A namespace, served.
 #[derive(Debug)]
@@ -18,8 +36,8 @@ pub(crate) struct ServedNamespace {
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,
     pub(crate) queries: Latency,
-    /// Records that writes keep for a while; `None`: they do not.
-    pub(crate) held: Option<HeldRecords>,
+    /// Which writes keep their record for a while; `None`: none does.
+    pub(crate) hold: Option<HoldConfig>,
     pub(crate) transactions: Transactions,
     /// Whether clients are told that the namespace is strongly consistent.
     pub(crate) is_strongly_consistent: bool,
@@ -31,5 +49,25 @@ pub(crate) struct ServedNamespace {
 impl Drop for ServedNamespace {
     fn drop(&mut self) {
         self.transactions.abandon(&self.namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_the_set_are_held_and_others_are_not() {
+        let of_one = HoldConfig {
+            time: Duration::from_millis(5),
+            sets: ["feed".into()].into(),
+        };
+        assert!(of_one.time_of(b"feed").is_some());
+        assert!(of_one.time_of(b"feeds").is_none() && of_one.time_of(b"").is_none());
+        let of_all = HoldConfig {
+            sets: [].into(),
+            ..of_one
+        };
+        assert!(of_all.time_of(b"").is_some());
     }
 }

@@ -7,12 +7,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::community::CommunityEdition;
 use super::counters::{Counters, Latency, NodeCounters};
-use super::hold::{HeldRecords, HoldConfig};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
-use super::served::ServedNamespace;
+use super::served::{HoldConfig, ServedNamespace};
 use super::transaction::table::Transactions;
 use crate::record::KeyHash;
 use crate::{Error, Namespace, Result, Store};
@@ -165,7 +164,7 @@ impl Shared {
                 reads: Latency::default(),
                 writes: Latency::default(),
                 queries: Latency::default(),
-                held: hold.cloned().map(HeldRecords::new),
+                hold: hold.cloned(),
                 transactions: Transactions::default(),
             })
         };

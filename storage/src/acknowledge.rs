@@ -1,5 +1,6 @@
 //! When a write may be acknowledged: at once, after the sync that covers it, or when a future completes.
 
+use crate::attempt;
 use crate::core::Core;
 use crate::durability::Durability;
 use crate::entry::Lsn;
@@ -14,6 +15,7 @@ impl Core {
     #[inline]
     pub(crate) fn acknowledge(&self, lsn: Lsn) -> Result<()> {
         match self.options.durability {
+            Durability::Commit if attempt::defer_sync(self, lsn) => Ok(()),
             Durability::Commit => self.log.sync_to(lsn),
             Durability::Process | Durability::Interval(_) => Ok(()),
         }

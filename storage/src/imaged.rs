@@ -9,7 +9,7 @@ use crate::image::{Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
-use crate::log::volume::{Entry, OwnedEntry};
+use crate::log::volume::Entry;
 use std::sync::atomic::Ordering;
 
 /// Images that one read or write evicts at most.
@@ -42,7 +42,7 @@ impl Core {
                 None => images.remove(number, guard),
             }
         }
-        Ok(Entry::Owned(OwnedEntry::Built(Box::new(content))))
+        Ok(Entry::Built(Box::new(content)))
     }
 
     /// Drops some images without a look of late, if there are too many: their chains stay.

@@ -4,6 +4,7 @@
 //! can be begun anew in the middle of one. What is checked is who may reach which bytes when. Run with
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release interleavings`.
 
+mod attempts;
 mod changes;
 pub(crate) mod harness;
 

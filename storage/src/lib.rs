@@ -47,6 +47,7 @@
 )]
 
 mod acknowledge;
+mod attempt;
 mod bit_repair;
 mod bytes;
 mod changes;
@@ -81,6 +82,7 @@ mod transaction;
 mod visible;
 mod waiters;
 
+pub use attempt::Attempt;
 pub use changes::{
     ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges, ReadEnd,
 };

@@ -4,7 +4,8 @@
 //! is and may put a new version, or a tombstone, in its place.
 
 use crate::acknowledge::DurableFuture;
-use crate::core::{Counters, Namespace};
+use crate::attempt::Attempt;
+use crate::core::Namespace;
 use crate::digest::Digest;
 use crate::entry::{EntryView, Lsn};
 use crate::epoch;
@@ -71,6 +72,31 @@ impl Namespace {
     /// queue (None = wait as long as it takes). In both cases nothing was changed. A put waits for space until the same end.
     pub fn lock(&self, digest: &Digest, timeout: Option<Duration>) -> Result<RecordLock<'_>> {
         RecordLock::acquire(&self.core, digest, timeout)
+    }
+
+    /// Begins a write of a task whose thread must not wait: neither for the record, nor for space, nor for a sync.
+    ///
+    /// ```
+    /// use spikelet_storage::{Attempt, Digest, Namespace, NewVersion, Options, Result, Storage};
+    ///
+    /// /// Puts a version; gives way to other tasks of the thread wherever a thread would wait.
+    /// async fn put(namespace: &Namespace, digest: Digest, version: NewVersion<'_>) -> Result<()> {
+    ///     let mut attempt = namespace.attempt();
+    ///     loop {
+    ///         let put = attempt.run(|| namespace.lock(&digest, None)?.put(&version));
+    ///         if !attempt.must_wait() {
+    ///             put?;
+    ///             return match attempt.take_unsynced() {
+    ///                 Some(lsn) => namespace.durable(lsn).await,
+    ///                 None => Ok(()),
+    ///             };
+    ///         }
+    ///         attempt.ready().await;
+    ///     }
+    /// }
+    /// ```
+    pub fn attempt(&self) -> Attempt {
+        Attempt::new(&self.core)
     }
 
     /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records written meanwhile may or
@@ -349,18 +375,6 @@ impl Namespace {
         let removed = self.core.remove_all_truncated();
         self.core.acknowledge(self.last_lsn())?;
         Ok(removed)
-    }
-
-    /// Counts a wait for a record, or with `busy` a refusal, of a program that queues writers in front of the record's lock.
-    pub fn note_contention(&self, digest: &Digest, busy: bool) {
-        let counters = &self.core.counters;
-        let counter = if busy {
-            &counters.key_busy
-        } else {
-            &counters.waits
-        };
-        Counters::add(counter, 1);
-        self.core.note_contention(digest, busy);
     }
 
     /// Everything acknowledged before this call is on stable storage when it returns.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Position, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::Purpose;
-use crate::log::volume::OwnedEntry;
+use crate::log::volume::Entry;
 pub use group::GroupMember;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ pub struct RecordLock<'n> {
     pub(crate) core: &'n Core,
     digest: Digest,
     /// The record, once it was looked at. Before the guard, which keeps it where it is.
-    entry: OnceCell<OwnedEntry>,
+    entry: OnceCell<Entry<'static>>,
     pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     pub(crate) seen: Option<Slot>,
@@ -165,7 +165,7 @@ impl<'n> RecordLock<'n> {
 
     /// The entry of the slot that was seen, if it was looked at since.
     pub(crate) fn kept_entry(&self) -> Option<EntryView<'_>> {
-        self.entry.get().map(OwnedEntry::view)
+        self.entry.get().map(Entry::view)
     }
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
@@ -280,9 +280,8 @@ impl<'n> RecordLock<'n> {
     /// truncation by time hides the older versions with the newest one.
     #[inline]
     fn last_update(&self) -> (u64, u8) {
-        if let Some(OwnedEntry::Lent(_) | OwnedEntry::Copied(_)) = self.entry.get()
-            && let Some(entry) = self.entry.get().map(OwnedEntry::view)
-        {
+        if let Some(entry @ (Entry::Lent(_) | Entry::Copied(_))) = self.entry.get() {
+            let entry = entry.view();
             return (entry.last_update_ms(), entry.flags());
         }
         let header = self
@@ -429,18 +428,10 @@ impl<'n> RecordLock<'n> {
     }
 
     fn unlock(&mut self) {
-        if !std::mem::replace(&mut self.held, false) {
-            return;
-        }
-        let next = self
-            .core
-            .index
-            .lock(&self.digest)
-            .held()
-            .release(&self.digest);
-        self.core.followers.published.wake();
-        if let Some(waiter) = next {
-            waiter.notify();
+        if self.held {
+            self.keeps = false;
+            let core = self.core;
+            self.release(core.index.lock(&self.digest));
         }
     }
 }

@@ -136,7 +136,7 @@ impl SetState {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Names {
     by_name: HashMap<String, u16>,
     in_order: Vec<String>,
@@ -232,11 +232,9 @@ impl Sets {
                 limit: SETS_MAX,
             });
         }
-        names.in_order.push(name.to_owned());
-        if let Err(error) = persist(self.encode(&names, None)) {
-            names.in_order.pop();
-            return Err(error);
-        }
+        self.change(&mut names, None, persist, |names| {
+            names.in_order.push(name.to_owned());
+        })?;
         let number = names.in_order.len() as u16;
         names.by_name.insert(name.to_owned(), number);
         self.last_number.store(number, Ordering::Release);
@@ -275,12 +273,10 @@ impl Sets {
             before_ms,
             noted: 0,
         };
-        let before = names.feed.clone();
-        names.feed.note_truncation(event);
-        if let Err(error) = persist(self.encode(&names, Some((target, truncated)))) {
-            names.feed = before;
-            return Err(error);
-        }
+        let changed = Some((target, truncated));
+        self.change(&mut names, changed, persist, |names| {
+            names.feed.note_truncation(event);
+        })?;
         names.feed.set_noted(lsn, last_lsn());
         target.store(truncated);
         self.any_truncated.store(true, Ordering::SeqCst);
@@ -339,6 +335,20 @@ impl Sets {
         state.map_or((0, 0), |state| (state.records(), state.stored_bytes()))
     }
 
+    /// Changes what is stored. If `persist` cannot store it, all stays as it was. `truncated`: a
+    /// truncation that is not there yet.
+    fn change(
+        &self,
+        names: &mut Names,
+        truncated: Option<(&Truncation, Truncated)>,
+        persist: impl FnOnce(Vec<u8>) -> Result<()>,
+        change: impl FnOnce(&mut Names),
+    ) -> Result<()> {
+        let before = names.clone();
+        change(names);
+        persist(self.encode(names, truncated)).inspect_err(|_| *names = before)
+    }
+
     /// `changed`: a truncation that is not there yet.
     fn encode(&self, names: &Names, changed: Option<(&Truncation, Truncated)>) -> Vec<u8> {
         let stored = |of: &Truncation| match changed {
@@ -374,12 +384,7 @@ impl Sets {
         persist: impl FnOnce(Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let mut names = self.names.lock();
-        let before = names.feed.clone();
-        change(&mut names.feed);
-        if let Err(error) = persist(self.encode(&names, None)) {
-            names.feed = before;
-            return Err(error);
-        }
+        self.change(&mut names, None, persist, |names| change(&mut names.feed))?;
         self.note_fed(&names.feed);
         Ok(())
     }
@@ -421,12 +426,9 @@ impl Sets {
             });
         }
         let mut names = self.names.lock();
-        let before = std::mem::replace(&mut names.catalog, catalog.to_vec());
-        let persisted = persist(self.encode(&names, None));
-        if persisted.is_err() {
-            names.catalog = before;
-        }
-        persisted
+        self.change(&mut names, None, persist, |names| {
+            names.catalog = catalog.to_vec();
+        })
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {

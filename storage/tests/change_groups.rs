@@ -1,4 +1,4 @@
-//! Changes of groups: each group is read whole and once, whatever is synced or cleaned meanwhile.
+//! Changes of groups: each group is read whole and once, beside syncs and cleaning.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;

@@ -52,7 +52,7 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
     ));
     let done = namespace.maintain().unwrap();
     assert!(done.freed_blocks >= 3, "{done:?}");
-    // All but those whose versions lie in the block that is being filled.
+    // All but the ones with versions in the block that is being filled.
     assert!(done.dropped_tombstones >= count / 2 - 50, "{done:?}");
     assert!(!namespace.stats().stop_writes);
     put(&namespace, &digest(0), b"new").unwrap();
@@ -132,7 +132,7 @@ fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
         }
         namespace.maintain().unwrap();
         let stats = namespace.stats();
-        // A lane and defragmentation have a block each, whose entries stay until it is full; so do tombstones for them.
+        // A lane and defragmentation have a block each. Its entries stay until it is full, with their tombstones.
         assert!(stats.available_blocks >= BLOCKS - 2, "{stats:?}");
         assert!(stats.records == 0 && stats.index_entries < 80, "{stats:?}");
         assert_eq!(stats.live_bytes, stats.index_entries * 64);
@@ -160,7 +160,7 @@ fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
     let done = namespace.maintain().unwrap();
     assert!(done.freed_blocks >= 4, "{done:?}");
     put(&namespace, &digest(1), b"there is room").unwrap();
-    // And when somebody makes room on the disk, that is found.
+    // Room that others make on the disk is found.
     let more = fill(&namespace, 1 << 20);
     disks[0].set_space_bytes(common::device_bytes(40));
     namespace.maintain().unwrap();

@@ -160,36 +160,48 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
     );
 }
 
+/// As many blocks as a device is extended by at a time.
+const EXTENDED: u64 = 8;
+const SMALL_BLOCKS: u64 = 16;
+
+fn small_bytes(blocks: u64) -> u64 {
+    HEADER_BYTES + blocks * SMALL_BLOCK_BYTES
+}
+
+/// The header of a device with small blocks.
+fn small_header(index: u8, count: u8) -> Header {
+    Header {
+        max_bytes: small_bytes(SMALL_BLOCKS / u64::from(count)),
+        block_bytes: SMALL_BLOCK_BYTES,
+        ..common::header(index, count, SMALL_BLOCKS)
+    }
+}
+
+fn on(disks: &[Arc<SimulatedDevice>]) -> Options {
+    Options {
+        max_record_bytes: 1 << 20,
+        ..options(devices(disks), SMALL_BLOCKS)
+    }
+}
+
 /// The mirror of a block's header is in the next block, and a power failure may leave a device that ends
 /// before that.
 #[test]
 fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
-    // As many blocks as a device is extended by at a time.
-    const EXTENDED: u64 = 8;
-    const ALL_BLOCKS: u64 = 12;
-    let bytes = |blocks| HEADER_BYTES + blocks * SMALL_BLOCK_BYTES;
-    let header = Header {
-        max_bytes: bytes(ALL_BLOCKS),
-        block_bytes: SMALL_BLOCK_BYTES,
-        ..common::header(0, 1, ALL_BLOCKS)
-    };
-    let options = |disk: &Arc<SimulatedDevice>| Options {
-        max_record_bytes: 1 << 20,
-        ..options(devices(std::slice::from_ref(disk)), ALL_BLOCKS)
-    };
-    let origin = Arc::new(SimulatedDevice::new(&header).unwrap());
-    let (namespace, _) = Namespace::open(options(&origin)).unwrap();
+    let origin = Arc::new(SimulatedDevice::new(&small_header(0, 1)).unwrap());
+    let (namespace, _) = Namespace::open(on(std::slice::from_ref(&origin))).unwrap();
     let mut synced = 0;
     for number in 0..EXTENDED {
         // Each begins a block.
         put(&namespace, &digest(number), &vec![1; 900 << 10]).unwrap();
-        if origin.len_bytes() == bytes(EXTENDED) {
+        if origin.len_bytes() == small_bytes(EXTENDED) {
             namespace.sync().unwrap();
             synced = number;
         }
     }
-    assert!(origin.len_bytes() > bytes(EXTENDED));
-    let ends_before = |seed: &u64| origin.crash(*seed).unwrap().len_bytes() == bytes(EXTENDED);
+    assert!(origin.len_bytes() > small_bytes(EXTENDED));
+    let ends_before =
+        |seed: &u64| origin.crash(*seed).unwrap().len_bytes() == small_bytes(EXTENDED);
     let seeds: Vec<u64> = (0..8).filter(ends_before).collect();
     assert!(!seeds.is_empty());
     let mut refused = 0;
@@ -206,7 +218,7 @@ fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
         if is_full {
             crashed.set_space_bytes(0);
         }
-        match Namespace::open(options(&crashed)) {
+        match Namespace::open(on(&[crashed])) {
             Err(Error::Device(DeviceError::Full { .. })) if is_full => refused += 1,
             opened => drop(opened.unwrap_or_else(|error| panic!("{what}: {error}"))),
         }
@@ -215,15 +227,77 @@ fn a_device_that_ends_before_the_mirror_of_a_header_is_no_damage() {
             continue;
         };
         left.set_space_bytes(u64::MAX);
-        let verified = Namespace::verify(&options(&left)).unwrap();
+        let left = [left];
+        let verified = Namespace::verify(&on(&left)).unwrap();
         assert!(!verified.is_damaged(), "{what}: {verified:?}");
-        let (namespace, _) = Namespace::open(options(&left)).unwrap();
+        let (namespace, _) = Namespace::open(on(&left)).unwrap();
         for number in 0..=synced {
             let found = get(&namespace, &digest(number)).unwrap();
             assert!(found.is_some(), "{what}: record {number}");
         }
     }
     assert!(refused > 0);
+}
+
+/// A power failure may leave a device that ends within a block of which it has the header, and the first
+/// entries. They must not count later, when the device is longer again.
+#[test]
+fn a_block_that_the_end_of_a_device_has_cut_never_comes_back() {
+    let read = |namespace: &Namespace| -> Vec<_> {
+        let get = |record| get(namespace, &digest(record)).unwrap().unwrap();
+        (100..1_100).map(get).collect()
+    };
+    let large =
+        |namespace: &Namespace, record| put(namespace, &digest(record), &vec![3; 900 << 10]);
+    // Both devices are extended at once, by half of these blocks each.
+    let device = |index| SimulatedDevice::without_staging(&small_header(index, 2)).unwrap();
+    let origin = [0, 1].map(|index| Arc::new(device(index)));
+    let first_end = small_bytes(EXTENDED / 2);
+    let (namespace, _) = Namespace::open(on(&origin)).unwrap();
+    for record in 100..1_100 {
+        put(&namespace, &digest(record), &[1; 500]).unwrap();
+    }
+    for record in 1..EXTENDED {
+        large(&namespace, record).unwrap();
+        if origin[1].len_bytes() == first_end {
+            namespace.sync().unwrap();
+        }
+    }
+    // Until the second device has an entry in its next block.
+    let has_header = |disk: &SimulatedDevice| {
+        let header = disk.snapshot_range(first_end..first_end + 64);
+        header.iter().any(|byte| *byte != 0)
+    };
+    let mut record = 100;
+    while !has_header(&origin[1]) {
+        put(&namespace, &digest(record % 1_000 + 100), &[2; 500]).unwrap();
+        record += 1;
+    }
+    let is_cut = |disks: &[SimulatedDevice]| {
+        let len_bytes = disks[1].len_bytes();
+        len_bytes < first_end + SMALL_BLOCK_BYTES && has_header(&disks[1])
+    };
+    let images = (0..400).map(|seed| (seed, SimulatedDevice::crash_all(&origin, seed).unwrap()));
+    let mut tried = 0;
+    for (seed, disks) in images.filter(|(_, disks)| is_cut(disks)).take(8) {
+        tried += 1;
+        let disks: Vec<_> = disks.into_iter().map(Arc::new).collect();
+        let (namespace, _) = Namespace::open(on(&disks)).unwrap();
+        let found = read(&namespace);
+        // The devices become longer.
+        for record in 20..24 {
+            large(&namespace, record).unwrap();
+            (0..2).for_each(|_| namespace.sync().unwrap());
+            let killed = disks.iter().map(|disk| Arc::new(disk.kill().unwrap()));
+            let killed: Vec<_> = killed.collect();
+            let what = format!("seed {seed}, record {record}");
+            let verified = Namespace::verify(&on(&killed)).unwrap();
+            assert!(!verified.is_damaged(), "{what}: {verified:?}");
+            let (namespace, _) = Namespace::open(on(&killed)).unwrap();
+            assert!(read(&namespace) == found, "{what}");
+        }
+    }
+    assert_eq!(tried, 8);
 }
 
 /// A record of the threads: what was attempted, what is promised.

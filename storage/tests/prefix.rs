@@ -398,9 +398,9 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// How many stores a test tries; each loses power three times.
+/// How many stores a test tries, a third of them with each durability; each loses power three times.
 fn stores() -> u64 {
-    if long() { 3_400 } else { 60 }
+    if long() { 10_200 } else { 60 }
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn indexes_come_back_as_they_were_and_answer_queries() {
     let out = dir.path().join("saved.asb");
     let saved = save_all(&from, &out);
     assert_eq!(saved.indexes, 10);
-    let own: Vec<&str> = saved.own_indexes.iter().map(|(_, name)| &**name).collect();
+    let own: Vec<&str> = saved.own_indexes.iter().map(|index| &*index.name).collect();
     assert_eq!(own, OWN);
 
     let into = store();

@@ -1,4 +1,4 @@
-//! Declared relations and those who know nothing of them: wire clients, backups, expiry, truncation.
+//! Declared relations beside wire clients, backups, expiry and truncation, which know nothing of them.
 #![cfg(all(feature = "server", feature = "backup"))]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use spikelet::record::KeyHash;
 use spikelet::relation::{ManyToMany, OnDelete, Repair};
 use spikelet::server::Server;
 use spikelet::shard::ShardPolicy;
-use spikelet::{Digest, Expiration, Key, Store, WritePolicy, bins};
+use spikelet::{Digest, Expiration, Key, ShardedList, Store, WritePolicy, bins};
 
 use super::go_on;
 use super::server_client::*;
@@ -70,23 +70,32 @@ fn a_wire_client_replaces_records_and_leaves_their_edges() {
 
 #[test]
 fn a_wire_client_leaves_the_shards_of_edges_alone() {
-    let store = namespaces().open().unwrap();
-    let policy = ShardPolicy::manual().elements_max(Some(10));
-    let follows = follows(&store).shard_policy(policy);
-    for id in 2..60 {
-        follows.link(1, id).unwrap();
+    for other_elements in [0_u64, 30] {
+        let store = namespaces().open().unwrap();
+        let policy = ShardPolicy::manual().elements_max(Some(10));
+        let follows = follows(&store).shard_policy(policy);
+        for id in 2..60 {
+            follows.link(1, id).unwrap();
+        }
+        // A sharded list that belongs to no relation.
+        let tags = ShardedList::new(&store, "demo", 1, "tags").unwrap();
+        let tags = tags.policy(policy);
+        for tag in 0..other_elements {
+            tags.add(tag as i64).unwrap();
+        }
+        let handle = Server::builder(&store).start().unwrap();
+        let mut wire = Wire::to(handle.addr());
+        let number = 7_i64.to_be_bytes();
+        let anew = Message::about(0, WRITE, 0, 1).op(14, 0, "", &[]);
+        assert_eq!(wire.ask(&anew.op(2, 1, "i", &number)).code, 22);
+        let replace = Message::about(0, WRITE, CREATE_OR_REPLACE, 1).op(2, 1, "i", &number);
+        assert_eq!(wire.ask(&replace).code, 0);
+        assert_eq!(wire.ask(&Message::get(1)).int("i"), 7);
+        assert_eq!(follows.targets(1).len().unwrap(), 58);
+        assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
+        assert_eq!(tags.len().unwrap(), other_elements);
+        assert_eq!(wire.ask(&Message::about(0, WRITE | DELETE, 0, 1)).code, 22);
     }
-    let handle = Server::builder(&store).start().unwrap();
-    let mut wire = Wire::to(handle.addr());
-    let number = 7_i64.to_be_bytes();
-    let anew = Message::about(0, WRITE, 0, 1).op(14, 0, "", &[]);
-    assert_eq!(wire.ask(&anew.op(2, 1, "i", &number)).code, 22);
-    let replace = Message::about(0, WRITE, CREATE_OR_REPLACE, 1).op(2, 1, "i", &number);
-    assert_eq!(wire.ask(&replace).code, 0);
-    assert_eq!(wire.ask(&Message::get(1)).int("i"), 7);
-    assert_eq!(follows.targets(1).len().unwrap(), 58);
-    assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
-    assert_eq!(wire.ask(&Message::about(0, WRITE | DELETE, 0, 1)).code, 22);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod declared;
 mod graph;
 mod guarded;
 mod guarded_deletes;
+mod guarded_edges;
 mod guarded_elsewhere;
 mod guarded_kills;
 mod includes;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use spikelet::query::{IndexComponent, IndexDefinition};
 use spikelet::relation::{ManyToMany, OnDelete, RelationFault, Repair};
 use spikelet::shard::ShardPolicy;
 use spikelet::storage::ManualClock;
@@ -392,4 +393,21 @@ fn what_keeps_edges_from_being_sharded_is_told_and_not_met_at_every_link() {
     let list = spikelet::ShardedList::new(&store, "users", 0, "following").unwrap();
     assert!(list.shards().state().unwrap().shards > 0);
     assert_eq!(lasting.targets(0).len().unwrap(), 50);
+}
+
+#[test]
+fn an_index_that_keeps_edges_from_being_sharded_is_told() {
+    let store = Store::in_memory().unwrap();
+    let of_both = [IndexComponent::bin("following").elements(), "age".into()];
+    let both = IndexDefinition::new("both", of_both);
+    store.set("users").unwrap().create_index(both).unwrap();
+    let policy = ShardPolicy::manual().elements_max(Some(4));
+    let follows = follows(&store).shard_policy(policy);
+    for target in 1..=5 {
+        assert!(follows.link(0, target).unwrap());
+    }
+    let told = store.namespace("test").unwrap().recent_transitions();
+    let why = told[0].refused.as_deref().unwrap();
+    assert!(why.contains("both"), "{why}");
+    assert_eq!(follows.targets(0).len().unwrap(), 5);
 }

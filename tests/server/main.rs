@@ -17,6 +17,7 @@ mod statistics;
 mod transactions;
 mod transactions_ends;
 mod transactions_race;
+mod waits;
 
 #[path = "../server_client/mod.rs"]
 mod server_client;

@@ -191,6 +191,16 @@ fn a_background_query_changes_the_records_of_a_set() {
     let mut nobody = add(background(6));
     nobody.fields[1].1 = b"nobody".to_vec();
     assert_eq!(wire.ask(&nobody).code, 0);
+    // A range without an index matters where there are records.
+    let range = [
+        &[1, 1, b'i', 1, 0, 0, 0, 8][..],
+        &[0; 8],
+        &[0, 0, 0, 8],
+        &[0; 8],
+    ]
+    .concat();
+    assert_eq!(wire.ask(&nobody.field(22, &range)).code, 0);
+    assert_eq!(wire.ask(&add(background(7)).field(22, &range)).code, 201);
 }
 
 #[test]

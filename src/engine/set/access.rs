@@ -1,10 +1,10 @@
 //! The common part of a set's own calls and a transaction's: they differ in how a record is read and
 //! written, not in the operations on it.
 
-use spikelet_storage::{Digest, EntryView, Lsn};
+use spikelet_storage::{ConflictCause, Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set, UnshardedRead};
-use crate::engine::policy::WritePolicy;
+use crate::engine::policy::{GenerationPolicy, WritePolicy};
 use crate::engine::transaction::Attempt;
 use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes};
 use crate::expression::{Expression, RecordFacts};
@@ -59,15 +59,18 @@ pub(in crate::engine) trait RecordAccess {
         digest: Digest,
         bins: &Bins,
     ) -> Result<WriteOutcome<R>> {
-        self.write(policy, key, digest, false, |old, facts, body| {
-            bins.iter()
-                .try_for_each(|(name, _)| facts.owned.check_set(name))?;
+        let edit = |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
+            facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
             let count = merge(old, bins, body)?;
             Ok((EditOutcome::Body(count), R::default()))
-        })
+        };
+        match self.write(policy, key, digest, false, edit) {
+            Err(Error::HasEdges { .. }) => self.write_or_delete(policy, key, digest, false, edit),
+            wrote => wrote,
+        }
     }
 
-    /// Changes a record by a closure.
+    /// Changes a record by a closure. It is not called again for the record as another writer has left it.
     fn update_at<R>(
         &self,
         policy: &WritePolicy,
@@ -75,7 +78,13 @@ pub(in crate::engine) trait RecordAccess {
         digest: Digest,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<WriteOutcome<R>> {
-        self.write(policy, key, digest, false, |old, facts, body| {
+        let mut edit = Some(edit);
+        self.write_or_delete(policy, key, digest, false, |old, facts, body| {
+            let edit = edit.take().ok_or(Error::Conflict {
+                cause: ConflictCause::Changed,
+                attempts: 1,
+                record: None,
+            })?;
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let before = (!facts.owned.is_empty()).then(|| bins.clone());
             let result = edit(&mut bins)?;
@@ -90,6 +99,45 @@ pub(in crate::engine) trait RecordAccess {
             };
             Ok((edited, result))
         })
+    }
+
+    /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the relations let it. Calls `edit`
+    /// again if another writer comes between.
+    #[cold]
+    fn write_or_delete<R>(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        must_exist: bool,
+        mut edit: impl FnMut(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<WriteOutcome<R>> {
+        loop {
+            let mut edited = None;
+            let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
+                let (outcome, results) = edit(old, facts, body)?;
+                edited = Some((facts.metadata.generation, results));
+                Ok((outcome, ()))
+            });
+            let (next, results) = match (wrote, edited) {
+                (Ok(outcome), Some((_, results))) => return Ok(outcome.with_results(results)),
+                (Err(Error::HasEdges { .. }), Some(edited)) => edited,
+                (wrote, _) => return wrote.and(Err(Error::not_found())),
+            };
+            // The record that `edit` has found, and no other.
+            let found = next.checked_sub(1).filter(|found| *found > 0);
+            let generation = GenerationPolicy::ExpectEqual(found.unwrap_or(u16::MAX).into());
+            match self.delete_edges(&policy.clone().generation(generation), key) {
+                Ok(Some(lsn)) => return Ok(WriteOutcome::gone(lsn, results)),
+                Ok(None) => {}
+                Err(Error::Generation { .. }) if policy.generation == GenerationPolicy::None => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Does operations on the record with this key and this digest.
@@ -120,21 +168,17 @@ pub(in crate::engine) trait RecordAccess {
         }
         self.base().core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
+        let edit = |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
-        });
-        match wrote {
-            Err(Error::HasEdges { .. }) if checked.only_deletes() => {
-                let lsn = self.delete_edges(policy, key)?;
-                lsn.ok_or_else(|| self.base().about(key, Error::not_found()))?;
-                Ok(OperateResult {
-                    lsn,
-                    ..OperateResult::gone()
-                })
+        };
+        let wrote = match self.write(policy, key, digest, must_exist, edit) {
+            Err(Error::HasEdges { .. }) => {
+                self.write_or_delete(policy, key, digest, must_exist, edit)
             }
-            wrote => Ok(wrote?.into_result()),
-        }
+            wrote => wrote,
+        };
+        Ok(wrote?.into_result())
     }
 
     /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the number of a write that includes it;

@@ -243,6 +243,20 @@ impl Attempt {
         Ok(self.keep(&target.digest, &Plan::Delete, &[], loses_shards)?)
     }
 
+    /// The keys of records of a set that the attempt has written, and not deleted.
+    pub(super) fn written_keys(&self, set: &str) -> Vec<Key<'static>> {
+        let state = self.state.borrow();
+        let is_there = |noted: &&Noted| {
+            let is_of_set = state.names.get(noted.set.clone()) == Some(set.as_bytes());
+            is_of_set && matches!(&noted.written, Some(Uncommitted::Put(_)))
+        };
+        let stored = state.notes.iter().filter(is_there);
+        stored
+            .filter_map(|noted| Key::from_stored(state.names.get(noted.key.clone())?).ok())
+            .map(Key::into_owned)
+            .collect()
+    }
+
     pub(super) fn check_takes_writes(&self) -> Result<()> {
         if self.takes_writes {
             return Ok(());

@@ -17,11 +17,13 @@ use std::time::Instant;
 
 use spikelet_storage::Lsn;
 
+use crate::record::Key;
 use crate::retry::RetryPolicy;
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
 use super::namespace::Namespace;
+use super::policy::WritePolicy;
 use super::set::Set;
 use super::store::Store;
 pub(super) use attempt::Attempt;
@@ -54,6 +56,11 @@ impl<'t> Transaction<'t> {
 
     pub(super) const fn attempt(&self) -> &'t Attempt {
         self.attempt
+    }
+
+    /// The keys of records of a set that the transaction has written, and not deleted.
+    pub(crate) fn written_keys(&self, set: &str) -> Vec<Key<'static>> {
+        self.attempt.written_keys(set)
     }
 
     /// Returns a set of the namespace inside the transaction.
@@ -189,6 +196,18 @@ impl Namespace {
         self.tracked(|| self.repeat(policy, takes_writes, run))
     }
 
+    /// Runs a transaction that is part of a write with this policy, which the write's call counts.
+    pub(crate) fn transaction_of_call<R>(
+        &self,
+        policy: &WritePolicy,
+        run: impl FnMut(&Transaction<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let policy = TransactionPolicy::default()
+            .acknowledge(policy.acknowledge)
+            .total_timeout(policy.total_timeout);
+        Ok(self.repeat(&policy, true, run)?.0)
+    }
+
     /// Counts a transaction, and times it if it is committed.
     fn tracked<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let activity = &self.core.activity;
@@ -213,7 +232,7 @@ impl Namespace {
         let mut attempts = 1;
         loop {
             Counters::count(&counters.attempts);
-            let conflict = match self.attempt(policy, takes_writes, ends, &mut run) {
+            let conflict = match self.run_once(policy, takes_writes, ends, &mut run) {
                 Ok(outcome) => return outcome,
                 Err(conflict) => conflict,
             };
@@ -229,7 +248,7 @@ impl Namespace {
     }
 
     /// Runs the closure once and commits. The outer error is a conflict.
-    fn attempt<R>(
+    fn run_once<R>(
         &self,
         policy: &TransactionPolicy,
         takes_writes: bool,

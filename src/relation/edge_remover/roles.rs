@@ -1,16 +1,19 @@
-//! What a record is to the declared relations, and the edges that it has by each.
+//! The roles of a record in the declared relations, and the edges that it has by each.
+
+use std::collections::HashSet;
 
 use crate::engine::declaration::{
     DeclaredSide, OnDelete, RelationDeclaration, RelationKind, SideForm,
 };
+use crate::record::Record;
 use crate::relation::address::Address;
 use crate::relation::graph::{source_index, target_index, target_text};
 use crate::relation::key_pattern::KeyPattern;
 use crate::relation::keys::{BATCH, element_of};
 use crate::relation::side::Side;
-use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordStore, Result, Value};
+use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
-/// What a record is to a relation.
+/// The role of a record in a relation.
 pub(super) struct Role<'d> {
     pub(super) relation: &'d RelationDeclaration,
     pub(super) rule: OnDelete,
@@ -50,7 +53,7 @@ pub(super) enum RemovedEdge {
     Record(Address),
 }
 
-/// What a record is to each of the relations, which have these rules.
+/// Returns the roles of a record in all relations, with their rules.
 pub(super) fn roles_of<'d>(
     declarations: &'d [RelationDeclaration],
     rule_of: impl Fn(&RelationDeclaration) -> OnDelete,
@@ -175,27 +178,68 @@ impl Role<'_> {
         }
     }
 
-    /// Takes what the record lists of another one, which is gone, off its list: it may have been listed without being there.
+    /// Takes a record that is gone off the list of this one, where it may have been listed without being there. Returns whether
+    /// it was listed.
     pub(super) fn strike<S: RecordStore>(
         &self,
         store: &S,
         key: &Key<'_>,
-        gone: &Key<'_>,
-    ) -> Result<()> {
+        gone: &Address,
+    ) -> Result<bool> {
         match &self.kind {
-            RoleKind::Listing { own, .. } => own.remove(store, key, gone).map(drop),
-            RoleKind::Node { edge_set, .. } => {
-                let (source, target) = edge_keys()?.parse(gone)?;
+            RoleKind::Listing { own, to } if **to == *gone.set => own.remove(store, key, &gone.key),
+            RoleKind::Node { edge_set, edges } if **edges == *gone.set => {
+                let (source, target) = edge_keys()?.parse(&gone.key)?;
                 match Key::from(source) == *key {
-                    true => edge_set.remove(store, key, &target.into()).map(drop),
-                    false => Ok(()),
+                    true => edge_set.remove(store, key, &target.into()),
+                    false => Ok(false),
                 }
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 
-    /// How many edges keep the record from being deleted; of those that an index finds, as many as one page has.
+    /// Returns whether another record, which was found to go with this one, still does.
+    pub(super) fn goes_with<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+        key: &Key<'_>,
+        part: &Address,
+    ) -> Result<bool> {
+        match &self.kind {
+            RoleKind::Listing { own, to } if **to == *part.set => {
+                Ok(own.get(store, key, &part.key)?.is_some())
+            }
+            RoleKind::ReferredBy { children } if children.set == part.set => {
+                let mut found = Vec::new();
+                let keys = vec![part.key.clone()];
+                Search::children(children, key).keep(store, keys, &mut found)?;
+                Ok(!found.is_empty())
+            }
+            RoleKind::Node { edges, .. } => Ok(**edges == *part.set),
+            _ => Ok(false),
+        }
+    }
+
+    /// Returns whether other records, of which none is in `done`, lead to this one without its own bins saying so.
+    pub(super) fn is_referred_to<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+        key: &Key<'_>,
+        done: &HashSet<Address>,
+    ) -> Result<bool> {
+        match &self.kind {
+            RoleKind::Listed { list, owner } => Ok(list.get(store, owner, key)?.is_some()),
+            RoleKind::ReferredBy { .. } | RoleKind::Node { .. } => {
+                let edges = self.some_edges(store, key, done.len() + 1)?;
+                let is_done = |edge: &RemovedEdge| matches!(edge, RemovedEdge::Record(other) if done.contains(other));
+                Ok(!edges.iter().all(is_done))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Counts the edges that keep the record from being deleted. Of edges that an index finds, it counts one page.
     pub(super) fn count<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
@@ -249,8 +293,7 @@ impl Role<'_> {
                     .collect())
             }
             RoleKind::ReferredBy { children } => {
-                let index = children.index.as_deref().unwrap_or_default();
-                let found = keys_of(store, &children.set, (index, element_of(key)), limit)?;
+                let found = Search::children(children, key).run(store, limit)?;
                 Ok(found.into_iter().map(record(&children.set)).collect())
             }
             RoleKind::Node { edge_set, edges } => {
@@ -261,7 +304,7 @@ impl Role<'_> {
         }
     }
 
-    /// The keys of edges from and to a node. An index sees what is committed, an edge set also what the transaction has written.
+    /// The keys of edges from and to a node, by its edge set and by indexes.
     fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
@@ -282,16 +325,27 @@ impl Role<'_> {
             })
             .collect();
         let graph = &self.relation.name;
+        let targets = self.relation.edge_types.iter();
+        let targets: Vec<String> = targets
+            .map(|edge_type| target_text(edge_type, node))
+            .collect();
         let from = [(source_index(graph), Value::String(node.to_string()))];
-        let to = self.relation.edge_types.iter().map(|edge_type| {
-            let text = target_text(edge_type, node);
-            (target_index(graph, 0), Value::String(text))
-        });
-        for (index, equal) in from.into_iter().chain(to) {
-            for edge in keys_of(store, edges, (&index, equal), limit)? {
-                if !found.contains(&edge) {
-                    found.push(edge);
-                }
+        let to = targets
+            .iter()
+            .map(|text| (target_index(graph, 0), Value::String(text.clone())));
+        let search = Search {
+            set: edges,
+            indexes: from.into_iter().chain(to).collect(),
+            bin: None,
+            // The key of an edge says from where and to where it goes.
+            is_edge: Box::new(|edge, _| {
+                keys.parse(edge)
+                    .is_ok_and(|(source, target)| *source == **node || targets.contains(&target))
+            }),
+        };
+        for edge in search.run(store, limit)? {
+            if !found.contains(&edge) {
+                found.push(edge);
             }
         }
         found.truncate(limit);
@@ -304,19 +358,86 @@ fn edge_keys() -> Result<KeyPattern<(String, String)>> {
     KeyPattern::new("{source}|{target}")
 }
 
-/// The keys of some records that an index has under this value.
-fn keys_of<S: RecordStore<Records: IndexedRecordSet>>(
-    store: &S,
-    set: &str,
-    (index, equal): (&str, Value),
-    limit: usize,
-) -> Result<Vec<Key<'static>>> {
-    let page = store.records(set)?.query_keys(&IndexQuery {
-        index,
-        equal: &[equal],
-        range: IndexRange::Any,
-        limit,
-        after: None,
-    })?;
-    Ok(page.keys)
+/// Whether a record, by its key and bins, leads to the one that a search is for.
+type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
+
+/// A search for records that lead to another one.
+struct Search<'s> {
+    set: &'s str,
+    /// The indexes that find them, each with the value that they are found by.
+    indexes: Vec<(String, Value)>,
+    /// The bin that `is_edge` looks at.
+    bin: Option<&'s str>,
+    is_edge: Box<IsEdge<'s>>,
+}
+
+impl<'s> Search<'s> {
+    fn children(children: &'s DeclaredSide, parent: &Key<'_>) -> Self {
+        let index = children.index.as_deref().unwrap_or_default();
+        let (bin, parent) = (
+            children.bin.as_deref().unwrap_or_default(),
+            element_of(parent),
+        );
+        Self {
+            set: &children.set,
+            indexes: vec![(index.into(), parent.clone())],
+            bin: Some(bin),
+            is_edge: Box::new(move |_, child| child.get(bin).as_ref() == Some(&parent)),
+        }
+    }
+
+    /// Returns the keys of at most `limit` records. An index has committed records: returns the ones that still lead
+    /// here, and the ones that a transaction has written besides.
+    fn run<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+        limit: usize,
+    ) -> Result<Vec<Key<'static>>> {
+        let mut found = Vec::new();
+        let transaction = store
+            .relation_guard()?
+            .and_then(|guard| guard.transaction());
+        if let Some(transaction) = transaction {
+            self.keep(store, transaction.written_keys(self.set), &mut found)?;
+        }
+        let records = store.records(self.set)?;
+        for (index, equal) in &self.indexes {
+            let mut after = None;
+            while found.len() < limit {
+                let page = records.query_keys(&IndexQuery {
+                    index,
+                    equal: std::slice::from_ref(equal),
+                    range: IndexRange::Any,
+                    limit,
+                    after: after.as_deref(),
+                })?;
+                self.keep(store, page.keys, &mut found)?;
+                match page.cursor {
+                    Some(cursor) => after = Some(cursor),
+                    None => break,
+                }
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Appends the keys of records that lead here, as the store has them.
+    fn keep<S: RecordStore>(
+        &self,
+        store: &S,
+        keys: Vec<Key<'static>>,
+        found: &mut Vec<Key<'static>>,
+    ) -> Result<()> {
+        let read = store
+            .records(self.set)?
+            .read_each(&keys, Some(self.bin.as_slice()));
+        for (key, record) in keys.into_iter().zip(read) {
+            let is_edge = record?.is_some_and(|record| (self.is_edge)(&key, &record));
+            if is_edge && !found.contains(&key) {
+                found.push(key);
+            }
+        }
+        Ok(())
+    }
 }

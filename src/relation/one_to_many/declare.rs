@@ -13,32 +13,45 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, for [`OnDelete::Detach`], and if it was declared in another layout from which this handle
     /// does not move the children ([`OneToMany::moving_from`]): it would not find them. After
-    /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. Those of a write.
+    /// [`OneToMany::move_children`] has moved all of them, a handle without it is declared. The errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.declare_in(&self.store, true)
+        self.declare_in(&self.store, true).map(drop)
     }
 
     pub(super) fn ensure_declared(&self) -> Result<()> {
-        let declare = |store: &Namespace| self.declare_in(store, false);
-        self.declared.ensure(&self.store, &self.name, declare)
+        let declare = |store: &Namespace| self.declare_in(store, false).map(Some);
+        self.declared.ensure(&self.store, declare)
     }
 
     /// `changes_rule`: whether a rule that was declared before gives way to the handle's.
-    fn declare_in<T: RecordStore>(&self, store: &T, changes_rule: bool) -> Result<()> {
+    fn declare_in<T: RecordStore>(
+        &self,
+        store: &T,
+        changes_rule: bool,
+    ) -> Result<RelationDeclaration> {
         if self.rule == Some(OnDelete::Detach) {
             return Err(self.detaches());
         }
-        let mut wanted = self.declaration(self.former.as_ref());
-        let declare = |wanted: RelationDeclaration| match changes_rule {
-            true => wanted.declare_with(store, self.rule),
-            false => wanted.declare_itself(store, self.rule),
-        };
-        let known = wanted.stored(store)?;
-        let Some((known, _)) =
-            known.filter(|(known, _)| known.kind == wanted.kind && known.sets() == wanted.sets())
-        else {
-            return declare(wanted);
-        };
+        let handle = self.declaration(self.former.as_ref());
+        handle.revise(store, |known| {
+            let mut wanted = handle.clone();
+            if let Some(known) =
+                known.filter(|known| known.kind == wanted.kind && known.sets() == wanted.sets())
+                && self.begins_to_move(known, &mut wanted)?
+            {
+                return Ok(wanted.with_rule(self.rule, Some(known)));
+            }
+            wanted.over(known, self.rule, changes_rule)
+        })
+    }
+
+    /// Checks the layout that was declared. Returns whether this handle is the first that moves children out of it; otherwise takes
+    /// over which layout children are moved from.
+    fn begins_to_move(
+        &self,
+        known: &RelationDeclaration,
+        wanted: &mut RelationDeclaration,
+    ) -> Result<bool> {
         let is_in = |place: &ChildPlace| {
             known.sides.first() == place.declared().first()
                 && known.details.first() == Some(&place.in_words())
@@ -48,23 +61,34 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             // All children have been moved, or these are.
             _ if is_in(&self.current) && moving.is_none() => {
                 (wanted.former, wanted.details) = (known.former.clone(), known.details.clone());
+                Ok(false)
             }
-            Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => {}
-            Some(former) if is_in(former) => {
-                wanted.on_delete = self.rule.unwrap_or(known.on_delete);
-                return wanted.store(store, false);
-            }
-            _ => {
-                return Err(Error::parameter(format!(
-                    "relation {:?} is declared as {:?} {:?}, and this handle would not find the children that are there: make it by {:?}, call moving_from with the layout that was declared, and move_children",
-                    self.name,
-                    known.details,
-                    known.sides.first().and_then(|side| side.bin.as_deref()),
-                    self.current.in_words(),
-                )));
-            }
+            Some(_) if is_in(&self.current) && moving == wanted.details.get(1) => Ok(false),
+            Some(former) if is_in(former) => Ok(true),
+            _ => Err(Error::parameter(format!(
+                "relation {:?} is declared as {:?} {:?}, and this handle would not find the children that are there: make it by {:?}, call moving_from with the layout that was declared, and move_children",
+                self.name,
+                known.details,
+                known.sides.first().and_then(|side| side.bin.as_deref()),
+                self.current.in_words(),
+            ))),
         }
-        declare(wanted)
+    }
+
+    /// Declares that all children have been moved out of a layout.
+    pub(super) fn declare_moved(&self, former: &ChildPlace) -> Result<()> {
+        let (moving, moved) = (self.declaration(Some(former)), self.declaration(None));
+        let revised = moving.revise(&self.store, |known| match known {
+            Some(known) if *known == moving.with_rule(None, Some(known)) => {
+                Ok(moved.with_rule(None, Some(known)))
+            }
+            Some(known) => Ok(known.clone()),
+            None => Err(Error::not_found()),
+        });
+        match revised {
+            Err(Error::NotFound { .. }) => Ok(()),
+            revised => revised.map(drop),
+        }
     }
 
     pub(super) fn declaration(&self, moving_from: Option<&ChildPlace>) -> RelationDeclaration {

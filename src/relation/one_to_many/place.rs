@@ -77,6 +77,8 @@ impl ChildPlace {
         ListedRecords {
             side: self.side(),
             set: self.children.clone(),
+            is_asked: self.inverse.is_some(),
+            owner_bin: self.inverse.clone(),
         }
     }
 

@@ -34,7 +34,7 @@ fn numbers(keys: &[Key<'static>]) -> Vec<i64> {
     keys.iter().map(number).collect()
 }
 
-/// The records of people with their plain bins; whoever has none of these is in it with no bins.
+/// The records of people with their plain bins. A record without any is shown with no bins.
 fn records(people: &Set) -> BTreeMap<i64, BTreeMap<&'static str, i64>> {
     let mut found = BTreeMap::new();
     let _: ControlFlow<()> = people.scan(|record| {
@@ -53,7 +53,7 @@ fn records(people: &Set) -> BTreeMap<i64, BTreeMap<&'static str, i64>> {
 }
 
 impl Naive {
-    /// Says what another state has too much, and what it lacks.
+    /// Lists the differences of another state.
     pub(super) fn differs_from(&self, seen: &Self) -> String {
         let mut differences = String::new();
         let mut sets = |what: &str, expected: BTreeSet<String>, seen: BTreeSet<String>| {
@@ -74,6 +74,11 @@ impl Naive {
             texts(seen.follows.iter()),
         );
         sets("link", texts(self.links.iter()), texts(seen.links.iter()));
+        sets(
+            "member",
+            texts(self.members.iter()),
+            texts(seen.members.iter()),
+        );
         sets(
             "child",
             texts(self.children.iter()),
@@ -97,6 +102,8 @@ impl Subject {
                 seen.bins.insert(key, bins);
             }
         }
+        let members = handles.members().page(None, 100).unwrap();
+        seen.members.extend(members.iter().map(number));
         for key in 0..PERSONS {
             let targets = follows.targets(key).page(0, 100).unwrap();
             seen.follows
@@ -120,6 +127,16 @@ impl Subject {
         seen
     }
 
+    /// The last second of each person that expires.
+    pub(super) fn last_seconds(&self) -> BTreeMap<i64, u64> {
+        let people = self.people();
+        let last_second = |key| {
+            let found = people.get_header(key).unwrap()?;
+            (found.void_time != 0).then_some((key, u64::from(found.void_time)))
+        };
+        (0..PERSONS).filter_map(last_second).collect()
+    }
+
     fn people(&self) -> Set {
         self.namespace.set(PEOPLE).unwrap()
     }
@@ -133,6 +150,7 @@ impl Subject {
             self.check_children(&handles, now, key)?;
             check_tags(&handles, now, key)?;
         }
+        self.check_members(&handles, now)?;
         self.check_records(now)?;
         self.check_indexes(now)?;
         self.check_audits(&handles, now)
@@ -167,6 +185,24 @@ impl Subject {
             let text = found.map(|bins| bins["text"]);
             let wanted = now.children.get(&(key, child)).copied();
             same(&text, &wanted, || format!("child {child} of {key}"))?;
+        }
+        Ok(())
+    }
+
+    fn check_members(&self, handles: &Handles<'_, &Namespace>, now: &Naive) -> Look {
+        let members = handles.members();
+        let expected: Vec<i64> = now.members.iter().copied().collect();
+        let fetched = members.fetch(None, 100).unwrap();
+        let fetched: Vec<i64> = fetched.iter().map(|(key, _)| number(key)).collect();
+        same(&fetched, &expected, || "members with their records".into())?;
+        let count = members.len().unwrap();
+        same(&count, &(expected.len() as u64), || {
+            "count of members".into()
+        })?;
+        for key in 0..PERSONS {
+            let found = members.contains(key).unwrap();
+            let wanted = now.members.contains(&key);
+            same(&found, &wanted, || format!("member {key}"))?;
         }
         Ok(())
     }
@@ -246,7 +282,7 @@ impl Subject {
         same(&audit.faults, &vec![], || "faults of children".into())?;
         let audit = handles.links().verify([PEOPLE], Repair::No, go_on).unwrap();
         for fault in audit.faults {
-            // A link one way may lead to nobody.
+            // A link one way may lead to a record that is gone.
             let RelationFault::DanglingLink { link, .. } = &fault else {
                 return Err(format!("fault of links: {fault}"));
             };

@@ -24,6 +24,10 @@ pub(super) enum Edit {
     RemoveChild(i64, i64),
     Tag(i64, i64),
     Untag(i64, i64),
+    /// Replaces the record of a person by one with bin `n`, and lists it among the members.
+    Enlist(i64, i64),
+    /// Deletes a member, and takes it off the list.
+    Dismiss(i64),
 }
 
 /// The state of the whole store, as users see it.
@@ -36,21 +40,24 @@ pub(super) struct Naive {
     pub(super) links: BTreeSet<(i64, &'static str, i64)>,
     /// The text of a child, by parent and key.
     pub(super) children: BTreeMap<(i64, i64), i64>,
+    pub(super) members: BTreeSet<i64>,
     /// How children are kept: [`LayoutKind::Reference`] leaves nothing in the parent's record.
     pub(super) layout: Option<LayoutKind>,
 }
 
-/// The model with what users do not see.
+/// The model with what pages do not show.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) now: Naive,
+    /// Whether a delete takes the edges of its record along, or is refused for them.
+    pub(super) detaches: bool,
     /// The last second of each person that expires.
     pub(super) last_seconds: BTreeMap<i64, u64>,
     pub(super) second: u64,
 }
 
 impl Naive {
-    /// Returns whether a person has edges of a declared relation.
+    /// Returns whether a person has edges that keep its record from being deleted, unless the rule is another.
     pub(super) fn has_edges(&self, person: i64) -> bool {
         self.follows.iter().any(|(a, b)| [a, b].contains(&&person))
             || self.links.iter().any(|(from, ..)| *from == person)
@@ -59,12 +66,6 @@ impl Naive {
 
     fn has_children(&self, person: i64) -> bool {
         self.children.keys().any(|(parent, _)| *parent == person)
-    }
-
-    /// Returns whether a child belongs to another parent.
-    pub(super) fn is_of_other(&self, parent: i64, child: i64) -> bool {
-        let mut children = self.children.keys();
-        children.any(|(owner, key)| *key == child && *owner != parent)
     }
 
     /// Returns whether a person has anything, so that there must be a record.
@@ -98,7 +99,35 @@ impl Naive {
     }
 }
 
+impl Naive {
+    fn replace(&mut self, person: i64, n: i64) {
+        self.tags.retain(|(tagged, _)| *tagged != person);
+        self.bins.insert(person, [("n", n)].into());
+    }
+
+    /// Deletes a person with all edges. A link one way leads to it still.
+    fn delete(&mut self, person: i64) -> bool {
+        let was_there = self.exists(person);
+        self.bins.remove(&person);
+        self.members.remove(&person);
+        self.tags.retain(|(tagged, _)| *tagged != person);
+        self.follows
+            .retain(|(from, to)| *from != person && *to != person);
+        let is_found = |from, tag, to| from == person || tag == "friend" && to == person;
+        self.links
+            .retain(|(from, tag, to)| !is_found(*from, *tag, *to));
+        self.children.retain(|(parent, _), _| *parent != person);
+        was_there
+    }
+}
+
 impl World {
+    /// Returns whether an edit is to be refused, since it deletes a record with edges.
+    pub(super) fn is_refused(&self, edit: Edit) -> bool {
+        matches!(edit, Edit::Delete(person) | Edit::Dismiss(person)
+            if !self.detaches && self.now.has_edges(person))
+    }
+
     /// Makes an edit. Returns what the call returns: whether something is new, or was there.
     pub(super) fn apply(&mut self, edit: Edit) -> bool {
         let now = &mut self.now;
@@ -110,16 +139,16 @@ impl World {
             Edit::Put(person, n, _) => put(person, "n", n),
             Edit::Name(person, name) => put(person, "name", name),
             Edit::Replace(person, n) => {
-                now.tags.retain(|(tagged, _)| *tagged != person);
-                now.bins.insert(person, [("n", n)].into());
+                now.replace(person, n);
                 true
             }
-            Edit::Delete(person) => {
-                let was_there = now.exists(person);
-                now.bins.remove(&person);
-                now.tags.retain(|(tagged, _)| *tagged != person);
-                was_there
+            Edit::Delete(person) => now.delete(person),
+            Edit::Enlist(person, n) => {
+                now.replace(person, n);
+                now.members.insert(person)
             }
+            // Of one that is not listed, the record is deleted, too.
+            Edit::Dismiss(person) => now.delete(person),
             Edit::Follow(from, to) => now.follows.insert((from, to)),
             Edit::Unfollow(from, to) => now.follows.remove(&(from, to)),
             Edit::Link(from, tag, to) => {
@@ -149,29 +178,32 @@ impl World {
         };
         if let Edit::Put(person, _, Some(seconds)) = edit {
             self.last_seconds.insert(person, self.second + seconds);
-        } else if changed {
-            // Without a time to live, a write takes the namespace's, which is none.
-            let is_listed = self.now.layout != Some(LayoutKind::Reference);
-            for person in edit.people(is_listed) {
+        } else {
+            // A write without a time to live takes the namespace's: it never expires.
+            if let Some(person) = edit.plainly_written() {
                 self.last_seconds.remove(&person);
             }
         }
         changed
     }
 
-    /// Whether an edit is left out: a child in a key list is taken from its parent before another one gets it, and a record that
-    /// is to expire gets no edges, which would outlive it.
+    /// Whether an edit is left out. Expiry asks no relation, so that a record with edges leaves them at their other ends: here
+    /// none of them expires. Nor does the delete of an absent record ask any: the model does not know whether an empty record
+    /// is left to which children refer.
     pub(super) fn is_unsettled(&self, edit: Edit) -> bool {
         let expires = |person: &i64| self.last_seconds.contains_key(person);
-        if edit.is_of_relation() && edit.people(true).iter().any(expires) {
-            return true;
+        match edit {
+            Edit::Put(person, _, Some(_)) => {
+                self.now.has_edges(person) || self.now.members.contains(&person)
+            }
+            Edit::Delete(person) | Edit::Dismiss(person) => {
+                self.now.has_children(person) && !self.now.exists(person)
+            }
+            _ => edit.ends().iter().any(expires),
         }
-        let is_listed = self.now.layout == Some(LayoutKind::KeyList);
-        matches!(edit, Edit::PutChild(parent, child, _)
-            if is_listed && self.now.is_of_other(parent, child))
     }
 
-    /// Moves the clock. Whoever expires is gone.
+    /// Moves the clock, and removes the people that expire.
     pub(super) fn advance(&mut self, seconds: u64) {
         self.second += seconds;
         let (second, last) = (self.second, &mut self.last_seconds);
@@ -189,28 +221,34 @@ impl World {
 }
 
 impl Edit {
-    const fn is_of_relation(self) -> bool {
-        matches!(
-            self,
-            Self::Follow(..)
-                | Self::Unfollow(..)
-                | Self::Link(..)
-                | Self::Unlink(..)
-                | Self::PutChild(..)
-                | Self::RemoveChild(..)
-        )
+    pub(super) const fn is_delete(self) -> bool {
+        matches!(self, Self::Delete(_) | Self::Dismiss(_))
     }
 
-    /// The people whose records are written; `is_listed`: those of parents, too.
-    fn people(self, is_listed: bool) -> Vec<i64> {
+    /// The people that get or lose an edge. Their times to live stay.
+    pub(super) fn ends(self) -> Vec<i64> {
         match self {
-            Self::Follow(a, b) | Self::Unfollow(a, b) => vec![a, b],
-            Self::Link(a, "friend", b) | Self::Unlink(a, "friend", b) => vec![a, b],
-            Self::Link(a, ..) | Self::Unlink(a, ..) => vec![a],
-            Self::PutChild(..) | Self::RemoveChild(..) if !is_listed => vec![],
+            Self::Follow(a, b)
+            | Self::Unfollow(a, b)
+            | Self::Link(a, _, b)
+            | Self::Unlink(a, _, b) => vec![a, b],
             Self::PutChild(a, ..) | Self::RemoveChild(a, _) => vec![a],
-            Self::Tag(a, _) | Self::Untag(a, _) => vec![a],
-            Self::Put(a, ..) | Self::Name(a, _) | Self::Replace(a, _) | Self::Delete(a) => vec![a],
+            _ => vec![],
+        }
+    }
+
+    /// The person with a record that the edit writes by the user's own policy.
+    const fn plainly_written(self) -> Option<i64> {
+        match self {
+            Self::Put(a, ..)
+            | Self::Name(a, _)
+            | Self::Replace(a, _)
+            | Self::Delete(a)
+            | Self::Tag(a, _)
+            | Self::Untag(a, _)
+            | Self::Enlist(a, _)
+            | Self::Dismiss(a) => Some(a),
+            _ => None,
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::engine::simulated::{new_device, open_at};
 use crate::operations::{delete_all_bins, put};
 use crate::policy::RecordExistsAction;
 use crate::query::{IndexComponent, IndexDefinition};
-use crate::relation::{Address, Layout, Links, ManyToMany, OneToMany};
+use crate::relation::{Address, Layout, Links, ManyToMany, Members, OnDelete, OneToMany};
 use crate::shard::ShardPolicy;
 use crate::{
     Error, Expiration, IndexedRecordSet, Key, Namespace, Operation, RecordSet, RecordStore, Result,
-    ShardedList, Value, WritePolicy,
+    ShardedList, Value, WritePolicy, bins,
 };
 
 pub(super) const PEOPLE: &str = "people";
@@ -27,25 +27,27 @@ pub(super) struct Subject {
     pub(super) namespace: Namespace,
     pub(super) clock: Arc<ManualClock>,
     pub(super) layout: Layout,
+    pub(super) detaches: bool,
 }
 
 /// The handles, in a store or in a transaction.
 pub(super) struct Handles<'l, S> {
     pub(super) store: S,
     layout: &'l Layout,
+    detaches: bool,
 }
 
 pub(super) fn person(key: i64) -> Address {
     Address::new(PEOPLE, key)
 }
 
-/// Shards what has more than four elements.
+/// Shards a collection of more than four elements.
 fn small() -> ShardPolicy {
     ShardPolicy::manual().elements_max(Some(4))
 }
 
 impl Subject {
-    pub(super) fn new(layout: Layout) -> Self {
+    pub(super) fn new(layout: Layout, detaches: bool) -> Self {
         let (device, clock) = (new_device(BLOCKS), ManualClock::at(START_SECOND * 1_000));
         let clock = Arc::new(clock);
         let subject = Self {
@@ -53,6 +55,7 @@ impl Subject {
             device,
             clock,
             layout,
+            detaches,
         };
         let people = subject.namespace.set(PEOPLE).unwrap();
         people
@@ -64,7 +67,12 @@ impl Subject {
                 .create_index(IndexDefinition::new(bin, elements))
                 .unwrap();
         }
-        subject.handles().children();
+        // Before lists are sharded, which they may be by plain handles here.
+        let handles = subject.handles();
+        handles.follows().declare().unwrap();
+        handles.links().declare("social", [PEOPLE]).unwrap();
+        handles.children().declare().unwrap();
+        handles.members().declare().unwrap();
         subject
     }
 
@@ -73,11 +81,14 @@ impl Subject {
     }
 
     pub(super) fn handles_in<S>(&self, store: S) -> Handles<'_, S> {
-        let layout = &self.layout;
-        Handles { store, layout }
+        Handles {
+            store,
+            layout: &self.layout,
+            detaches: self.detaches,
+        }
     }
 
-    /// Opens what is left of the device.
+    /// Opens the device as a failure has left it.
     pub(super) fn open(&mut self, device: SimulatedDevice) {
         self.device = Arc::new(device);
         let clock = Arc::clone(&self.clock);
@@ -89,17 +100,36 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Handles<'_, S> {
     pub(super) fn follows(&self) -> ManyToMany<&S> {
         ManyToMany::new(&self.store, "follows", (PEOPLE, "out"), (PEOPLE, "in"))
             .shard_policy(small())
+            .on_delete(self.rule(OnDelete::Detach))
+    }
+
+    /// The rule of a relation of which the edges, or the children, go with a person.
+    const fn rule(&self, rule: OnDelete) -> OnDelete {
+        if self.detaches {
+            rule
+        } else {
+            OnDelete::Restrict
+        }
+    }
+
+    pub(super) fn members(&self) -> Members<&S> {
+        let list = ("lists", "all", "people");
+        Members::new(&self.store, PEOPLE, list).shard_policy(small())
     }
 
     pub(super) fn links(&self) -> Links<&S> {
         let links = Links::new(&self.store, "links").reciprocal("friend", "friend");
-        links.shard_policy(small())
+        links
+            .shard_policy(small())
+            .on_delete(self.rule(OnDelete::Detach))
     }
 
     pub(super) fn children(&self) -> OneToMany<&S> {
         let sets = (PEOPLE, NOTES);
         let children = OneToMany::new(&self.store, "notes", sets, self.layout.clone()).unwrap();
-        let children = children.shard_policy(small());
+        let children = children
+            .shard_policy(small())
+            .on_delete(self.rule(OnDelete::Cascade));
         if matches!(self.layout, Layout::KeyList { .. }) {
             children.with_parent_bin("owner")
         } else {
@@ -146,6 +176,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Handles<'_, S> {
                     .map(|()| true)
             }
             Edit::RemoveChild(parent, child) => self.children().remove(parent, child),
+            Edit::Enlist(key, n) => self.members().put(key, bins! { "n" => n }),
+            Edit::Dismiss(key) => self.members().remove(key),
             Edit::Tag(key, tag) => self.list(key, "tags").add(tag),
             Edit::Untag(key, tag) => self.list(key, "tags").remove(&Value::Int(tag)),
         }

@@ -2,26 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::sync::watch;
-use tokio::time::timeout;
-
-use super::{Closed, Connection, told_to_stop};
+use super::{Closed, Connection};
 use crate::server::batch::Batch;
 use crate::server::command::Command;
 use crate::server::compression::{compress, compress_frames};
 use crate::server::fields::Field;
-use crate::server::frame::{FrameKind, close_frame, last_code, open_frame};
-use crate::server::hold::{HeldRecord, HeldRecords};
+use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, last_code, open_frame};
 use crate::server::message::{Info1, Message, Verb};
 use crate::server::query::{self, Started, Step};
 use crate::server::query_counters::{QueryCount, QueryKind, QueryOutcome};
 use crate::server::reply::Answer;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
+use crate::server::waiting::WaitingWrite;
 use crate::stats::OperationKind;
-use crate::{Digest, Durability, Expression};
+use crate::{Digest, Expression};
 
 impl Connection<'_> {
     pub(super) async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
@@ -81,23 +78,15 @@ impl Connection<'_> {
             row: None,
         };
         let verb = command.verb();
-        let held = match served.held.as_ref().filter(|_| verb != Verb::Read) {
-            Some(held) => {
-                self.send().await?;
-                let set = command.fields.get(Field::Set).unwrap_or_default();
-                let limit = command.timeout();
-                let wait = hold(served, held, set, command.digest, limit, &self.stopping);
-                wait.await
+        let (at, code) = match verb {
+            Verb::Read => {
+                let at = open_frame(&mut self.outbox);
+                let code = command.execute(served, &mut self.scratch, &mut self.outbox);
+                (at, code)
             }
-            None => Ok(None),
+            Verb::Write | Verb::Delete => self.write(served, &command, began).await?,
         };
-        let at = open_frame(&mut self.outbox);
-        match held {
-            Ok(_held) => may_wait(served, verb, || {
-                command.execute(served, &mut self.scratch, &mut self.outbox)
-            }),
-            Err(code) => command.refuse(code, served, &mut self.outbox),
-        };
+        command.count(code, served);
         close_frame(&mut self.outbox, at, FrameKind::Message);
         if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
             compress(&mut self.outbox, at);
@@ -109,6 +98,39 @@ impl Connection<'_> {
         };
         latency.add(began.elapsed());
         Ok(())
+    }
+
+    /// Executes a request that writes. Returns where the frame of its answer begins, and the code. Answers before it are sent
+    /// before it waits for others.
+    async fn write(
+        &mut self,
+        served: &ServedNamespace,
+        command: &Command<'_>,
+        began: Instant,
+    ) -> Result<(usize, u8), Closed> {
+        let mut write = WaitingWrite::begin(served, began + command.timeout());
+        let mut queued = write.hold(command);
+        loop {
+            if write.must_wait() {
+                self.send().await?;
+                write.wait(&self.stopping).await;
+            }
+            let at = open_frame(&mut self.outbox);
+            let (scratch, out) = (&mut self.scratch, &mut self.outbox);
+            let mut code = match std::mem::replace(&mut queued, Ok(())) {
+                Ok(()) => write.run(|| command.execute(served, scratch, out)),
+                Err(code) => command.refuse(code, out),
+            };
+            if write.must_wait() {
+                self.outbox.truncate(at);
+                continue;
+            }
+            if let Err(in_doubt) = write.synced().await {
+                self.outbox.truncate(at + FRAME_HEADER_BYTES);
+                code = command.refuse(in_doubt, &mut self.outbox);
+            }
+            return Ok((at, code));
+        }
     }
 
     /// Runs a batch and counts how it ended.
@@ -134,35 +156,15 @@ impl Connection<'_> {
             }
         };
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
-        let waits = shared.namespaces.iter().any(waits_for_sync);
         loop {
-            let mut held = None;
-            if let Some(next) = batch.next_held() {
-                self.send().await?;
-                let (set, digest) = (next.set, next.digest);
-                let wait = hold(
-                    next.served,
-                    next.held,
-                    set,
-                    digest,
-                    next.limit,
-                    &self.stopping,
-                );
-                let (record, granted) = match wait.await {
-                    Ok(record) => (record, Ok(())),
-                    Err(code) => (None, Err(code)),
-                };
-                held = record;
-                batch.grant(granted);
-            }
             let at = self.outbox.len();
-            let mut step = || batch.step(&mut self.scratch, &mut self.outbox);
-            let more = if waits {
-                tokio::task::block_in_place(step)
-            } else {
-                step()
-            };
-            drop(held);
+            let more = batch.step(&mut self.scratch, &mut self.outbox);
+            if let Err(in_doubt) = batch.synced().await {
+                // Rows that are not answered are in doubt, too.
+                self.outbox.truncate(at);
+                self.answer(&Answer::last(in_doubt));
+                return Ok(in_doubt);
+            }
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
@@ -171,6 +173,7 @@ impl Connection<'_> {
                 return Ok(batch.end().unwrap_or(result_code::OK));
             }
             self.send().await?;
+            batch.wait(&self.stopping).await;
         }
     }
 
@@ -247,48 +250,5 @@ impl Connection<'_> {
         let at = open_frame(&mut self.outbox);
         answer.write(&mut self.outbox);
         close_frame(&mut self.outbox, at, FrameKind::Message);
-    }
-}
-
-/// Waits until a record is this writer's and has been kept for the time. `None`: it is not to be kept. Otherwise the code
-/// of the answer. When the server stops, nothing is waited for.
-async fn hold(
-    served: &ServedNamespace,
-    held: &HeldRecords,
-    set: &[u8],
-    digest: Digest,
-    limit: Duration,
-    stopping: &watch::Receiver<bool>,
-) -> Result<Option<HeldRecord>, u8> {
-    let Some(time) = held.time_of(set) else {
-        return Ok(None);
-    };
-    let Some(queued) = held.queue(digest, served.namespace.max_waiters()) else {
-        served.namespace.note_contention(&digest, true);
-        return Err(result_code::KEY_BUSY);
-    };
-    if queued.must_wait {
-        served.namespace.note_contention(&digest, false);
-    }
-    let turn = timeout(limit, queued.turn()).await;
-    let record = turn.map_err(|_| result_code::TIMEOUT)?;
-    tokio::select! {
-        () = tokio::time::sleep(time) => {}
-        () = told_to_stop(stopping.clone()) => {}
-    }
-    Ok(Some(record))
-}
-
-/// Whether writes wait for a device.
-fn waits_for_sync(served: &ServedNamespace) -> bool {
-    served.namespace.options().durability == Durability::Commit
-}
-
-/// Runs what may wait for a device where it does not hold up the other connections of this thread.
-fn may_wait<R>(served: &ServedNamespace, verb: Verb, run: impl FnOnce() -> R) -> R {
-    if verb != Verb::Read && waits_for_sync(served) {
-        tokio::task::block_in_place(run)
-    } else {
-        run()
     }
 }

@@ -71,7 +71,13 @@ pub(crate) fn start<'a>(
     if short && (writes || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
-    let condition = Condition::of(fields, &served.namespace, set)?;
+    let condition = match Condition::of(fields, &served.namespace, set) {
+        // Operations on the records of no set are done.
+        Err(result_code::INDEX_NOT_FOUND) if writes && set_id.is_none() => {
+            return Ok(Started::Empty);
+        }
+        condition => condition?,
+    };
     let starts = if writes {
         Vec::new()
     } else {

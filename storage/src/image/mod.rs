@@ -17,7 +17,6 @@ use crate::location::{DEVICES_MAX, Location, UNIT_BYTES};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::cell::UnsafeCell;
-use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 /// The device number that locations of images have: no device has it.
@@ -171,38 +170,6 @@ impl ImageRef<'_> {
 impl Drop for ImageRef<'_> {
     fn drop(&mut self) {
         self.image.state.fetch_sub(1, Ordering::Release);
-    }
-}
-
-/// An image that a record lock has looked at: it stays as it is as long as this is kept.
-#[derive(Debug)]
-pub(crate) struct HeldImage {
-    image: NonNull<Image>,
-}
-
-impl HeldImage {
-    /// # Safety
-    /// The guard under which the image was found outlives the result.
-    pub(crate) unsafe fn new(image: ImageRef<'_>) -> Self {
-        let held = Self {
-            image: NonNull::from(image.image),
-        };
-        // Still counted, until this is dropped.
-        std::mem::forget(image);
-        held
-    }
-
-    pub(crate) fn content(&self) -> &Content {
-        // SAFETY: the guard keeps the image, and it is counted, so no thread changes it.
-        unsafe { &*self.image.as_ref().content.get() }
-    }
-}
-
-impl Drop for HeldImage {
-    fn drop(&mut self) {
-        // SAFETY: the guard still keeps the image.
-        let image = unsafe { self.image.as_ref() };
-        image.state.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -24,6 +24,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::task::Waker;
 use std::time::Instant;
 
 use crate::digest::Digest;
@@ -216,12 +217,13 @@ impl Drop for Handover {
     }
 }
 
-/// A thread's place in the queue for a lock.
+/// The place of a thread or a task in the queue for a lock.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// Set under `sleep`, so that no wake-up falls between the look and the sleep.
+    /// Set under `task`, so that no wake-up falls between the look and the sleep.
     woken: AtomicBool,
-    sleep: Mutex<()>,
+    /// The task that waits, if it is no thread.
+    task: Mutex<Option<Waker>>,
     wakeup: Condvar,
     /// How many waited before this one when it came. Only the first in line spins, or a hot record would keep every core
     /// busy.
@@ -232,10 +234,17 @@ impl Waiter {
     fn new(waiters_before: usize) -> Self {
         Self {
             woken: AtomicBool::new(false),
-            sleep: Mutex::new(()),
+            task: Mutex::new(None),
             wakeup: Condvar::new(),
             waiters_before,
         }
+    }
+
+    /// The waiter that owns a lock for which it had to wait for no other.
+    pub(crate) fn granted() -> Self {
+        let waiter = Self::new(0);
+        waiter.woken.store(true, Ordering::Release);
+        waiter
     }
 
     /// Returns how many writers held the lock or waited for it when this one came.
@@ -244,10 +253,25 @@ impl Waiter {
     }
 
     fn wake(&self) {
-        let asleep = self.sleep.lock();
+        let mut task = self.task.lock();
         self.woken.store(true, Ordering::Release);
-        drop(asleep);
+        let woken = task.take();
+        drop(task);
         self.wakeup.notify_one();
+        // Without the lock: a waker may run its task at once.
+        if let Some(woken) = woken {
+            woken.wake();
+        }
+    }
+
+    /// Returns whether the lock was handed over; the task is woken when it is.
+    pub(crate) fn is_granted(&self, waker: &Waker) -> bool {
+        let mut task = self.task.lock();
+        let is_granted = self.woken.load(Ordering::Acquire);
+        if !is_granted {
+            task.get_or_insert_with(|| waker.clone()).clone_from(waker);
+        }
+        is_granted
     }
 
     /// Waits until the lock is handed over, at most until `deadline`; `None` waits for ever. True:
@@ -262,7 +286,7 @@ impl Waiter {
                 hint::spin_loop();
             }
         }
-        let mut asleep = self.sleep.lock();
+        let mut asleep = self.task.lock();
         let mut timed_out = false;
         while !self.woken.load(Ordering::Acquire) {
             if timed_out {

@@ -36,7 +36,7 @@ use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
 use crate::log::states::States;
 use crate::log::syncer::Syncer;
-use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
+use crate::log::volume::{Entry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -233,7 +233,7 @@ impl Log {
             return Some(Entry::Image(content));
         }
         let built = content_of(&self.volumes, image.newest(), guard)?;
-        Some(Entry::Owned(OwnedEntry::Built(Box::new(built))))
+        Some(Entry::Built(Box::new(built)))
     }
 
     pub(crate) fn images(&self) -> &Arc<Images> {

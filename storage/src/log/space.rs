@@ -5,7 +5,9 @@ use crate::log::block::{BlockId, Phase};
 use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::waiters::Waiters;
 use std::collections::VecDeque;
+use std::task::Waker;
 use std::time::Instant;
 
 /// A device file is extended by this many blocks at a time: an entry in the file system's journal, no disk space.
@@ -62,6 +64,8 @@ pub(crate) struct SpaceUse {
 pub(crate) struct Space {
     blocks: Mutex<FreeBlocks>,
     changed: Condvar,
+    /// Tasks that wait for room.
+    tasks: Waiters,
     stop_writes: AtomicBool,
     /// The disk had no room for a chunk; until a write finds room, new versions are refused.
     disk_full: AtomicBool,
@@ -139,6 +143,7 @@ impl Space {
         Self {
             blocks: Mutex::default(),
             changed: Condvar::default(),
+            tasks: Waiters::default(),
             stop_writes: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
             reserve_blocks,
@@ -178,7 +183,7 @@ impl Space {
     pub(crate) fn set_disk_full(&self, is_full: bool) {
         if self.disk_full.load(Ordering::Relaxed) != is_full {
             self.disk_full.store(is_full, Ordering::Relaxed);
-            self.changed.notify_all();
+            self.wake_writers();
         }
     }
 
@@ -271,7 +276,8 @@ impl Space {
             blocks.free.push(id);
         }
         self.refresh(&blocks);
-        self.changed.notify_all();
+        drop(blocks);
+        self.wake_writers();
     }
 
     fn is_tight(&self, blocks: &FreeBlocks) -> bool {
@@ -308,16 +314,34 @@ impl Space {
         }
     }
 
+    /// How often cleaning has found nothing to empty.
+    pub(crate) fn vain_looks(&self) -> u64 {
+        self.blocks.lock().vain_looks
+    }
+
+    /// Whether a task that waits for room should look again: as [`Space::wait_for_room`]. Else the task is woken when it should.
+    pub(crate) fn has_changed(&self, vain_looks: u64, task: &Waker) -> bool {
+        self.tasks.add(task);
+        let blocks = self.blocks.lock();
+        !self.writes_are_stopped() || blocks.vain_looks != vain_looks || blocks.waits_ended
+    }
+
+    /// Wakes threads and tasks that wait for room, without the lock on the blocks: a waker may run its task at once.
+    fn wake_writers(&self) {
+        self.changed.notify_all();
+        self.tasks.wake();
+    }
+
     /// Wakes writers that wait for room, to look whether any can be won.
     pub(crate) fn note_vain_look(&self) {
         self.blocks.lock().vain_looks += 1;
-        self.changed.notify_all();
+        self.wake_writers();
     }
 
     /// Ends all waits, present and future ones.
     pub(crate) fn end_waits(&self) {
         self.blocks.lock().waits_ended = true;
-        self.changed.notify_all();
+        self.wake_writers();
     }
 
     /// How much room is left.

@@ -17,8 +17,8 @@ use crate::log::staging::Staging;
 use crate::log::unreadable::UnreadableParts;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use entry::Entry;
 use entry::{CopiedEntry, HEADER_WORDS};
-pub(crate) use entry::{Entry, OwnedEntry};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -245,15 +245,16 @@ impl Volume {
     /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the system.
     fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
         let (block, in_block) = self.block_at(location)?;
-        let owned = |copy| Some(Entry::Owned(OwnedEntry::Copied(copy)));
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return owned(copy);
+            return Some(Entry::Copied(copy));
         }
         match self.read_mode {
             ReadMode::Copied => {
-                owned(self.read_entry(location.offset_bytes(), self.block_bytes - in_block)?)
+                let bytes_max = self.block_bytes - in_block;
+                self.read_entry(location.offset_bytes(), bytes_max)
+                    .map(Entry::Copied)
             }
             // It has got there meanwhile, or the bytes are no entry.
             ReadMode::Mapped => self.lent_entry(location, guard).map(Entry::Lent),

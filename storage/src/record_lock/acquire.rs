@@ -1,6 +1,7 @@
 //! Locking a record, and looking it up.
 
 use super::{RecordLock, WaitLimit};
+use crate::attempt::{self, Patience};
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::entry::Kind;
@@ -10,7 +11,7 @@ use crate::image::Images;
 use crate::index::{PartitionGuard, Position, Slot};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
-use crate::log::volume::{Entry, OwnedEntry};
+use crate::log::volume::Entry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 struct LikelyEntry {
     location: Location,
     position: Position,
-    entry: OwnedEntry,
+    entry: Entry<'static>,
 }
 
 impl LikelyEntry {
@@ -87,8 +88,7 @@ impl<'n> RecordLock<'n> {
         }
         drop(likely);
         let ends = limit.ends();
-        let wait = |waiter: &Waiter| wait(waiter, ends);
-        let mut lock = Self::acquire_held(core, digest, wait, guard, partition)?;
+        let mut lock = Self::acquire_held(core, digest, (ends, wait), guard, partition)?;
         lock.limit = ends.map_or(WaitLimit::Never, WaitLimit::At);
         Ok(lock)
     }
@@ -98,33 +98,44 @@ impl<'n> RecordLock<'n> {
     fn acquire_held(
         core: &'n Core,
         digest: &Digest,
-        wait: impl FnOnce(&Waiter) -> bool,
+        (ends, wait): (
+            Option<Instant>,
+            impl FnOnce(&Waiter, Option<Instant>) -> bool,
+        ),
         mut guard: Guard,
         mut partition: PartitionGuard<'n>,
     ) -> Result<Self> {
-        let limit = core.options.max_waiters;
         let mut queued_behind = 0;
-        match partition.held().acquire(digest, limit) {
-            Acquire::Granted => {}
-            Acquire::Busy { waiting } => {
-                drop(partition);
-                Counters::add(&core.counters.key_busy, 1);
-                core.note_contention(digest, true);
-                return Err(Error::KeyBusy { waiting, limit });
-            }
-            Acquire::Queued(waiter) => {
-                drop(partition);
-                // A waiting thread must not hold back blocks that others have retired.
-                drop(guard);
-                queued_behind = waiter.queued_behind();
-                Counters::add(&core.counters.waits, 1);
-                core.note_contention(digest, false);
-                let granted = wait(&waiter);
-                guard = epoch::pin();
-                partition = core.index.lock(digest);
-                if !granted && partition.held().give_up(digest, &waiter) {
-                    Counters::add(&core.counters.timeouts, 1);
-                    return Err(Error::Timeout);
+        if let Some(waiter) = attempt::take_granted(core, digest, partition.held()) {
+            queued_behind = waiter.queued_behind();
+        } else {
+            match partition.held().acquire(digest, core.options.max_waiters) {
+                Acquire::Granted => {}
+                Acquire::Busy { waiting } => {
+                    drop(partition);
+                    return Err(core.key_busy(digest, waiting));
+                }
+                Acquire::Queued(waiter) => {
+                    drop(partition);
+                    // A waiting thread must not hold back blocks that others have retired.
+                    drop(guard);
+                    queued_behind = waiter.queued_behind();
+                    let patience = attempt::patience(core);
+                    if patience != Patience::Over {
+                        core.note_wait(digest);
+                    }
+                    let may_wait = ends.is_none_or(|ends| Instant::now() < ends);
+                    if patience == Patience::Task && may_wait {
+                        attempt::keep_place(core, digest, waiter);
+                        return Err(Error::Timeout);
+                    }
+                    let granted = patience == Patience::Thread && wait(&waiter, ends);
+                    guard = epoch::pin();
+                    partition = core.index.lock(digest);
+                    if !granted && partition.held().give_up(digest, &waiter) {
+                        Counters::add(&core.counters.timeouts, 1);
+                        return Err(Error::Timeout);
+                    }
                 }
             }
         }
@@ -231,6 +242,22 @@ impl<'n> RecordLock<'n> {
 }
 
 impl Core {
+    /// Counts a writer that queues for a record.
+    pub(crate) fn note_wait(&self, digest: &Digest) {
+        Counters::add(&self.counters.waits, 1);
+        self.note_contention(digest, false);
+    }
+
+    /// Counts a writer that is refused, since `waiting` others queue for the record.
+    pub(crate) fn key_busy(&self, digest: &Digest, waiting: usize) -> Error {
+        Counters::add(&self.counters.key_busy, 1);
+        self.note_contention(digest, true);
+        Error::KeyBusy {
+            waiting,
+            limit: self.options.max_waiters,
+        }
+    }
+
     /// Looks a record up in its locked partition.
     #[inline(never)]
     fn slot_in(

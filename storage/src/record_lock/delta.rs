@@ -13,7 +13,7 @@ use crate::location::Location;
 use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::space::Purpose;
-use crate::log::volume::OwnedEntry;
+use crate::log::volume::Entry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
@@ -162,14 +162,14 @@ impl RecordLock<'_> {
         }
         let held = self.entry.get();
         let newest = match (Images::number_of(seen.location), held) {
-            (Some(_), Some(OwnedEntry::Held(image))) => {
+            (Some(_), Some(Entry::Image(image))) => {
                 let content = image.content();
                 let parts = &content.parts;
                 (!should_fold(content, self.had_image))
                     .then(|| (parts.len(), parts.last().map(|part| part.location)))?
             }
             // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
-            (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
+            (Some(_), _) | (None, Some(Entry::Built(_))) => return None,
             (None, _) => (1, Some(seen.location)),
         };
         let (count, location) = newest;

@@ -1,7 +1,7 @@
 //! Changes of several locked records that are recovered whole or not at all.
 
 use super::delta::EditedRecord;
-use super::space_wait::Patience;
+use super::space_wait::SpaceWait;
 use super::{Change, RecordLock};
 use crate::core::Core;
 use crate::entry::Lsn;
@@ -60,7 +60,7 @@ impl Core {
         &self,
         members: &mut [GroupMember<'_, '_>],
     ) -> Result<Option<AppendedGroup>> {
-        let mut patience = Patience::default();
+        let mut patience = SpaceWait::default();
         loop {
             self.check_open()?;
             match self.append_changes(members) {

@@ -1,6 +1,7 @@
 //! Waiting for space with records locked.
 
 use super::{Change, RecordLock};
+use crate::attempt::{self, Patience};
 use crate::core::{Core, Counters};
 use crate::entry::Lsn;
 use crate::epoch::{self, Guard};
@@ -10,12 +11,12 @@ use std::time::Instant;
 
 /// How long a write may still wait for space.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct SpaceWait {
     /// When it is over, once the write has begun to wait. The inner `None`: never.
     ends: Option<Option<Instant>>,
 }
 
-impl Patience {
+impl SpaceWait {
     /// Waits while space is short and can be won. Returns false if none can be, or if the patience of the namespace or of
     /// the locks' owners is over. The records stay locked, but their entries are let go, and they
     /// may be moved: blocks are not freed while a thread looks.
@@ -25,10 +26,18 @@ impl Patience {
         if !core.options.background || patience.is_zero() || !core.can_win_space() {
             return false;
         }
+        let limits = locks.iter().filter_map(|lock| lock.limit.ends());
+        let limit = limits.min();
+        if attempt::patience(core) != Patience::Thread {
+            if limit.is_none_or(|limit| Instant::now() < limit) {
+                attempt::await_space(core);
+            }
+            return false;
+        }
         let ends = *self.ends.get_or_insert_with(|| {
             Counters::add(&core.counters.space_waits, 1);
-            let limits = locks.iter().filter_map(|lock| lock.limit.ends());
-            limits.chain(Instant::now().checked_add(patience)).min()
+            let own = Instant::now().checked_add(patience);
+            limit.into_iter().chain(own).min()
         });
         if ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
@@ -53,7 +62,7 @@ impl RecordLock<'_> {
     #[cold]
     fn write_with_patience(&mut self, change: &Change<'_>, mut full: Error) -> Result<Option<Lsn>> {
         let core = self.core;
-        let mut patience = Patience::default();
+        let mut patience = SpaceWait::default();
         while patience.wait(core, &mut [&mut *self]) {
             match self.try_write(change) {
                 // Another writer may take the space that this one has waited for.

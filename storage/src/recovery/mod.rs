@@ -267,13 +267,22 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         let reach = state.devices.get(volume.number());
         let known_used = reach.map_or(0, |reach| reach.used_blocks);
         let mut free = Vec::new();
-        for (id, block) in volume.blocks().take(volume.reachable_blocks() as usize) {
+        let reachable = volume.reachable_blocks();
+        // A power failure may have left the header of a block and not its end: it counts for nothing,
+        // and must not count once the device is longer.
+        for (id, block) in volume.blocks().take(reachable as usize + 1) {
             let index = id.index;
             let is_known_used = index < known_used;
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
             for header in copies.iter().filter_map(HeaderCopy::header) {
                 used.next_block = used.next_block.max(header.sequence + 1);
+            }
+            if index == reachable {
+                if own != HeaderCopy::Blank {
+                    free.push((volume, index, false));
+                }
+                continue;
             }
             let is_noted = |header: BlockHeader| {
                 let whole = HeaderCopy::Header {

@@ -22,6 +22,7 @@ const PLACES_MAX: usize = 100;
 
 /// A place that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Damage {
     /// Number of the device in the namespace.
     pub device: usize,
@@ -35,8 +36,10 @@ pub struct Damage {
 
 /// What [`Namespace::verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Verification {
     /// The namespace was closed cleanly.
+    #[cfg_attr(feature = "serde", serde(rename = "clean_close"))]
     pub clean: bool,
     /// Blocks in use.
     pub blocks: u64,

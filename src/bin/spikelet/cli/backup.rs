@@ -1,6 +1,6 @@
 //! `spikelet backup`: a store as text, in the format of Aerospike's backup tools.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -18,7 +18,11 @@ const BYTES_OF_MIB: u64 = 1 << 20;
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
     /// The directory of the store, which no process has open.
-    dir: PathBuf,
+    #[arg(required_unless_present = "host")]
+    dir: Option<PathBuf>,
+    /// A served store is saved by Aerospike's asbackup: says the command for this server.
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "dir")]
+    host: Option<String>,
     /// Where the backup goes: one file, if the name ends in .asb, or else a directory, which is
     /// created.
     #[arg(long)]
@@ -53,100 +57,66 @@ pub(crate) struct BackupArguments {
 #[derive(Debug, Serialize)]
 struct BackupReport {
     path: String,
-    files: Vec<String>,
-    bytes: u64,
-    namespaces: Vec<NamespaceBackup>,
-    records: u64,
-    indexes: u64,
-    own_indexes: Vec<OwnIndex>,
-    without_key: u64,
-    foreign_digests: u64,
-    vectors: u64,
-    damaged: u64,
-    damage: Vec<String>,
-}
-
-/// An index that Aerospike's tools do not restore as it is.
-#[derive(Debug, Serialize)]
-struct OwnIndex {
-    namespace: String,
-    name: String,
-}
-
-#[derive(Debug, Serialize)]
-struct NamespaceBackup {
-    name: String,
-    records: u64,
+    #[serde(flatten)]
+    saved: BackupSummary,
 }
 
 impl BackupReport {
-    fn new(path: &std::path::Path, summary: BackupSummary) -> Self {
-        let named = |(name, records)| NamespaceBackup { name, records };
-        let own_index = |(namespace, name)| OwnIndex { namespace, name };
-        let files = summary.files.iter();
-        Self {
-            path: path.display().to_string(),
-            files: files.map(|file| file.display().to_string()).collect(),
-            bytes: summary.bytes,
-            namespaces: summary.namespaces.into_iter().map(named).collect(),
-            records: summary.records,
-            indexes: summary.indexes,
-            own_indexes: summary.own_indexes.into_iter().map(own_index).collect(),
-            without_key: summary.without_key,
-            foreign_digests: summary.foreign_digests,
-            vectors: summary.vectors,
-            damaged: summary.damaged,
-            damage: summary.damage,
-        }
-    }
-
     fn report(&self) -> Report {
+        let saved = &self.saved;
         let mut report = Report::new(format!("Backup of {}", self.path));
-        for namespace in &self.namespaces {
+        for namespace in &saved.namespaces {
             let records = count(namespace.records);
             report = report.fact(
                 format!("namespace {}", namespace.name),
                 format!("{records} records"),
             );
         }
-        if self.indexes > 0 {
-            report = report.fact("secondary indexes", count(self.indexes));
+        if saved.indexes > 0 {
+            report = report.fact("secondary indexes", count(saved.indexes));
         }
         report = report
-            .fact("without user key", count(self.without_key))
-            .fact("damaged, not saved", count(self.damaged));
-        report = match self.files.as_slice() {
-            [only] => report.fact("file", only),
+            .fact("without user key", count(saved.without_key))
+            .fact("damaged, not saved", count(saved.damaged));
+        report = match saved.files.as_slice() {
+            [only] => report.fact("file", only.display().to_string()),
             [first, ..] => {
-                let files = count(self.files.len() as u64);
-                report.fact("files", format!("{files}, the first: {first}"))
+                let files = count(saved.files.len() as u64);
+                report.fact("files", format!("{files}, the first: {}", first.display()))
             }
             [] => report,
         };
-        report.fact("size", bytes(self.bytes))
+        report.fact("size", bytes(saved.bytes))
     }
 
     fn notes(&self) {
-        for what in &self.damage {
+        let saved = &self.saved;
+        for left in &saved.leftovers {
+            note(&format!(
+                "removed {}: a backup that was killed had left it",
+                left.display()
+            ));
+        }
+        for what in &saved.damage {
             note(&format!("not saved: {what}"));
         }
-        if !self.own_indexes.is_empty() {
-            let names = self.own_indexes.iter().map(|index| index.name.as_str());
+        if !saved.own_indexes.is_empty() {
+            let names = saved.own_indexes.iter().map(|index| index.name.as_str());
             note(&format!(
                 "Aerospike's tools do not restore all of these indexes, spikelet restore does: {}",
                 names.collect::<Vec<_>>().join(", ")
             ));
         }
-        if self.foreign_digests > 0 {
+        if saved.foreign_digests > 0 {
             note(&format!(
                 "{} records have no user key and digests by XXH3: only a namespace of the same kind finds them again (restore --trust-digests)",
-                count(self.foreign_digests)
+                count(saved.foreign_digests)
             ));
         }
-        if self.vectors > 0 {
+        if saved.vectors > 0 {
             note(&format!(
                 "{} vectors are saved as plain bytes: the format does not know them",
-                count(self.vectors)
+                count(saved.vectors)
             ));
         }
     }
@@ -158,6 +128,10 @@ impl BackupReport {
 /// A directory without a store, or with one that is in use; an output that is there or cannot be
 /// written.
 pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
+    if let Some(host) = &arguments.host {
+        return Err(Failure::Input(asbackup(arguments, host)));
+    }
+    let dir = arguments.dir.as_deref().unwrap_or(Path::new(""));
     let mut options = BackupOptions::default();
     options.namespace.clone_from(&arguments.namespace);
     options.sets.clone_from(&arguments.set);
@@ -168,10 +142,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     if arguments.compact {
         options.blobs = Blobs::Raw;
     }
-    let store = Store::builder()
-        .path(&arguments.dir)
-        .read_only(true)
-        .open()?;
+    let store = Store::builder().path(dir).read_only(true).open()?;
     let namespaces = store.namespaces().into_iter();
     let wanted = namespaces.filter(|namespace| {
         let name = arguments.namespace.as_deref();
@@ -197,12 +168,36 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
         }
         done => done?,
     };
-    let saved = BackupReport::new(&arguments.dir, summary);
+    let saved = BackupReport {
+        path: dir.display().to_string(),
+        saved: summary,
+    };
     emit_found(arguments.json, &saved, || saved.report())?;
     saved.notes();
-    Ok(if saved.damaged > 0 {
-        Outcome::Damaged
+    Ok(Outcome::damaged_if(saved.saved.damaged > 0))
+}
+
+/// Says how a store behind the wire protocol is saved.
+fn asbackup(arguments: &BackupArguments, host: &str) -> String {
+    let (node, port) = host.rsplit_once(':').unwrap_or((host, "3000"));
+    let namespace = arguments.namespace.as_deref().unwrap_or("test");
+    let sets: String = arguments
+        .set
+        .iter()
+        .map(|set| format!(" --set {set}"))
+        .collect();
+    let kind = if arguments
+        .out
+        .extension()
+        .is_some_and(|found| found == "asb")
+    {
+        "--output-file"
     } else {
-        Outcome::Sound
-    })
+        "--directory"
+    };
+    format!(
+        "a served store is saved by Aerospike's tool, and `spikelet restore` reads what it writes: asbackup --host {node} --port {port} \
+         --namespace {namespace}{sets} {kind} {}",
+        arguments.out.display()
+    )
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::places::{Page, empty, same_file, unwritable, writable};
 use self::values::{
@@ -92,12 +92,12 @@ pub(crate) struct ContentionArguments {
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_ms: Option<f64>,
     /// Whether each hold is the same, or exponentially distributed.
-    #[arg(help_heading = "Limits", long, value_enum, default_value_t = SpreadArgument::Fixed)]
+    #[arg(help_heading = "Limits", long, value_enum, default_value_t = Spread::Fixed)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    hold_dist: SpreadArgument,
+    hold_dist: Spread,
     /// What a write does [default: increment; add-unique with --activate-at].
     #[arg(help_heading = "Load", long, value_enum)]
-    operation: Option<OperationArgument>,
+    operation: Option<Write>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
     #[arg(help_heading = "Load", long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     elements: u32,
@@ -210,22 +210,6 @@ pub(crate) struct ContentionArguments {
     cluster: cluster::ClusterArguments,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SpreadArgument {
-    Fixed,
-    Exponential,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OperationArgument {
-    /// Replaces a value.
-    Put,
-    /// Adds 1 to a counter.
-    Increment,
-    /// Adds an element to an ordered list.
-    AddUnique,
-}
-
 impl ContentionArguments {
     fn settings(&self) -> Settings {
         let hold_ms = self.hold_ms.unwrap_or(if self.is_virtual {
@@ -234,25 +218,18 @@ impl ContentionArguments {
             0.0
         });
         let of_clock = |is_virtual, real| if self.is_virtual { is_virtual } else { real };
-        let operation = self.operation.unwrap_or(if self.activate_at.is_some() {
-            OperationArgument::AddUnique
+        let of_row = if self.activate_at.is_some() {
+            Write::AddUnique
         } else {
-            OperationArgument::Increment
-        });
+            Write::Increment
+        };
         Settings {
             is_virtual: self.is_virtual,
-            write: match operation {
-                OperationArgument::Put => Write::Put,
-                OperationArgument::Increment => Write::Increment,
-                OperationArgument::AddUnique => Write::AddUnique,
-            },
+            write: self.operation.unwrap_or(of_row),
             limit: self.limit,
             hold: Hold {
                 mean: Duration::from_secs_f64(hold_ms / 1e3),
-                spread: match self.hold_dist {
-                    SpreadArgument::Fixed => Spread::Fixed,
-                    SpreadArgument::Exponential => Spread::Exponential,
-                },
+                spread: self.hold_dist,
             },
             payload: self.payload as usize,
             elements: self.elements,
@@ -411,11 +388,7 @@ fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     } else {
         emit_report(&found.to_report())?;
     }
-    Ok(if found.passes {
-        Outcome::Sound
-    } else {
-        Outcome::Damaged
-    })
+    Ok(Outcome::damaged_if(!found.passes))
 }
 
 /// Measures, judges and reports the rows.
@@ -489,8 +462,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     }
     Ok(match interruption {
         Some(_) => Outcome::Interrupted,
-        None if run.passes() => Outcome::Sound,
-        None => Outcome::Damaged,
+        None => Outcome::damaged_if(!run.passes()),
     })
 }
 

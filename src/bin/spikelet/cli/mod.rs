@@ -58,13 +58,20 @@ mod verify;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// A record store that lives inside a service: try it out, and look at what it has stored.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used; 130 interrupted."
+    after_help = "Examples:
+  spikelet demo --dir graph                        a store to look at
+  spikelet sizing graph --html report.html         what its records take, and which to shard
+  spikelet contention --virtual --rate 25..200:25  what a hot record does, in no time
+  spikelet completions bash                        completions, for bash, zsh or fish
+
+Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used; 130 interrupted."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -73,6 +80,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Print completions of a shell: `source <(spikelet completions bash)`.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
     /// Let writers fight over hot keys and show what becomes of their writes: KEY_BUSY, latency,
     /// goodput, nothing lost.
     Contention(Box<contention::ContentionArguments>),
@@ -161,6 +173,16 @@ enum Failure {
     Output(std::io::Error),
 }
 
+impl Outcome {
+    const fn damaged_if(is_damaged: bool) -> Self {
+        if is_damaged {
+            Self::Damaged
+        } else {
+            Self::Sound
+        }
+    }
+}
+
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -171,10 +193,19 @@ impl From<Outcome> for ExitCode {
     }
 }
 
+/// Prints the completions of a shell.
+fn completions(shell: Shell) -> Result<Outcome, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "spikelet", &mut script);
+    print::emit(&String::from_utf8_lossy(&script))?;
+    Ok(Outcome::Sound)
+}
+
 /// Runs the program with the arguments of the process.
 pub(crate) fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Contention(arguments) => contention::run(&arguments),
+        Command::Completions { shell } => completions(shell),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         #[cfg(feature = "cluster")]

@@ -1,32 +1,34 @@
 //! `spikelet move`: a store, running or not, into a cluster.
 //!
 //! * `source`: the store to move, in a directory or in a running program. `position`: the progress of a move, in a file.
+//! * `compare`: whether both sides are the same. `report`: what is said of a move.
 //!
 //! The copy is followed by the changes since it began: of each record that has changed, the present version is written, or it
 //! is deleted. That may be repeated without harm, so a move that was killed goes on from the last position in its file.
 
+mod compare;
 mod position;
+mod report;
 mod source;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde::Serialize;
-use spikelet::Digest;
 use spikelet::backup::{PieceStart, SavedRecord};
-use spikelet::cluster::{Cluster, Comparison, RecordAddress};
+use spikelet::cluster::Cluster;
 use spikelet::relation::DECLARATION_SET;
 
 use self::position::{MovePosition, PositionFile};
+use self::report::{MoveReport, text};
 use self::source::{Changes, Present, Source};
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
 use super::{Failure, Outcome};
-use crate::report::{Report, Section, count};
+use crate::report::count;
 
 /// How many records are written or compared in one batch.
 const BATCH: usize = 256;
@@ -39,9 +41,6 @@ const NOTE_PERIOD: Duration = Duration::from_secs(10);
 
 /// How long a cluster or a program that does not answer is asked again before the move ends.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// For how long the cluster may keep a record that has expired at the source: times to live are whole seconds.
-const EXPIRY_SLACK: Duration = Duration::from_secs(2);
 
 /// How many records that could not be moved are named; all are counted.
 const NAMED_MAX: usize = 20;
@@ -80,46 +79,6 @@ pub(crate) struct MoveArguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-}
-
-/// The outcome of a move: the object that `--json` prints.
-#[derive(Debug, Default, Serialize)]
-struct MoveReport {
-    source: String,
-    target: String,
-    /// Records written while all were copied, by this run.
-    copied: u64,
-    /// Changed records that were written, or deleted, afterwards.
-    followed: u64,
-    /// Indexes that the cluster has now.
-    indexes: u64,
-    /// Indexes that a cluster cannot have.
-    indexes_left_out: Vec<String>,
-    /// Records that could not be moved, and why: the first 20.
-    refused: Vec<String>,
-    refused_count: u64,
-    /// Records that are damaged at the source, as the last look at all records has found. `spikelet verify` names them.
-    damaged: u64,
-    compared: Option<Compared>,
-    /// Whether it was ended before all records were copied.
-    interrupted: bool,
-}
-
-/// How both sides compare.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Compared {
-    /// Records of the source.
-    records: u64,
-    /// Records whose bins were compared.
-    bins_compared: u64,
-    /// Records that differed, or were missing in the cluster, and were written again.
-    written_again: u64,
-    /// Records that the cluster alone had, and that were deleted there.
-    deleted: u64,
-    /// Records that the cluster alone has, and that stay: each may be the copy of a record that is damaged at the source.
-    kept: u64,
-    /// Whether a second look found no difference any more.
-    same: bool,
 }
 
 /// Moves a store.
@@ -417,119 +376,6 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// Compares both sides, writes differing records again, and deletes records that only the cluster has.
-    fn compare(&mut self) -> Result<Compared, Failure> {
-        let records = self.position.records;
-        let every = self
-            .arguments
-            .sample
-            .map_or(1, |sample| (records / sample).max(1));
-        let mut compared = Compared::default();
-        let refused = self.report.refused_count;
-        let silent_sets = self.position.silent_sets.clone();
-        let swept = self.sweep(|moving, records| {
-            let sampled: Vec<SavedRecord> = records
-                .iter()
-                .filter(|record| {
-                    compared.records += 1;
-                    (compared.records - 1).is_multiple_of(every)
-                        || silent_sets.contains(&record.set)
-                })
-                .cloned()
-                .collect();
-            for batch in sampled.chunks(BATCH) {
-                let results = moving.patiently(|cluster| cluster.compare_saved(batch))?;
-                for (record, result) in batch.iter().zip(results) {
-                    compared.bins_compared += 1;
-                    match result {
-                        Ok(Comparison::Same) => {}
-                        Ok(_) if expires_now(record) => {}
-                        Ok(Comparison::Different | Comparison::Missing) => {
-                            compared.written_again += 1;
-                            moving.write(std::slice::from_ref(record))?;
-                        }
-                        Err(error) => moving.refuse(&shown(record), &error),
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        compared.deleted = swept.deleted;
-        compared.kept = swept.kept;
-        compared.written_again += swept.missing;
-        compared.same = compared.written_again + compared.deleted + compared.kept == 0
-            && self.report.refused_count == refused;
-        self.report.damaged = swept.damaged;
-        Ok(compared)
-    }
-
-    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in the moved sets of the
-    /// cluster all others, unless records of the source are damaged. Takes memory for the digests of the sets.
-    fn sweep(
-        &mut self,
-        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
-    ) -> Result<Swept, Failure> {
-        // Read before the source: a record made there meanwhile stays, and one deleted there meanwhile goes.
-        let mut theirs = BTreeMap::new();
-        self.add_digests(&mut theirs)?;
-        let mut swept = Swept::default();
-        self.declarations.clear();
-        let mut from = Some(PieceStart::default().to_string());
-        while let Some(at) = from {
-            let mut piece = self.source.piece(&at)?;
-            swept.damaged += piece.damaged;
-            let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
-            self.declarations
-                .extend(piece.records.extract_if(.., declared));
-            // A set may be newer than the copy.
-            self.take_sets(&piece.records)?;
-            self.add_digests(&mut theirs)?;
-            let mut is_missing = |record: &&SavedRecord| {
-                let digests = theirs.get_mut(&record.set);
-                !digests.is_some_and(|digests| digests.remove(&record.digest))
-            };
-            let missing = piece.records.iter().filter(&mut is_missing);
-            let missing: Vec<_> = missing.cloned().collect();
-            let lasting = missing.iter().filter(|record| !expires_now(record));
-            swept.missing += lasting.count() as u64;
-            self.write(&missing)?;
-            each(self, &piece.records)?;
-            from = piece.next;
-        }
-        let of_set = |(set, digests): (String, HashSet<Digest>)| {
-            let address = move |digest| (set.clone(), digest);
-            digests.into_iter().map(address)
-        };
-        let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
-        if swept.damaged > 0 {
-            swept.kept = foreign.len() as u64;
-            return Ok(swept);
-        }
-        if !foreign.is_empty() {
-            std::thread::sleep(EXPIRY_SLACK);
-        }
-        for batch in foreign.chunks(BATCH) {
-            for deleted in self.patiently(|cluster| cluster.delete_saved(batch))? {
-                swept.deleted += u64::from(deleted?);
-            }
-        }
-        Ok(swept)
-    }
-
-    /// Adds the digests of the moved sets that are not in it yet.
-    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<(), Failure> {
-        for set in &self.position.sets {
-            if !all.contains_key(set) {
-                all.insert(set.clone(), self.digests(set)?);
-            }
-        }
-        Ok(())
-    }
-
-    fn digests(&self, set: &str) -> Result<HashSet<Digest>, Failure> {
-        self.patiently_one(|cluster| cluster.digests(set))
-    }
-
     /// Writes records to the cluster. One that is refused is noted.
     fn write(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
         for batch in records.chunks(BATCH) {
@@ -593,64 +439,10 @@ impl Move<'_> {
     }
 }
 
-/// What a look at all records has changed in the cluster.
-#[derive(Clone, Copy, Debug, Default)]
-struct Swept {
-    /// Records that it did not have.
-    missing: u64,
-    /// Records that it alone had, and that were deleted.
-    deleted: u64,
-    /// Records that it alone has, and that stay.
-    kept: u64,
-    /// Records of the source that are damaged.
-    damaged: u64,
-}
-
-/// Whether a record has expired, or may have in one of the clusters' clocks.
-fn expires_now(record: &SavedRecord) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let soon = now.unwrap_or_default() + EXPIRY_SLACK;
-    record.void_time != 0 && u64::from(record.void_time) <= soon.as_secs()
-}
-
 /// A record as it is named in reports.
 fn shown(record: &SavedRecord) -> String {
     match record.key() {
         Some(key) => format!("{:?}, key {key}", record.set),
         None => format!("{:?}, digest {}", record.set, record.digest),
     }
-}
-
-fn text(report: &MoveReport) -> Report {
-    let mut out = Report::new(format!("{} to {}", report.source, report.target))
-        .fact("records copied", count(report.copied))
-        .fact("changed records followed", count(report.followed))
-        .fact("indexes", count(report.indexes));
-    if let Some(compared) = &report.compared {
-        out = out
-            .fact("records compared", count(compared.records))
-            .fact("bins compared of", count(compared.bins_compared))
-            .fact("written again", count(compared.written_again))
-            .fact("deleted in the cluster", count(compared.deleted));
-    }
-    if report.damaged > 0 {
-        out = out.fact("damaged at the source", count(report.damaged));
-    }
-    let mut section = Section::new(match report.compared {
-        Some(compared) if compared.same => "Both sides are the same",
-        Some(_) => "Both sides differ",
-        None => "Interrupted: the same command goes on",
-    });
-    for name in &report.indexes_left_out {
-        section = section.paragraph(format!("index {name:?}: a cluster cannot have it"));
-    }
-    if report.damaged > 0 {
-        section = section.paragraph(
-            "Damaged records cannot be read: `spikelet verify` names them. Copies of theirs in the cluster stay as they are: nothing is deleted that the              source alone does not show.",
-        );
-    }
-    for refused in &report.refused {
-        section = section.paragraph(format!("not moved: {refused}"));
-    }
-    out.section(section)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use console::Term;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
@@ -95,6 +96,9 @@ pub(crate) fn note(text: &str) {
     eprintln!("note: {text}");
 }
 
+/// Before this time a progress bar shows no rate.
+const RATE_FROM: Duration = Duration::from_millis(500);
+
 /// What a progress bar counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
@@ -116,21 +120,30 @@ impl Unit {
             }
             Self::Rows => "{pos} of {len} rows, {elapsed} so far".to_owned(),
         };
-        format!("{{msg:<10}} [{{bar:40}}] {parts}, {{left}} left")
+        format!("{{msg}} [{{wide_bar}}] {parts}, {{left}} left")
     }
 }
 
 /// Returns a progress bar on standard error, with what is done, how fast, and how long it will take.
 /// It draws nothing unless that is a terminal.
 pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBar {
-    // Of a fraction of a record nobody wants to know, and before the first one nothing is known.
-    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        let _ = write!(out, "{}", HumanCount(state.per_sec().round() as u64));
+    // Of all so far: a first rate would be that of a few microseconds.
+    let per_s = |state: &ProgressState| {
+        let is_known = state.pos() > 0 && state.elapsed() >= RATE_FROM;
+        is_known.then(|| state.pos() as f64 / state.elapsed().as_secs_f64())
     };
-    let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        let _ = match state.pos() {
-            0 => out.write_str("?"),
-            _ => write!(out, "{}", HumanDuration(state.eta())),
+    let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = match per_s(state) {
+            Some(rate) => write!(out, "{}", HumanCount(rate.round() as u64)),
+            None => out.write_str("?"),
+        };
+    };
+    let left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let rest = state.len().unwrap_or(0).saturating_sub(state.pos());
+        let time = |rate: f64| Duration::try_from_secs_f64(rest as f64 / rate).ok();
+        let _ = match per_s(state).and_then(time) {
+            Some(time) => write!(out, "{:#}", HumanDuration(time)),
+            None => out.write_str("?"),
         };
     };
     let style = ProgressStyle::with_template(&unit.template());
@@ -160,7 +173,7 @@ mod tests {
 
     impl TermLike for Screen {
         fn width(&self) -> u16 {
-            200
+            60
         }
         fn move_cursor_up(&self, _: usize) -> io::Result<()> {
             Ok(())
@@ -204,11 +217,17 @@ mod tests {
             bar.tick();
             let begun = screen.0.lock().clone();
             assert!(begun.contains("? left"), "{begun}");
+            // Nothing is said of the first microseconds.
             bar.set_position(done);
+            bar.tick();
+            let early = screen.0.lock().clone();
+            assert!(early.contains("? left"), "{early}");
+            let bar = bar.with_elapsed(Duration::from_secs(2));
             bar.tick();
             let told = screen.0.lock().clone();
             assert!(told.contains(expected), "{told}");
             assert!(told.contains(" left") && !told.contains("? left"), "{told}");
+            assert!(told.trim_end().chars().count() <= 60, "{told}");
             // Rates are whole numbers.
             if let Some((_, rate)) = told.split_once("edges, ") {
                 let (rate, _) = rate.split_once("/s, ").unwrap();

@@ -82,91 +82,59 @@ struct RestoreReport {
     into: String,
     damaged: bool,
     damage: Vec<String>,
-    records: u64,
-    restored: u64,
-    fresher: u64,
-    existed: u64,
-    expired: u64,
-    without_bins: u64,
-    left_out: u64,
-    refused: u64,
-    indexes: u64,
-    indexes_existed: u64,
-    indexes_left_out: u64,
-    indexes_refused: Vec<String>,
-    skipped_modules: u64,
-    /// Whether it was interrupted: further records of the backup were not read.
-    interrupted: bool,
+    #[serde(flatten)]
+    done: RestoreSummary,
 }
 
 impl RestoreReport {
-    fn count(self, summary: &RestoreSummary) -> Self {
-        Self {
-            begun: true,
-            records: summary.records,
-            restored: summary.restored,
-            fresher: summary.fresher,
-            existed: summary.existed,
-            expired: summary.expired,
-            without_bins: summary.without_bins,
-            left_out: summary.left_out,
-            refused: summary.refused,
-            indexes: summary.indexes,
-            indexes_existed: summary.indexes_existed,
-            indexes_left_out: summary.indexes_left_out,
-            indexes_refused: summary.indexes_refused.clone(),
-            skipped_modules: summary.skipped.modules,
-            interrupted: summary.cancelled,
-            ..self
-        }
-    }
-
     fn report(&self) -> Report {
-        let mut report = match self.begun {
-            true => Report::new(format!("Restored {} into {}", self.path, self.into))
+        let done = &self.done;
+        let mut report = if self.begun {
+            Report::new(format!("Restored {} into {}", self.path, self.into))
                 .fact(
-                    if self.interrupted {
+                    if done.cancelled {
                         "records read so far"
                     } else {
                         "records in the backup"
                     },
-                    count(self.records),
+                    count(done.records),
                 )
-                .fact("restored", count(self.restored)),
-            false => Report::new(format!("Checked {}, restored nothing", self.path)),
+                .fact("restored", count(done.restored))
+        } else {
+            Report::new(format!("Checked {}, restored nothing", self.path))
         };
         let rest = [
             (
-                self.fresher,
+                done.fresher,
                 "kept, as new",
                 "exist with this generation or a higher one",
             ),
-            (self.existed, "kept, existed", "were to be left alone"),
-            (self.expired, "expired", "have expired since"),
+            (done.existed, "kept, existed", "were to be left alone"),
+            (done.expired, "expired", "have expired since"),
             (
-                self.without_bins,
+                done.without_bins,
                 "without bins",
                 "hold nothing that could be stored",
             ),
-            (self.left_out, "left out", "are of other namespaces or sets"),
+            (done.left_out, "left out", "are of other namespaces or sets"),
             (
-                self.refused,
+                done.refused,
                 "REFUSED",
                 "cannot be restored to this namespace",
             ),
-            (self.indexes, "indexes", "were declared and built"),
+            (done.indexes, "indexes", "were declared and built"),
             (
-                self.indexes_existed,
+                done.indexes_existed,
                 "indexes, existed",
                 "are there with the same definition",
             ),
             (
-                self.indexes_left_out,
+                done.indexes_left_out,
                 "indexes, left out",
                 "are of other namespaces or sets, or not wanted",
             ),
             (
-                self.skipped_modules,
+                done.skipped.modules,
                 "modules",
                 "are not records: register them again",
             ),
@@ -174,13 +142,13 @@ impl RestoreReport {
         for (number, label, why) in rest.into_iter().filter(|(number, ..)| *number > 0) {
             report = report.fact(label, format!("{} {why}", count(number)));
         }
-        if self.interrupted {
+        if done.cancelled {
             report = report.fact(
                 "INTERRUPTED",
                 "what was restored stays; the same command again goes on, and leaves alone what is there with its generation",
             );
         }
-        for why in &self.indexes_refused {
+        for why in &done.indexes_refused {
             report = report.fact("INDEX REFUSED", why);
         }
         for place in &self.damage {
@@ -250,23 +218,22 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
     let done = with_progress("restoring", |told| restore.run(&store, told));
     // What was restored is kept whatever came then.
     let closed = store.close();
-    let found = found.count(&done?);
+    let found = RestoreReport {
+        begun: true,
+        done: done?,
+        ..found
+    };
     closed?;
     tell(arguments, found)
 }
 
 fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
     emit_found(arguments.json, &found, || found.report())?;
-    if found.interrupted {
+    if found.done.cancelled {
         return Ok(Outcome::Interrupted);
     }
-    Ok(
-        if found.damaged || found.refused > 0 || !found.indexes_refused.is_empty() {
-            Outcome::Damaged
-        } else {
-            Outcome::Sound
-        },
-    )
+    let is_refused = found.done.refused > 0 || !found.done.indexes_refused.is_empty();
+    Ok(Outcome::damaged_if(found.damaged || is_refused))
 }
 
 /// Opens the store with all namespaces that records go to.

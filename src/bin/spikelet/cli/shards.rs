@@ -50,8 +50,9 @@ struct Found {
     collections: Vec<Collection>,
 }
 
+/// A sharded collection, as `shards` and `verify` report it.
 #[derive(Debug, Serialize)]
-struct Collection {
+pub(super) struct Collection {
     namespace: String,
     set: String,
     key: String,
@@ -64,7 +65,8 @@ struct Collection {
     bytes: u64,
     largest_bytes: u64,
     companions: Vec<Companion>,
-    leftovers: u64,
+    /// Companions of earlier transitions, or without a root: no read uses them.
+    leftovers: Vec<String>,
     missing: Vec<u64>,
 }
 
@@ -81,7 +83,7 @@ struct Companion {
 }
 
 impl Collection {
-    fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
+    pub(super) fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
         let current = || {
             let companions = found.companions.iter();
             companions.filter(|companion| companion.status == ShardStatus::Current)
@@ -100,7 +102,10 @@ impl Collection {
             largest_bytes: current()
                 .map(|companion| companion.bytes)
                 .fold(found.root_bytes, u64::max),
-            leftovers: found.leftovers().count() as u64,
+            leftovers: found
+                .leftovers()
+                .map(|record| format!("{} ({})", key(&record.key), record.status))
+                .collect(),
             companions: found
                 .companions
                 .iter()
@@ -119,7 +124,17 @@ impl Collection {
         }
     }
 
-    fn section(&self) -> Section {
+    /// Returns whether elements are lost.
+    pub(super) const fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Returns whether elements are lost, companions are left, or a transition is under way.
+    pub(super) const fn has_fault(&self) -> bool {
+        self.in_transition || !self.leftovers.is_empty() || self.is_incomplete()
+    }
+
+    pub(super) fn section(&self) -> Section {
         let mut section = Section::new(format!(
             "Collection {} in set \"{}\" of namespace {}",
             self.key, self.set, self.namespace
@@ -143,9 +158,8 @@ impl Collection {
         for shard in &self.missing {
             section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
         }
-        if self.leftovers > 0 {
-            let leftovers = count(self.leftovers);
-            section = section.fact("leftovers", format!("{leftovers}, which no read uses"));
+        for leftover in &self.leftovers {
+            section = section.fact("leftover", format!("{leftover}: no read uses it"));
         }
         let frozen = |companion: &Companion| if companion.frozen { ", frozen" } else { "" };
         let table = Table::of(
@@ -282,9 +296,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
             "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists those that there are"
         )));
     }
-    let is_whole = collections
-        .iter()
-        .all(|collection| collection.missing.is_empty());
+    let is_incomplete = collections.iter().any(Collection::is_incomplete);
     let found = Found {
         path: source,
         collections,
@@ -298,11 +310,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
             report.section(list(&found.collections))
         }
     })?;
-    Ok(if is_whole {
-        Outcome::Sound
-    } else {
-        Outcome::Damaged
-    })
+    Ok(Outcome::damaged_if(is_incomplete))
 }
 
 fn list(collections: &[Collection]) -> Section {
@@ -311,7 +319,7 @@ fn list(collections: &[Collection]) -> Section {
     if collections.is_empty() {
         return section;
     }
-    let state = |found: &Collection| match (found.missing.len(), found.leftovers) {
+    let state = |found: &Collection| match (found.missing.len(), found.leftovers.len()) {
         (0, 0) => found.scheme.clone(),
         (0, leftovers) => format!("{}, {leftovers} leftovers", found.scheme),
         (missing, _) => format!("{}, {missing} MISSING", found.scheme),

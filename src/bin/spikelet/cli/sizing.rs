@@ -40,32 +40,37 @@ pub(crate) struct SizingArguments {
     source: Option<PathBuf>,
     /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
     /// given several times.
-    #[arg(long, value_name = "[SET=]W", value_parser = rate)]
+    #[arg(help_heading = "Load", long, value_name = "[SET=]W", value_parser = rate)]
     writes_per_s: Vec<(Option<String>, f64)>,
     /// Size this set only; '' is no set [default: all].
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Records", long, value_name = "NAME")]
     set: Option<String>,
     /// List this many of the largest records.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
+    #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
     top: u16,
     /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that holds
     /// larger ones].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
+    #[arg(help_heading = "Limits", long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
     max_record_bytes: Option<u64>,
     /// Measure a sample of this many records of each set [default: all].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(help_heading = "Records", long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sample: Option<u32>,
     /// Seed of the sample.
-    #[arg(long, default_value_t = 1, requires = "sample")]
+    #[arg(
+        help_heading = "Records",
+        long,
+        default_value_t = 1,
+        requires = "sample"
+    )]
     seed: u64,
     /// Write a page to this file, too; not to the source, nor into its directory.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object instead of text.
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     json: bool,
     /// Print a line of comma-separated values for each set instead of text.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(help_heading = "Output", long, conflicts_with = "json")]
     csv: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
@@ -75,6 +80,7 @@ pub(crate) struct SizingArguments {
 /// What `sizing --host` takes.
 #[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
 struct ClusterArguments {
     #[command(flatten)]
     host: super::host::HostArguments,
@@ -215,11 +221,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         bar.finish_and_clear();
     }
     present(&sizing, arguments, &[source])?;
-    Ok(if sizing.damaged > 0 {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(Outcome::damaged_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.

@@ -1,6 +1,7 @@
 //! `spikelet stat`: what a store holds, and what it has cost.
 
 use serde::Serialize;
+use spikelet::storage::SetUsage;
 use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
@@ -22,7 +23,7 @@ struct StoreStat {
 struct NamespaceStat {
     name: String,
     records: u64,
-    sets: Vec<SetStat>,
+    sets: Vec<SetUsage>,
     live_bytes: u64,
     device_bytes: u64,
     used_blocks: u64,
@@ -34,13 +35,6 @@ struct NamespaceStat {
     hot_keys: Vec<HotKeyStat>,
     clean_close: bool,
     damaged_entries: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct SetStat {
-    name: String,
-    records: u64,
-    stored_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,16 +60,13 @@ impl NamespaceStat {
                 waits: hot.waits,
                 key_busy: hot.busy,
             });
-        let sets = namespace.sets().into_iter().map(|set| SetStat {
-            name: set.name,
-            records: set.records,
-            stored_bytes: set.stored_bytes,
-        });
         Self {
             name: namespace.name().to_owned(),
             records: stats.records,
             // "No set" is among them always; it is worth a line only if it holds something.
-            sets: sets
+            sets: namespace
+                .sets()
+                .into_iter()
                 .filter(|set| !set.name.is_empty() || set.records > 0)
                 .collect(),
             live_bytes: stats.live_bytes,
@@ -144,7 +135,7 @@ impl NamespaceStat {
     }
 
     fn sets_table(&self) -> Table {
-        let name = |set: &SetStat| match set.name.as_str() {
+        let name = |set: &SetUsage| match set.name.as_str() {
             "" => "(no set)".to_owned(),
             name => name.to_owned(),
         };

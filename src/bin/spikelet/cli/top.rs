@@ -386,9 +386,7 @@ fn operation_table(used: &[&OperationSnapshot]) -> Table {
         used,
         &[
             ("kind", &|one| Cell::text(printable(&one.kind))),
-            ("a second", &|one| {
-                Cell::optional(one.per_s, |rate| Cell::decimal(rate, 0))
-            }),
+            ("a second", &|one| Cell::decimal(one.per_s, 0)),
             ("p50", &|one| micros(one.p50_us)),
             ("p99", &|one| micros(one.p99_us)),
             ("p99.9", &|one| micros(one.p999_us)),
@@ -407,7 +405,7 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
 }
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> Table {
-    let rate = |rate: Option<f64>| Cell::optional(rate, |rate| Cell::decimal(rate, 1));
+    let rate = |rate: Option<f64>| Cell::decimal(rate, 1);
     let digest = |hot: &HotRecordSnapshot| format!("digest {}", hot.digest);
     Table::of(
         "Records that writers fight over",
@@ -424,7 +422,7 @@ fn hot_table(hot: &[HotRecordSnapshot]) -> Table {
             ("KEY_BUSY/s", &|hot| rate(hot.key_busy_per_s)),
             ("waits", &|hot| Cell::count(hot.waits)),
             ("KEY_BUSY", &|hot| Cell::count(hot.key_busy)),
-            ("size", &|hot| Cell::optional(hot.bytes, Cell::bytes)),
+            ("size", &|hot| Cell::bytes(hot.bytes)),
             ("shards", &|hot| Cell::text(shards(hot))),
         ],
     )

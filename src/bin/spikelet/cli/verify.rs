@@ -10,8 +10,9 @@ use spikelet::storage::{HotRecord, OpeningStep, Verification};
 use spikelet::{Key, OperateResult, Operation, Record, RecordSet, Set, Store, WritePolicy};
 
 use super::print::{Unit, emit_found, progress};
+use super::shards::Collection;
 use super::{Failure, Outcome, StoreArguments};
-use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+use crate::report::{Cell, Report, Section, Table, bytes, count};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -19,181 +20,92 @@ struct StoreCheck {
     path: String,
     damaged: bool,
     namespaces: Vec<NamespaceCheck>,
-    shards: Vec<ShardsCheck>,
+    shards: Vec<Collection>,
 }
 
-/// A sharded collection with a fault or a transition under way.
-#[derive(Debug, Serialize)]
-struct ShardsCheck {
-    namespace: String,
-    set: String,
-    key: String,
-    /// `None`: neither a root nor the companions name it.
-    bin: Option<String>,
-    scheme: String,
-    in_transition: bool,
-    /// Numbers of companions whose elements are lost.
-    missing: Vec<u64>,
-    /// Companions of earlier transitions, or without a root: no read uses them.
-    leftovers: Vec<String>,
-}
-
-impl ShardsCheck {
-    /// Collects what to report about all collections of a store. `bar` counts the records.
-    fn of(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Self>> {
-        let mut checks = Vec::new();
-        for namespace in store.namespaces() {
-            for set in namespace.sets() {
-                let records = CountedScan {
-                    records: namespace.set(&set.name)?,
-                    bar,
-                };
-                let found = sharded_collections(&records)?;
-                checks.extend(found.iter().map(|found| {
-                    Self {
-                        namespace: namespace.name().to_owned(),
-                        set: set.name.clone(),
-                        key: key(&found.key),
-                        bin: found.bin.clone(),
-                        scheme: found.scheme.clone(),
-                        in_transition: found.in_transition,
-                        missing: found.missing.clone(),
-                        leftovers: found
-                            .leftovers()
-                            .map(|record| format!("{} ({})", key(&record.key), record.status))
-                            .collect(),
-                    }
-                }));
-            }
+/// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the records.
+fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>> {
+    let mut faulty = Vec::new();
+    for namespace in store.namespaces() {
+        for set in namespace.sets() {
+            let records = CountedScan {
+                records: namespace.set(&set.name)?,
+                bar,
+            };
+            let found = sharded_collections(&records)?;
+            let found = found.iter();
+            let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
+            faulty.extend(found.filter(Collection::has_fault));
         }
-        checks.retain(|check| {
-            check.in_transition || !check.missing.is_empty() || !check.leftovers.is_empty()
-        });
-        Ok(checks)
     }
-
-    fn section(&self) -> Section {
-        let bin = match &self.bin {
-            Some(bin) => format!(", bin \"{bin}\""),
-            None => String::new(),
-        };
-        let mut section = Section::new(format!(
-            "Sharded collection {}/{}/{}{bin}: {}",
-            self.namespace, self.set, self.key, self.scheme
-        ));
-        for shard in &self.missing {
-            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
-        }
-        if self.in_transition {
-            section = section.fact(
-                "under way",
-                "a transition, which the next writer carries to its end",
-            );
-        }
-        for leftover in &self.leftovers {
-            section = section.fact("leftover", format!("{leftover}: no read uses it"));
-        }
-        section
-    }
+    Ok(faulty)
 }
 
 #[derive(Debug, Serialize)]
 struct NamespaceCheck {
     name: String,
     damaged: bool,
-    clean_close: bool,
-    blocks: u64,
-    entries: u64,
-    records: u64,
-    tombstones: u64,
-    damaged_entries: u64,
-    leftover_entries: u64,
-    damaged_headers: u64,
-    damaged_bytes: u64,
-    index_disagreements: u64,
-    places: Vec<Place>,
-}
-
-#[derive(Debug, Serialize)]
-struct Place {
-    device: usize,
-    offset: u64,
-    bytes: u64,
-    what: String,
+    #[serde(flatten)]
+    found: Verification,
 }
 
 impl NamespaceCheck {
     fn new((name, found): (String, Verification)) -> Self {
-        let place = |place: spikelet::storage::Damage| Place {
-            device: place.device,
-            offset: place.offset,
-            bytes: place.bytes,
-            what: place.what,
-        };
         Self {
             name,
             damaged: found.is_damaged(),
-            clean_close: found.clean,
-            blocks: found.blocks,
-            entries: found.entries,
-            records: found.records,
-            tombstones: found.tombstones,
-            damaged_entries: found.damaged_entries,
-            leftover_entries: found.leftover_entries,
-            damaged_headers: found.damaged_headers,
-            damaged_bytes: found.damaged_bytes,
-            index_disagreements: found.index_disagreements,
-            places: found.places.into_iter().map(place).collect(),
+            found,
         }
     }
 
     fn section(&self) -> Section {
+        let found = &self.found;
         let judgement = if self.damaged { "DAMAGED" } else { "sound" };
-        let closed = if self.clean_close {
+        let closed = if found.clean {
             "cleanly"
         } else {
             "not cleanly: a crash, or still being written"
         };
-        let compared = if self.clean_close {
+        let compared = if found.clean {
             ""
         } else {
             ", there is none to compare with"
         };
         let section = Section::new(format!("Namespace {}: {judgement}", self.name))
             .fact("closed", closed)
-            .fact("blocks", count(self.blocks))
+            .fact("blocks", count(found.blocks))
             .fact(
                 "entries",
-                format!("{}, superseded ones included", count(self.entries)),
+                format!("{}, superseded ones included", count(found.entries)),
             )
-            .fact("records", count(self.records))
-            .fact("deleted, remembered", count(self.tombstones))
-            .fact("damaged entries", count(self.damaged_entries))
+            .fact("records", count(found.records))
+            .fact("deleted, remembered", count(found.tombstones))
+            .fact("damaged entries", count(found.damaged_entries))
             .fact(
                 "leftovers",
                 format!(
                     "{} entries, overwritten by whole ones since: no damage",
-                    count(self.leftover_entries)
+                    count(found.leftover_entries)
                 ),
             )
-            .fact("damaged headers", count(self.damaged_headers))
+            .fact("damaged headers", count(found.damaged_headers))
             .fact(
                 "lost",
                 format!(
                     "{}, in which no entry can be read",
-                    bytes(self.damaged_bytes)
+                    bytes(found.damaged_bytes)
                 ),
             )
             .fact(
                 "snapshot disagrees in",
-                format!("{} records{compared}", count(self.index_disagreements)),
+                format!("{} records{compared}", count(found.index_disagreements)),
             );
-        if self.places.is_empty() {
+        if found.places.is_empty() {
             return section;
         }
         let table = Table::of(
             "Places",
-            &self.places,
+            &found.places,
             &[
                 ("device", &|place| Cell::count(place.device as u64)),
                 ("offset", &|place| Cell::text(place.offset.to_string())),
@@ -283,11 +195,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         let namespaces = store.namespaces().into_iter();
         let records = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = progress("shards", records, Unit::Count("records"));
-        let checks = ShardsCheck::of(&store, &bar);
+        let checks = faulty(&store, &bar);
         bar.finish_and_clear();
         checks?
     };
-    damaged |= shards.iter().any(|check| !check.missing.is_empty());
+    damaged |= shards.iter().any(Collection::is_incomplete);
     let check = StoreCheck {
         path: arguments.dir.display().to_string(),
         damaged,
@@ -297,14 +209,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
     emit_found(arguments.json, &check, || {
         let report = Report::new(format!("Check of {}", check.path));
         let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
-        let shards = check.shards.iter().map(ShardsCheck::section);
+        let shards = check.shards.iter().map(Collection::section);
         namespaces.chain(shards).fold(report, Report::section)
     })?;
-    Ok(if damaged {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(Outcome::damaged_if(damaged))
 }
 
 #[cfg(test)]
@@ -325,7 +233,7 @@ mod tests {
         let namespaces = store.namespaces().into_iter();
         let records: u64 = namespaces.map(|namespace| namespace.stats().records).sum();
         let bar = ProgressBar::hidden();
-        assert!(ShardsCheck::of(&store, &bar)?.is_empty());
+        assert!(faulty(&store, &bar)?.is_empty());
         assert_eq!((bar.position(), records), (8, 8));
         Ok(())
     }

@@ -3,10 +3,10 @@
 
 use super::activation::Phase;
 use super::charts;
-use super::format::{load, millis, share};
+use super::format::load;
 use super::row::{Measurement, Row};
 use super::run::Run;
-use crate::report::{Cell, Section, Table, decimal};
+use crate::report::{Section, decimal};
 
 impl Run {
     pub(super) fn activation_section(&self, pictures: bool) -> Section {
@@ -41,31 +41,47 @@ pub(super) fn shards_over_time(row: &Row) -> String {
     }
 }
 
-/// Adds a row for each phase of a case whose shards were activated while it ran.
-pub(super) fn phase_rows(table: &mut Table, measured: &Measurement) {
+/// A line of the table of rows.
+pub(super) struct TableLine {
+    pub(super) load: String,
+    pub(super) shards: String,
+    pub(super) offered: u64,
+    pub(super) goodput_per_s: f64,
+    pub(super) key_busy_share: f64,
+    /// The median, the 99th and 99.9th percentile, and the maximum.
+    pub(super) times_us: [Option<f64>; 4],
+}
+
+/// Returns the line of a row, or one for each phase of a row whose shards were activated while it ran.
+pub(super) fn table_lines(measured: &Measurement) -> Vec<TableLine> {
     let row = &measured.row;
-    let time = |micros: Option<f64>| micros.map_or_else(Cell::missing, millis);
-    let shards_in = |phase: &Phase| match phase.name.as_str() {
-        "before" => "1".to_owned(),
-        "after" => row.shards.to_string(),
-        _ => shards_over_time(row),
-    };
-    for phase in &row.phases {
-        table.row([
-            Cell::text(format!(
-                "{} {}, {} s",
-                load(row),
-                phase.name,
-                decimal(phase.seconds, 1)
-            )),
-            Cell::text(shards_in(phase)),
-            Cell::count(phase.offered),
-            Cell::decimal(phase.goodput_per_s, 1),
-            share(phase.key_busy_share),
-            time(phase.p50_us),
-            time(phase.p99_us),
-            time(phase.p999_us),
-            time(phase.max_us),
-        ]);
+    if row.phases.is_empty() {
+        let times = [row.p50_us, row.p99_us, row.p999_us, row.max_us];
+        return vec![TableLine {
+            load: load(row),
+            shards: row.shards.to_string(),
+            offered: row.offered,
+            goodput_per_s: row.goodput_per_s,
+            key_busy_share: row.key_busy_share,
+            times_us: times.map(|micros| (row.acked > 0).then_some(micros)),
+        }];
     }
+    let line = |phase: &Phase| TableLine {
+        load: format!(
+            "{} {}, {} s",
+            load(row),
+            phase.name,
+            decimal(phase.seconds, 1)
+        ),
+        shards: match phase.name.as_str() {
+            "before" => "1".to_owned(),
+            "after" => row.shards.to_string(),
+            _ => shards_over_time(row),
+        },
+        offered: phase.offered,
+        goodput_per_s: phase.goodput_per_s,
+        key_busy_share: phase.key_busy_share,
+        times_us: [phase.p50_us, phase.p99_us, phase.p999_us, phase.max_us],
+    };
+    row.phases.iter().map(line).collect()
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 
 use super::distributions::Zipf;
@@ -38,7 +40,7 @@ pub(crate) enum Load {
 }
 
 /// What a write does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Write {
     /// Replaces the value of a bin.
     Put,
@@ -50,11 +52,8 @@ pub(crate) enum Write {
 
 impl fmt::Display for Write {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Put => "put",
-            Self::Increment => "increment",
-            Self::AddUnique => "add-unique",
-        })
+        let value = self.to_possible_value();
+        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
     }
 }
 
@@ -69,7 +68,7 @@ pub(crate) struct Hold {
 }
 
 /// How a hold varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Spread {
     /// Not at all.
     Fixed,
@@ -79,10 +78,8 @@ pub(crate) enum Spread {
 
 impl fmt::Display for Spread {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Fixed => "fixed",
-            Self::Exponential => "exponential",
-        })
+        let value = self.to_possible_value();
+        out.write_str(value.as_ref().map_or("", PossibleValue::get_name))
     }
 }
 

@@ -7,6 +7,7 @@ use super::row::{Measurement, Moment, Row, Shards};
 use super::run::Run;
 use crate::report::{
     Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
+    decimal,
 };
 
 /// Lines in one picture at most.
@@ -46,21 +47,18 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         LineSeries::new(name, points)
     };
-    let rate_axis = || Axis::new("offered, writes/s", Unit::Number);
-    let time = |row: &Row, micros: f64| if row.acked > 0 { micros } else { f64::NAN };
-    let mut charts: Vec<Chart> = Vec::new();
-    let percentiles: [(&str, &str, Figure); 2] = [
-        (
-            "p99",
-            "99 of 100 acknowledged writes take no longer",
-            |row| row.p99_us,
-        ),
-        (
-            "Median",
-            "half of the acknowledged writes take no longer",
-            |row| row.p50_us,
-        ),
-    ];
+    let chart = |title: String, what: &str, y: Axis, series: Vec<LineSeries>| -> Chart {
+        let description = format!("{what}: {}", ends(&series));
+        LineChart {
+            title,
+            description,
+            x: Axis::new("offered, writes/s", Unit::Number),
+            y,
+            series,
+            ..LineChart::default()
+        }
+        .into()
+    };
     let by_layout = |read: &dyn Fn(&Row) -> f64| -> Vec<LineSeries> {
         let lines = layouts
             .iter()
@@ -70,61 +68,39 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         merged.truncate(LINES_MAX);
         merged
     };
-    for (name, meaning, read) in percentiles {
-        let series = by_layout(&|row| time(row, read(row)));
-        if series.is_empty() {
-            continue;
+    let mut charts = Vec::new();
+    let percentiles: [(&str, &str, Figure); 2] = [
+        ("p99", "99 of 100", |row| row.p99_us),
+        ("Median", "half", |row| row.p50_us),
+    ];
+    for (name, part, read) in percentiles {
+        let time = |row: &Row| if row.acked > 0 { read(row) } else { f64::NAN };
+        let series = by_layout(&time);
+        if !series.is_empty() {
+            let what = format!(
+                "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {part} of the \
+                 acknowledged writes take no longer"
+            );
+            let y = Axis::new("latency", Unit::Micros).log();
+            charts.push(chart(format!("{name} latency by rate"), &what, y, series));
         }
-        charts.push(
-            LineChart {
-                title: format!("{name} latency by rate"),
-                description: format!(
-                    "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {meaning}. {}",
-                    ends(&series)
-                ),
-                x: rate_axis(),
-                y: Axis::new("latency", Unit::Micros).log(),
-                series,
-                ..LineChart::default()
-            }
-            .into(),
-        );
     }
-    let refused = by_layout(&|row| row.key_busy_share * 100.0);
-    charts.push(
-        LineChart {
-            title: "KEY_BUSY by rate".to_owned(),
-            description: format!(
-                "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding: {}",
-                ends(&refused)
-            ),
-            x: rate_axis(),
-            y: Axis::new("KEY_BUSY", Unit::Percent),
-            series: refused,
-            ..LineChart::default()
-        }
-        .into(),
-    );
+    charts.push(chart(
+        "KEY_BUSY by rate".to_owned(),
+        "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding",
+        Axis::new("KEY_BUSY", Unit::Percent),
+        by_layout(&|row| row.key_busy_share * 100.0),
+    ));
     let mut goodput = by_layout(&|row| row.goodput_per_s);
     goodput.truncate(LINES_MAX - 1);
-    goodput.push(LineSeries::new(
-        "all of it (y = x)",
-        rates.iter().map(|rate| (*rate, *rate)).collect(),
+    let all = rates.iter().map(|rate| (*rate, *rate)).collect();
+    goodput.push(LineSeries::new("all of it (y = x)", all));
+    charts.push(chart(
+        "Goodput by rate".to_owned(),
+        "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged",
+        Axis::new("acknowledged, writes/s", Unit::Number),
+        goodput,
     ));
-    charts.push(
-        LineChart {
-            title: "Goodput by rate".to_owned(),
-            description: format!(
-                "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged: {}",
-                ends(&goodput)
-            ),
-            x: rate_axis(),
-            y: Axis::new("acknowledged, writes/s", Unit::Number),
-            series: goodput,
-            ..LineChart::default()
-        }
-        .into(),
-    );
     charts
 }
 
@@ -152,59 +128,64 @@ fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
 }
 
 /// Draws what the headline is about: KEY_BUSY in each layout at one load, or the latency where
-/// nothing is refused; `None` where there is nothing to compare.
-pub(super) fn before_and_after(run: &Run, before: usize) -> Option<Chart> {
+/// nothing is refused; `None` where there is nothing to compare. The bar of the advised shards stands out.
+pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -> Option<Chart> {
     let row = &run.measured.get(before)?.row;
     let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
     if rows.len() < 2 {
         return None;
     }
-    let is_refused = row.key_busy_share >= BUSY_KNEE;
-    let (name, y, read): (_, _, Figure) = if is_refused {
+    let (y, read): (_, Figure) = if row.key_busy_share >= BUSY_KNEE {
         let axis = Axis::new("KEY_BUSY", Unit::Percent);
-        ("KEY_BUSY", axis, |row| row.key_busy_share * 100.0)
+        (axis, |row| row.key_busy_share * 100.0)
     } else {
-        let axis = Axis::new("p99", Unit::Micros);
-        ("p99", axis, |row| {
-            if row.p99_us.is_finite() {
-                row.p99_us
-            } else {
-                0.0
-            }
-        })
+        // Of NaN and 0 the larger is 0.
+        (Axis::new("p99", Unit::Micros), |row| row.p99_us.max(0.0))
     };
-    let values: Vec<f64> = rows.iter().map(|row| read(row)).collect();
-    let told = rows.iter().zip(&values).map(|(row, value)| {
-        format!(
-            "{} {}",
-            shards(&row.shards),
-            crate::report::decimal(*value, 1)
-        )
+    let advised = advised.and_then(|shards| {
+        let mut rows = rows.iter();
+        rows.position(|row| row.shards == Shards::Hashed(shards))
     });
-    let chart = BarChart {
-        title: format!("{name} at {}, in one record and in shards", load(row)),
-        description: format!("{name}: {}.", told.collect::<Vec<_>>().join(", ")),
-        x_label: "shards".to_owned(),
-        buckets: rows.iter().map(|row| row.shards.to_string()).collect(),
-        y,
+    let title = format!("{} at {}, in one record and in shards", y.label, load(row));
+    let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
+    Some(bars(title, "shards", y, values.collect(), advised))
+}
+
+/// Draws a bar for each of these names and values.
+fn bars(
+    title: String,
+    x_label: &str,
+    y: Axis,
+    values: Vec<(String, f64)>,
+    advised: Option<usize>,
+) -> Chart {
+    let told = values.iter();
+    let told = told.map(|(name, value)| format!("{name} {}", decimal(*value, 1)));
+    BarChart {
+        title,
+        description: format!(
+            "{} by {x_label}: {}.",
+            y.label,
+            told.collect::<Vec<_>>().join(", ")
+        ),
+        x_label: x_label.to_owned(),
         series: vec![BarSeries {
-            name: name.to_owned(),
-            values,
+            name: y.label.clone(),
+            values: values.iter().map(|(_, value)| *value).collect(),
         }],
+        buckets: values.into_iter().map(|(name, _)| name).collect(),
+        advised,
+        y,
         ..BarChart::default()
-    };
-    Some(chart.into())
+    }
+    .into()
 }
 
 /// Describes the last value of each line.
 fn ends(series: &[LineSeries]) -> String {
     let end = |series: &LineSeries| {
         let (_, y) = series.points.iter().rev().find(|(_, y)| y.is_finite())?;
-        Some(format!(
-            "{} ends at {}",
-            series.name,
-            crate::report::decimal(*y, 2)
-        ))
+        Some(format!("{} ends at {}", series.name, decimal(*y, 2)))
     };
     series.iter().filter_map(end).collect::<Vec<_>>().join(", ") + "."
 }
@@ -270,35 +251,15 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
 
 /// Draws KEY_BUSY before, during and after the activation of a row.
 pub(super) fn phases(measured: &Measurement) -> Chart {
-    let phases = &measured.row.phases;
-    let values: Vec<f64> = phases
-        .iter()
-        .map(|phase| phase.key_busy_share * 100.0)
-        .collect();
-    let told = phases
-        .iter()
-        .zip(&values)
-        .map(|(phase, value)| format!("{} {} %", phase.name, crate::report::decimal(*value, 1)));
-    let chart = BarChart {
-        title: format!(
-            "KEY_BUSY at {}, while the collection is sharded over {}",
-            load(&measured.row),
-            shards(&measured.row.shards)
-        ),
-        description: format!(
-            "Part of the writes refused: {}.",
-            told.collect::<Vec<_>>().join(", ")
-        ),
-        x_label: "activation".to_owned(),
-        buckets: phases.iter().map(|phase| phase.name.clone()).collect(),
-        y: Axis::new("KEY_BUSY", Unit::Percent),
-        series: vec![BarSeries {
-            name: "KEY_BUSY".to_owned(),
-            values,
-        }],
-        ..BarChart::default()
-    };
-    chart.into()
+    let phases = measured.row.phases.iter();
+    let title = format!(
+        "KEY_BUSY at {}, while the collection is sharded over {}",
+        load(&measured.row),
+        shards(&measured.row.shards)
+    );
+    let values = phases.map(|phase| (phase.name.clone(), phase.key_busy_share * 100.0));
+    let y = Axis::new("KEY_BUSY", Unit::Percent);
+    bars(title, "activation", y, values.collect(), None)
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;

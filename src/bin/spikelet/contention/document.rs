@@ -1,12 +1,10 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
-use super::activation_section::{phase_rows, shards_over_time};
+use super::activation_section::{shards_over_time, table_lines};
 use super::beside;
 use super::case::Settings;
 use super::charts;
-use super::format::{load, millis, percent, share};
-use super::judge::BUSY_KNEE;
-use super::layout::Layout;
+use super::format::{load, millis, share};
 use super::ledger::Correctness;
 use super::row::Row;
 use super::run::{Interruption, Run, durability};
@@ -305,7 +303,7 @@ impl Run {
         }
         if let Some(chart) = said
             .before
-            .and_then(|row| charts::before_and_after(self, row))
+            .and_then(|row| charts::before_and_after(self, row, said.shards))
         {
             section = section.chart(chart);
         }
@@ -373,49 +371,26 @@ impl Run {
     }
 
     fn rows_section(&self) -> Section {
-        let mut table = Table::new(
+        let lines = self.measured.iter().flat_map(table_lines);
+        let table = Table::of(
             "Load by shards; times in ms from the intended time on",
+            lines,
             &[
-                "load",
-                "shards",
-                "offered",
-                "goodput/s",
-                "KEY_BUSY",
-                "p50",
-                "p99",
-                "p99.9",
-                "max",
+                ("load", &|line| Cell::text(&line.load)),
+                ("shards", &|line| Cell::text(&line.shards)),
+                ("offered", &|line| Cell::count(line.offered)),
+                ("goodput/s", &|line| {
+                    let decimals = usize::from(line.goodput_per_s < 1_000.0);
+                    Cell::decimal(line.goodput_per_s, decimals)
+                }),
+                ("KEY_BUSY", &|line| share(line.key_busy_share)),
+                ("p50", &|line| millis(line.times_us[0])),
+                ("p99", &|line| millis(line.times_us[1])),
+                ("p99.9", &|line| millis(line.times_us[2])),
+                ("max", &|line| millis(line.times_us[3])),
             ],
         );
         let any = |read: fn(&Row) -> bool| self.rows().any(read);
-        for measured in &self.measured {
-            let row = &measured.row;
-            if !row.phases.is_empty() {
-                phase_rows(&mut table, measured);
-                continue;
-            }
-            let time = |micros: f64| {
-                if row.acked > 0 {
-                    millis(micros)
-                } else {
-                    Cell::missing()
-                }
-            };
-            table.row([
-                Cell::text(load(row)),
-                Cell::text(shards_over_time(row)),
-                Cell::count(row.offered),
-                Cell::decimal(
-                    row.goodput_per_s,
-                    if row.goodput_per_s < 1_000.0 { 1 } else { 0 },
-                ),
-                share(row.key_busy_share),
-                time(row.p50_us),
-                time(row.p99_us),
-                time(row.p999_us),
-                time(row.max_us),
-            ]);
-        }
         let mut section = Section::new("Rates, writers and shards").table(table);
         let is_unknown = |row: &Row| row.acked > 0 && (row.p99_us.is_nan() || row.p999_us.is_nan());
         if any(is_unknown) {
@@ -435,9 +410,7 @@ impl Run {
         if !self.settings.is_virtual {
             section = section.table(self.service_table());
         }
-        self.time_shards()
-            .into_iter()
-            .fold(section, Section::verdict)
+        section
     }
 
     fn errors_table(&self) -> Table {
@@ -474,65 +447,10 @@ impl Run {
                 ("shards", &|row| Cell::text(shards_over_time(row))),
                 ("service p50", &|row| millis(row.service_p50_us)),
                 ("service p99", &|row| millis(row.service_p99_us)),
-                ("hold", &|row| Cell::optional(row.hold_us, millis)),
+                ("hold", &|row| millis(row.hold_us)),
                 ("sent late", &|row| Cell::count(row.sent_late)),
-                ("threads", &|row| Cell::optional(row.writers, Cell::count)),
+                ("threads", &|row| Cell::count(row.writers)),
             ],
         )
-    }
-
-    /// Judges the layouts by time: time shards put all writers of a moment into one record, and the
-    /// rows show whether it is hot.
-    fn time_shards(&self) -> Vec<Verdict> {
-        let mut layouts: Vec<Layout> = Vec::new();
-        for measured in &self.measured {
-            let layout = measured.case.layout;
-            if matches!(layout, Layout::Timed(..)) && !layouts.contains(&layout) {
-                layouts.push(layout);
-            }
-        }
-        let verdict = |layout| self.time_shard(layout);
-        layouts.into_iter().filter_map(verdict).collect()
-    }
-
-    fn time_shard(&self, layout: Layout) -> Option<Verdict> {
-        let rows: Vec<&Row> = self
-            .measured
-            .iter()
-            .filter(|measured| measured.case.layout == layout)
-            .map(|measured| &measured.row)
-            .collect();
-        let by_share = |a: &&&Row, b: &&&Row| a.key_busy_share.total_cmp(&b.key_busy_share);
-        let worst = rows.iter().max_by(by_share)?;
-        let one = self.measured.iter().find(|measured| {
-            measured.case.layout == Layout::Hashed(1) && measured.row.has_load_of(worst)
-        });
-        let beside = one.map_or_else(String::new, |one| {
-            format!(", {} in one record", percent(one.row.key_busy_share, 2))
-        });
-        let is_refused = |row: &&&Row| row.key_busy_share >= BUSY_KNEE;
-        let refused = rows.iter().filter(is_refused).count();
-        let alone = layout.is_time_alone();
-        let (level, word) = match refused {
-            0 if alone => (Level::Watch, "SAME"),
-            0 => (Level::Good, "OK"),
-            _ => (Level::Bad, "HOT"),
-        };
-        let why = if alone {
-            "all writers are in the current bucket, so time does not relieve a hot key; hash within the bucket (daily+8) does"
-        } else {
-            "writers are distributed by hash within the current bucket"
-        };
-        Some(Verdict {
-            level,
-            word: word.to_owned(),
-            subject: format!("{layout}{}", if alone { " alone" } else { "" }),
-            sentence: format!(
-                "0.1 % or more refused in {refused} of {} rows, at most {} at {}{beside}: {why}",
-                rows.len(),
-                percent(worst.key_busy_share, 2),
-                load(worst),
-            ),
-        })
     }
 }

@@ -31,13 +31,9 @@ impl Run {
                 ("load", &|row| Cell::text(load(row))),
                 ("shards", &|row| Cell::text(row.shards.to_string())),
                 ("KEY_BUSY", &|row| share(row.key_busy_share)),
-                ("model", &|row| {
-                    Cell::optional(row.expected_key_busy_share, share)
-                }),
+                ("model", &|row| share(row.expected_key_busy_share)),
                 ("mean", &|row| millis(row.mean_us)),
-                ("model mean", &|row| {
-                    Cell::optional(row.expected_mean_us, millis)
-                }),
+                ("model mean", &|row| millis(row.expected_mean_us)),
             ],
         );
         Some(if table.rows.is_empty() {
@@ -53,9 +49,7 @@ impl Run {
             "key_busy_share" => 5,
             _ => 1,
         };
-        let figure = |change: &Change, value| {
-            Cell::optional(value, |value| Cell::decimal(value, decimals(change)))
-        };
+        let figure = |change: &Change, value| Cell::decimal(value, decimals(change));
         let noise = decimal(self.noise * 100.0, 1);
         let table = Table::of(
             format!("Changes; less than {noise} % is noise"),
@@ -71,9 +65,7 @@ impl Run {
                 ("figure", &|change| Cell::text(change.metric)),
                 ("before", &|change| figure(change, change.before)),
                 ("now", &|change| figure(change, change.now)),
-                ("change", &|change| {
-                    Cell::optional(change.change, |part| Cell::share(part, 1))
-                }),
+                ("change", &|change| Cell::share(change.change, 1)),
                 ("95 % interval", &|change| {
                     let shown = |value| decimal(value, decimals(change));
                     Cell::optional(change.interval, |(from, to)| {
@@ -176,9 +168,7 @@ fn knees_table(knees: &[Knees]) -> Table {
                     rate(knee, knee.is_tested(), knee.expected_busy_rate)
                 })
             }),
-            ("capacity", &|knee| {
-                Cell::optional(knee.capacity_per_s, |rate| Cell::decimal(rate, 0))
-            }),
+            ("capacity", &|knee| Cell::decimal(knee.capacity_per_s, 0)),
         ],
     )
 }

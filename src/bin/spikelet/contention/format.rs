@@ -13,13 +13,13 @@ fn millis_decimals(micros: f64) -> usize {
     }
 }
 
-/// Shows microseconds as milliseconds.
-pub(super) fn millis(micros: f64) -> Cell {
-    if !micros.is_finite() {
-        return Cell::missing();
-    }
-    let shown = decimal(micros / 1e3, millis_decimals(micros));
-    Cell::shown(shown, micros.to_string())
+/// Shows microseconds as milliseconds; a dash if they are not known.
+pub(super) fn millis(micros: impl Into<Option<f64>>) -> Cell {
+    let micros = micros.into().filter(|micros| micros.is_finite());
+    Cell::optional(micros, |micros| {
+        let shown = decimal(micros / 1e3, millis_decimals(micros));
+        Cell::shown(shown, micros.to_string())
+    })
 }
 
 /// Rounds microseconds to what [`millis`] shows.
@@ -38,9 +38,10 @@ pub(crate) fn percent(share: f64, decimals: usize) -> String {
     }
 }
 
-/// Shows a share in percent, to a thousandth of a percent.
-pub(super) fn share(share: f64) -> Cell {
-    Cell::shown(percent(share, 3), share.to_string())
+/// Shows a share in percent, to a thousandth of a percent; a dash if it is not known.
+pub(super) fn share(share: impl Into<Option<f64>>) -> Cell {
+    let cell = |share: f64| Cell::shown(percent(share, 3), share.to_string());
+    Cell::optional(share.into(), cell)
 }
 
 pub(super) fn decimals(number: f64) -> usize {

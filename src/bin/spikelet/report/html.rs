@@ -16,6 +16,9 @@ const RESERVE_BYTES: usize = 20_000;
 /// A note of something left out is at most so long.
 const NOTE_CHARS: usize = 80;
 
+/// Tables with this many rows open on demand.
+const FOLDED_FROM: usize = 40;
+
 const STYLE: &str = include_str!("style.css");
 
 /// Writes the page.
@@ -108,6 +111,12 @@ impl Page {
             Block::Paragraph(words) => format!("<p>{}</p>", escape(words)),
             Block::Facts(facts) => facts_list(facts),
             Block::Verdict(verdict) => verdict_box(verdict),
+            Block::Table(table) if table.rows.len() >= FOLDED_FROM => format!(
+                "<details><summary>{}: {} rows</summary>{}</details>",
+                escape(&table.caption),
+                table.rows.len(),
+                table_box(table)
+            ),
             Block::Table(table) => table_box(table),
             Block::Chart(chart) => {
                 self.charts += 1;

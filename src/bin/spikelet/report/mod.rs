@@ -3,7 +3,7 @@
 //!
 //! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Whoever has
 //! something to report builds one and asks for a form of it. `document`, `table` and `chart` are
-//! what it is made of; `text`, `html` and `json` its forms; `number` writes numbers and keys for
+//! what it is made of; `text`, `html` and `json` its forms; `csv` writes rows; `number` writes numbers and keys for
 //! people.
 //!
 //! * **Text** is ASCII but for what users have named, at most [`text::TEXT_COLUMNS`] wide, or as
@@ -22,6 +22,7 @@
 //! description, dash patterns and markers.
 
 mod chart;
+mod csv;
 mod document;
 mod html;
 mod json;
@@ -32,6 +33,7 @@ mod text;
 pub(crate) use chart::{
     Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
 };
+pub(crate) use csv::csv;
 pub(crate) use document::{Level, Report, Section, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{bytes, count, decimal, duration, key};

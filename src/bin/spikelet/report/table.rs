@@ -38,39 +38,37 @@ impl Cell {
         }
     }
 
-    /// Shows a whole number, grouped by thousands.
+    /// Shows a whole number, grouped by thousands; a dash if it is not known.
     #[must_use]
-    pub(crate) fn count(number: u64) -> Self {
-        Self::shown(count(number), number.to_string())
+    pub(crate) fn count(number: impl Into<Option<u64>>) -> Self {
+        let cell = |number: u64| Self::shown(count(number), number.to_string());
+        Self::optional(number.into(), cell)
     }
 
-    /// Shows a size in bytes, in the unit that fits.
+    /// Shows a size in bytes, in the unit that fits; a dash if it is not known.
     #[must_use]
-    pub(crate) fn bytes(number: u64) -> Self {
-        Self::shown(bytes(number), number.to_string())
+    pub(crate) fn bytes(number: impl Into<Option<u64>>) -> Self {
+        let cell = |number: u64| Self::shown(bytes(number), number.to_string());
+        Self::optional(number.into(), cell)
     }
 
-    /// Shows a number with this many decimals; a dash for NaN and infinities.
+    /// Shows a number with this many decimals; a dash for NaN and infinities, and if it is not known.
     #[must_use]
-    pub(crate) fn decimal(number: f64, decimals: usize) -> Self {
-        if number.is_finite() {
+    pub(crate) fn decimal(number: impl Into<Option<f64>>, decimals: usize) -> Self {
+        let number = number.into().filter(|number| number.is_finite());
+        Self::optional(number, |number| {
             Self::shown(decimal(number, decimals), number.to_string())
-        } else {
-            Self::missing()
-        }
+        })
     }
 
     /// Shows a part of one as a percentage with this many decimals; its value is the part.
     #[must_use]
-    pub(crate) fn share(part: f64, decimals: usize) -> Self {
-        if part.is_finite() {
-            Self::shown(
-                format!("{} %", decimal(part * 100.0, decimals)),
-                part.to_string(),
-            )
-        } else {
-            Self::missing()
-        }
+    pub(crate) fn share(part: impl Into<Option<f64>>, decimals: usize) -> Self {
+        let part = part.into().filter(|part| part.is_finite());
+        Self::optional(part, |part| {
+            let percent = decimal(part * 100.0, decimals);
+            Self::shown(format!("{percent} %"), part.to_string())
+        })
     }
 
     /// Shows a dash: the value is not known, or does not apply.
@@ -104,8 +102,8 @@ impl Cell {
         &self.text
     }
 
-    /// Returns what programs read: numbers without grouping and unit; empty where nothing is known.
-    #[must_use]
+    /// Returns the plain value: numbers without grouping and unit; empty where nothing is known.
+    #[cfg(test)]
     pub(crate) fn as_value(&self) -> &str {
         self.value.as_deref().unwrap_or(&self.text)
     }
@@ -196,31 +194,15 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes comma-separated values, a heading first: plain values, quoted where they need it (RFC
-    /// 4180).
-    #[must_use]
-    pub(crate) fn to_csv(&self) -> String {
-        let mut csv = String::new();
-        let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-            for (place, cell) in cells.enumerate() {
-                if place > 0 {
-                    csv.push(',');
-                }
-                if cell.contains(['"', ',', '\n', '\r']) {
-                    csv.push('"');
-                    csv.push_str(&cell.replace('"', "\"\""));
-                    csv.push('"');
-                } else {
-                    csv.push_str(cell);
-                }
-            }
-            csv.push_str("\r\n");
-        };
-        line(&mut self.columns.iter().map(|column| column.name.as_str()));
-        for row in &self.rows {
-            line(&mut row.iter().map(Cell::as_value));
-        }
-        csv
+    /// Returns the headings and the plain values, a line a row.
+    #[cfg(test)]
+    pub(crate) fn plain(&self) -> Vec<String> {
+        let names = self.columns.iter().map(|column| column.name.clone());
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| row.iter().map(Cell::as_value).collect::<Vec<_>>().join(","));
+        std::iter::once(names.collect::<Vec<_>>().join(","))
+            .chain(rows)
+            .collect()
     }
 }
 
@@ -242,16 +224,5 @@ mod tests {
         for (cell, text, value) in table {
             assert_eq!((cell.as_text(), cell.as_value()), (text, value));
         }
-    }
-
-    #[test]
-    fn csv_quotes_what_would_break_a_line() {
-        let mut table = Table::new("people", &["name", "bytes"]);
-        table.row([Cell::text("a \"b\", c"), Cell::bytes(2048)]);
-        table.row([Cell::text("d\ne"), Cell::missing()]);
-        assert_eq!(
-            table.to_csv(),
-            "name,bytes\r\n\"a \"\"b\"\", c\",2048\r\n\"d\ne\",\r\n"
-        );
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::remedy::Remedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
+use super::set_stats::ShardedStats;
 use super::size_histogram::{Bucket, Distribution, Share};
 use crate::verdict::Word;
 use crate::verdict::sizing::Headline;
@@ -221,18 +222,9 @@ pub(crate) struct ShardedSizing {
     pub(crate) key: String,
     /// Its bin, where the companions name it.
     pub(crate) bin: Option<String>,
-    /// Over how many records it is sharded; of time shards, in each bucket.
-    pub(crate) shards: u64,
-    /// Whether its shards are buckets of time.
-    pub(crate) by_time: bool,
-    /// Its companions.
-    pub(crate) companions: u64,
-    /// The elements in them.
-    pub(crate) elements: u64,
-    /// What they take.
-    pub(crate) bytes: u64,
-    /// What the largest of them takes.
-    pub(crate) largest_bytes: u64,
+    /// Its companions together.
+    #[serde(flatten)]
+    pub(crate) stats: ShardedStats,
     /// How it is judged, by its largest companion.
     pub(crate) level: Word,
 }

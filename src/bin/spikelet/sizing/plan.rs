@@ -274,7 +274,7 @@ impl Plan {
     /// Builds the report of the plan.
     #[must_use]
     pub(crate) fn to_report(&self) -> Report {
-        let rate = Cell::optional(self.writes_per_s, |rate| Cell::decimal(rate, 1));
+        let rate = Cell::decimal(self.writes_per_s, 1);
         let rows = [
             ("entries", Cell::count(self.entries)),
             ("bytes an entry", Cell::count(self.entry_bytes)),

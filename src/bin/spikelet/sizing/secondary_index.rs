@@ -73,15 +73,11 @@ pub(crate) fn secondary_indexes_table(
                 Cell::text(index.set.as_deref().unwrap_or("(all sets)"))
             }),
             ("entries", &|index| Cell::count(index.entries)),
-            ("memory", &|index| {
-                Cell::optional(index.memory_bytes, Cell::bytes)
-            }),
+            ("memory", &|index| Cell::bytes(index.memory_bytes)),
             ("entries a key", &|index| {
-                Cell::optional(index.entries_per_key, |found| Cell::decimal(found, 1))
+                Cell::decimal(index.entries_per_key, 1)
             }),
-            ("selectivity", &|index| {
-                Cell::optional(index.selectivity, |part| Cell::share(part, 2))
-            }),
+            ("selectivity", &|index| Cell::share(index.selectivity, 2)),
         ],
     )
     .if_any()

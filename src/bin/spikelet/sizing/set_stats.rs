@@ -145,7 +145,7 @@ pub(crate) struct CollectionStats {
 }
 
 /// A sharded collection: its companions together.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ShardedStats {
     /// Over how many records it is sharded; of time shards, in each bucket.
     pub(crate) shards: u64,

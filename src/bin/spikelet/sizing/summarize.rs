@@ -16,7 +16,7 @@ use super::model::{
 use super::recommendation::{COPIES, Need, Subject, recommend, what_if};
 use super::remedy::Remedy;
 use super::sample::{Intervals, intervals};
-use super::set_stats::{BinStats, SetStats, StatsBySet};
+use super::set_stats::{BinStats, SetStats, ShardedStats, StatsBySet};
 use super::size_histogram::{Distribution, histogram};
 use crate::verdict::sizing::{
     Headline, SetFacts, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
@@ -283,22 +283,14 @@ fn sharded(options: &Options, stats: &SetStats) -> Vec<ShardedSizing> {
     if stats.counted.count() < stats.records {
         return Vec::new();
     }
-    let sizing =
-        |((key, bin), found): (&(String, Option<String>), &super::set_stats::ShardedStats)| {
-            ShardedSizing {
-                key: key.clone(),
-                bin: bin.clone(),
-                shards: found.shards,
-                by_time: found.by_time,
-                companions: found.companions,
-                elements: found.elements,
-                bytes: found.bytes,
-                largest_bytes: found.largest_bytes,
-                level: shard_word(found.largest_bytes, None),
-            }
-        };
+    let sizing = |((key, bin), found): (&(String, Option<String>), &ShardedStats)| ShardedSizing {
+        key: key.clone(),
+        bin: bin.clone(),
+        level: shard_word(found.largest_bytes, None),
+        stats: found.clone(),
+    };
     let mut sharded: Vec<ShardedSizing> = stats.sharded.iter().map(sizing).collect();
-    sharded.sort_by_key(|found| std::cmp::Reverse((found.level, found.bytes)));
+    sharded.sort_by_key(|found| std::cmp::Reverse((found.level, found.stats.bytes)));
     sharded.truncate(options.top);
     sharded
 }

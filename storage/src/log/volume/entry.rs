@@ -1,47 +1,34 @@
 //! Entries as readers get them: lent in place, or copied.
 
 use crate::bytes::slice;
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, RawHeader};
-use crate::image::{Content, HeldImage, ImageRef};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView};
+use crate::image::{Content, ImageRef};
 use std::cell::Cell;
-use std::ptr::NonNull;
 
 pub(super) const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
-/// An entry in place, or a copy of one that is still staged.
+/// An entry in place, or a copy.
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
+    /// In the memory of a device.
     Lent(EntryView<'a>),
+    /// In an image, which no thread changes meanwhile.
     Image(ImageRef<'a>),
-    Owned(OwnedEntry),
-}
-
-/// An entry of the reader's own.
-#[derive(Debug)]
-pub(crate) enum OwnedEntry {
-    /// In the memory of a device, for a caller that keeps a guard besides.
-    Lent(LentEntry),
-    /// A copy from staging memory.
+    /// A copy from staging memory, or of what was read by calls.
     Copied(CopiedEntry),
     /// Put together from a chain.
     Built(Box<Content>),
-    /// An image that a record lock holds.
-    Held(HeldImage),
 }
 
 impl Entry<'_> {
     /// The entry, for a caller that keeps the guard under which it was found.
     ///
     /// # Safety
-    /// The guard outlives the result.
-    pub(crate) unsafe fn kept(self) -> OwnedEntry {
-        match self {
-            // SAFETY: as above.
-            Self::Lent(view) => OwnedEntry::Lent(unsafe { LentEntry::new(view) }),
-            // SAFETY: as above.
-            Self::Image(image) => OwnedEntry::Held(unsafe { HeldImage::new(image) }),
-            Self::Owned(own) => own,
-        }
+    /// The guard outlives the result, and all that is taken out of it.
+    #[inline(always)]
+    pub(crate) unsafe fn kept(self) -> Entry<'static> {
+        // SAFETY: as above. Only the lifetime differs.
+        unsafe { std::mem::transmute::<Entry<'_>, Entry<'static>>(self) }
     }
 
     #[inline]
@@ -49,44 +36,9 @@ impl Entry<'_> {
         match self {
             Self::Lent(view) => *view,
             Self::Image(image) => image.content().view(),
-            Self::Owned(owned) => owned.view(),
-        }
-    }
-}
-
-impl OwnedEntry {
-    #[inline]
-    pub(crate) fn view(&self) -> EntryView<'_> {
-        match self {
-            Self::Lent(entry) => entry.view(),
             Self::Copied(copy) => copy.view(),
             Self::Built(content) => content.view(),
-            Self::Held(image) => image.content().view(),
         }
-    }
-}
-
-/// An entry in the memory of a device, kept beside the guard under which it was found.
-#[derive(Debug)]
-pub(crate) struct LentEntry {
-    raw: NonNull<RawHeader>,
-    body: NonNull<[u8]>,
-}
-
-impl LentEntry {
-    /// # Safety
-    /// The guard under which the entry was found outlives the result.
-    pub(crate) unsafe fn new(entry: EntryView<'_>) -> Self {
-        Self {
-            raw: NonNull::from(entry.raw()),
-            body: NonNull::from(entry.body()),
-        }
-    }
-
-    #[inline]
-    fn view(&self) -> EntryView<'_> {
-        // SAFETY: the guard keeps the entry where it is and as it is.
-        unsafe { EntryView::new(self.raw.as_ref(), self.body.as_ref()) }
     }
 }
 

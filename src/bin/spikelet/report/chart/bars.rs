@@ -2,7 +2,7 @@
 
 use super::PATTERNS;
 use super::axis::{Axis, Ruler, Scale, Unit};
-use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT};
+use super::plot::{ABOVE, BELOW, Canvas, LEFT, LINE, RIGHT};
 use crate::report::number::short;
 use crate::report::table::{Cell, Table};
 
@@ -39,6 +39,8 @@ pub(crate) struct BarChart {
     pub(crate) y: Axis,
     /// The bars.
     pub(crate) series: Vec<BarSeries>,
+    /// The bucket that is advised, which stands out.
+    pub(crate) advised: Option<usize>,
     /// What is good, shaded.
     pub(crate) band: Option<Band>,
     /// Limits.
@@ -129,14 +131,19 @@ impl BarChart {
 /// Draws it.
 pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     let (top, bottom) = (ABOVE, ABOVE + PLOT);
-    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
+    let width = (RIGHT - LEFT) / chart.buckets.len().max(1) as f64;
+    let below = if label_rows(chart, width) == 2 {
+        BELOW + LINE
+    } else {
+        BELOW
+    };
+    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + below);
     let values = chart.series.iter().flat_map(|series| &series.values);
     // Room for the labels on top of the bars.
     let reach = values.clone().copied().fold(0.0, f64::max) * 1.06;
     let least = values.copied().filter(|value| *value > 0.0);
     let least = least.fold(reach, f64::min);
     let ruler = Ruler::new(&chart.y, [least, reach].into_iter(), true, (bottom, top));
-    let width = (RIGHT - LEFT) / chart.buckets.len().max(1) as f64;
     let edge = |place: f64| LEFT + place.clamp(0.0, chart.buckets.len() as f64) * width;
     if let Some(band) = &chart.band {
         let (from, to) = (edge(band.from), edge(band.to));
@@ -156,7 +163,6 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     let marks = marks.map(|mark| (edge(mark.at), mark.label.as_str()));
     canvas.marks(marks, (top, bottom), top + 44.0);
     labels(chart, &mut canvas, width, bottom);
-    canvas.x_name(&chart.x_label, bottom);
     canvas.finish()
 }
 
@@ -172,7 +178,11 @@ fn bars(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom
                 Scale::Linear => (bottom - y).max(BAR_MIN),
                 Scale::Log => (bottom - y).max(BAR_MIN_LOG),
             };
-            let class = format!("b s{}", place % PATTERNS);
+            let advised = match chart.advised {
+                Some(advised) if advised == bucket => " best",
+                _ => "",
+            };
+            let class = format!("b s{}{advised}", place % PATTERNS);
             canvas.rect(&class, (x, bottom - height), (each - 1.0, height));
         }
     }
@@ -184,6 +194,13 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
         return;
     };
     let total: f64 = first.values.iter().sum();
+    let write = |value: &f64| match chart.y.unit {
+        Unit::Number if total > 0.0 => share(*value / total),
+        Unit::Percent if *value > 0.0 && *value < 0.1 => "<0.1 %".to_owned(),
+        unit => unit.write(*value),
+    };
+    let texts: Vec<String> = first.values.iter().map(write).collect();
+    let rows = narrow_rows(texts.iter().map(String::as_str), width);
     for (bucket, value) in first.values.iter().enumerate() {
         let bars = chart
             .series
@@ -195,17 +212,21 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
         let Some(y) = ruler.at(highest).filter(|_| is_shown) else {
             continue;
         };
-        let text = match chart.y.unit {
-            Unit::Number if total > 0.0 => share(*value / total),
-            unit => unit.write(*value),
-        };
+        let text = write(value);
         let middle = LEFT + (bucket as f64 + 0.5) * width;
+        let class = if chart.edges.is_empty() {
+            match (rows, bucket % 2) {
+                (1, _) | (2, 0) => "v",
+                (2, _) => "v up",
+                _ => "v m",
+            }
+        } else if narrow_rows([text.as_str()], width) == 1 {
+            "v"
+        } else {
+            "v m"
+        };
         canvas.text(
-            if is_roomy(&[text.as_str()], width) {
-                "v"
-            } else {
-                "v m"
-            },
+            class,
             middle,
             y.min(bottom - BAR_MIN) - 5.0,
             "middle",
@@ -223,11 +244,22 @@ fn share(part: f64) -> String {
     }
 }
 
-/// Returns whether groups of this width have room for these texts in the large letters of narrow
-/// screens.
-fn is_roomy<T: AsRef<str>>(texts: &[T], width: f64) -> bool {
-    let letters = texts.iter().map(|text| text.as_ref().chars().count());
-    letters.max().unwrap_or(0) as f64 * LETTER_WIDE <= width
+/// Returns in how many lines, one below the other in turns, these texts have room in the large letters of narrow screens, where
+/// each has a group of this width.
+fn narrow_rows<'t>(texts: impl IntoIterator<Item = &'t str>, width: f64) -> usize {
+    let letters = texts.into_iter().map(|text| text.chars().count()).max();
+    (letters.unwrap_or(0) as f64 * LETTER_WIDE / width)
+        .ceil()
+        .max(1.0) as usize
+}
+
+/// Returns in how many lines the labels stand on narrow screens. Those of edges leave some out instead.
+fn label_rows(chart: &BarChart, width: f64) -> usize {
+    let names = chart.buckets.iter().map(String::as_str);
+    let has_all = chart.edges.is_empty() && chart.buckets.len() <= LABELS_MAX;
+    Some(narrow_rows(names, width))
+        .filter(|rows| has_all && *rows <= 2)
+        .unwrap_or(0)
 }
 
 fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
@@ -239,19 +271,26 @@ fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
     };
     let every = names.len().div_ceil(LABELS_MAX).max(1);
     let shift = if at_edges { 0.0 } else { 0.5 };
-    let is_wide = !at_edges && is_roomy(names, width);
+    let rows = label_rows(chart, width);
     for (place, name) in names.iter().enumerate().step_by(every) {
         let x = LEFT + (place as f64 + shift) * width;
-        let class = if (place / every) % 3 == 0 || is_wide {
-            "t x"
-        } else {
-            "t x m"
+        let class = match (rows, place / every) {
+            (0, number) if number % 3 != 0 => "t x m",
+            (2, number) if number % 2 == 1 => "t x dn",
+            _ => "t x",
         };
-        canvas.x_tick(class, x, bottom, name);
+        let is_advised = chart.advised == Some(place);
+        let class = format!("{class}{}", if is_advised { " best" } else { "" });
+        canvas.x_tick(&class, x, bottom, name);
         if at_edges {
             canvas.path("a", &format!("M{x:.1} {bottom}v5"));
         }
     }
+    canvas.x_name(
+        if rows == 2 { "n x dn" } else { "n x" },
+        &chart.x_label,
+        bottom,
+    );
 }
 
 #[cfg(test)]
@@ -278,6 +317,7 @@ mod tests {
                     values: vec![9_000.0, 1_001.0, 0.0],
                 },
             ],
+            advised: Some(2),
             band: Some(Band {
                 from: 1.0,
                 to: 2.0,
@@ -293,8 +333,9 @@ mod tests {
     #[test]
     fn there_is_a_bar_for_everything_but_nothing() {
         let svg = draw(&chart(), "c");
-        assert_eq!(svg.matches("class=\"b s0\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"b s0").count(), 2, "{svg}");
         assert_eq!(svg.matches("class=\"b s1\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"b s0 best\"").count(), 1, "{svg}");
         assert!(
             svg.contains("height=\"2.0\""),
             "the one record is to be seen: {svg}"
@@ -312,11 +353,46 @@ mod tests {
     }
 
     #[test]
+    fn narrow_screens_show_each_category_and_its_value_and_the_advised_one_stands_out() {
+        let names = ["1", "2", "4", "8", "16", "hourly", "daily", "daily+8"];
+        let categories = BarChart {
+            buckets: names.map(str::to_owned).into(),
+            y: Axis::new("KEY_BUSY", Unit::Percent),
+            series: vec![BarSeries {
+                name: "KEY_BUSY".into(),
+                values: vec![37.4, 0.00334, 0.0, 0.0, 0.0, 37.4, 37.4, 0.0],
+            }],
+            advised: Some(2),
+            ..BarChart::default()
+        };
+        let svg = draw(&categories, "c");
+        // What has the class m is left out there.
+        assert!(
+            !svg.contains("\"v m\"") && !svg.contains("\"t x m\""),
+            "{svg}"
+        );
+        for (class, times) in [
+            ("t x", 3),
+            ("t x dn", 4),
+            ("t x best", 1),
+            ("v", 4),
+            ("v up", 4),
+        ] {
+            let found = svg.matches(&format!("class=\"{class}\"")).count();
+            assert_eq!(found, times, "{class}: {svg}");
+        }
+    }
+
+    #[test]
     fn its_table_has_a_row_for_each_bucket() {
-        let csv = chart().to_table().to_csv();
         assert_eq!(
-            csv,
-            "bytes,stored,counted\r\n[64-128),10000,9000\r\n[128-256),0,1001\r\n[256-512),1,0\r\n"
+            chart().to_table().plain(),
+            [
+                "bytes,stored,counted",
+                "[64-128),10000,9000",
+                "[128-256),0,1001",
+                "[256-512),1,0"
+            ]
         );
     }
 

@@ -14,7 +14,7 @@ pub(super) const RIGHT: f64 = WIDTH - 28.0;
 /// What a letter is wide at most, in the large type of narrow windows.
 const LETTER: f64 = 15.0;
 /// From one line of text to the next in that type.
-const LINE: f64 = 28.0;
+pub(super) const LINE: f64 = 28.0;
 /// Above a plot: the name of its y axis.
 pub(super) const ABOVE: f64 = 52.0;
 /// Below the last plot: ticks, and the name of the x axis.
@@ -97,7 +97,7 @@ impl Canvas {
             self.x_tick(class, x, bottom, &axis.unit.write(value));
         }
         self.path("a", &grid);
-        self.x_name(&axis.label, bottom);
+        self.x_name("n x", &axis.label, bottom);
     }
 
     /// Writes a label below the x axis, moved if it would be cut off at the right end.
@@ -142,9 +142,9 @@ impl Canvas {
     }
 
     /// Writes the name of the x axis.
-    pub(super) fn x_name(&mut self, name: &str, bottom: f64) {
+    pub(super) fn x_name(&mut self, class: &str, name: &str, bottom: f64) {
         self.text(
-            "n x",
+            class,
             f64::midpoint(LEFT, RIGHT),
             bottom + 56.0,
             "middle",

@@ -59,6 +59,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             series("stored", |bucket| bucket.stored),
             series("counted", |bucket| bucket.counted),
         ],
+        advised: None,
         band: Some(Band {
             from: place(SWEET_SPOT_FROM_BYTES),
             to: place(SWEET_SPOT_BYTES),

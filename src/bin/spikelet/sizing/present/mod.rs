@@ -12,7 +12,7 @@ use super::model::{NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommend
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::Remedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, decimal};
+use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, csv, decimal};
 use crate::verdict;
 use crate::verdict::Word;
 use crate::verdict::sizing::rules;
@@ -58,7 +58,7 @@ impl Sizing {
     /// Returns a row for each set, as comma-separated values.
     #[must_use]
     pub(crate) fn to_csv(&self) -> String {
-        tables::csv(self).to_csv()
+        csv(&self.sets, &tables::CSV_COLUMNS)
     }
 
     fn looked_at(&self) -> String {
@@ -282,8 +282,9 @@ impl Sizing {
     fn rewrites(&self) -> Section {
         Section::new("Write amplification")
             .paragraph(
-                "A change of one element writes the whole record anew: the factor is the record's bytes for each byte changed. \
-                 Adding 8 bytes to a record of 26 KiB has a factor of 3,328.",
+                "Where a change of one element writes the whole record anew, as an Aerospike server does, the factor is the record's \
+                 bytes for each byte changed: adding 8 bytes to a record of 26 KiB has a factor of 3,328. spikelet writes the edit \
+                 alone in records of 1 KiB and more.",
             )
             .table(tables::rewrites(self))
     }

@@ -147,7 +147,7 @@ pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) 
                 Cell::optional(bin(record), |(_, bytes)| Cell::bytes(bytes))
             }),
             ("writes", &|record| {
-                Cell::optional(record.generation.map(u64::from), Cell::count)
+                Cell::count(record.generation.map(u64::from))
             }),
             ("last written (UTC)", &|record| {
                 Cell::optional(record.last_update_ms, |ms| {
@@ -175,16 +175,12 @@ pub(super) fn headline(sizing: &Sizing) -> Table {
             ("bin", &|(_, key)| {
                 Cell::optional(key.bin.as_ref(), Cell::text)
             }),
-            ("bytes", &|(_, key)| Cell::optional(key.bytes, Cell::bytes)),
+            ("bytes", &|(_, key)| Cell::bytes(key.bytes)),
             ("of the set's bytes", &|(_, key)| {
-                Cell::optional(key.bytes_share, |share| Cell::share(share, 1))
+                Cell::share(key.bytes_share, 1)
             }),
-            ("KEY_BUSY", &|(_, key)| {
-                Cell::optional(key.key_busy, Cell::count)
-            }),
-            ("shards", &|(place, _)| {
-                Cell::optional(shards(*place), Cell::count)
-            }),
+            ("KEY_BUSY", &|(_, key)| Cell::count(key.key_busy)),
+            ("shards", &|(place, _)| Cell::count(shards(*place))),
         ],
     )
 }
@@ -202,12 +198,12 @@ pub(super) fn sharded(sizing: &Sizing) -> Option<Table> {
             ("bin", &|(_, found)| {
                 Cell::optional(found.bin.as_ref(), Cell::text)
             }),
-            ("shards", &|(_, found)| Cell::count(found.shards)),
-            ("records", &|(_, found)| Cell::count(found.companions)),
-            ("elements", &|(_, found)| Cell::count(found.elements)),
-            ("bytes", &|(_, found)| Cell::bytes(found.bytes)),
+            ("shards", &|(_, found)| Cell::count(found.stats.shards)),
+            ("records", &|(_, found)| Cell::count(found.stats.companions)),
+            ("elements", &|(_, found)| Cell::count(found.stats.elements)),
+            ("bytes", &|(_, found)| Cell::bytes(found.stats.bytes)),
             ("largest shard", &|(_, found)| {
-                Cell::bytes(found.largest_bytes)
+                Cell::bytes(found.stats.largest_bytes)
             }),
             ("judged", &|(_, found)| Cell::text(found.level.text())),
         ],
@@ -228,10 +224,8 @@ pub(super) fn contended(sizing: &Sizing) -> Table {
             ("bin", &|record| {
                 Cell::optional(record.bin.as_ref(), Cell::text)
             }),
-            ("shards", &|record| {
-                Cell::optional(record.shards, Cell::count)
-            }),
-            ("bytes", &|record| Cell::optional(record.bytes, Cell::bytes)),
+            ("shards", &|record| Cell::count(record.shards)),
+            ("bytes", &|record| Cell::bytes(record.bytes)),
             ("waits", &|record| Cell::count(record.waits)),
             ("KEY_BUSY", &|record| Cell::count(record.key_busy)),
         ],
@@ -253,7 +247,7 @@ pub(super) fn advice(sizing: &Sizing) -> Table {
             ("made", &|(_, advice)| Cell::count(advice.shards_pow2)),
             ("bound by", &|(_, advice)| Cell::text(advice.bound_by)),
             ("elements/shard", &|(_, advice)| {
-                Cell::optional(advice.elements_per_shard, Cell::count)
+                Cell::count(advice.elements_per_shard)
             }),
             ("made for p99", &|(_, advice)| {
                 Cell::count(advice.shards_p99)
@@ -273,20 +267,14 @@ pub(in crate::sizing) fn what_if_table(subject: &str, rows: &[ShardScenario]) ->
         &[
             ("shards", &|row| Cell::count(row.shards)),
             ("largest shard", &|row| Cell::bytes(row.largest_bytes)),
-            ("writes/s", &|row| {
-                Cell::optional(row.writes_per_s, |rate| Cell::decimal(rate, 2))
-            }),
-            ("lambda", &|row| {
-                Cell::optional(row.lambda, |lambda| Cell::decimal(lambda, 3))
-            }),
-            ("P2", &|row| {
-                Cell::optional(row.p2, |chance| Cell::decimal(chance, 4))
-            }),
+            ("writes/s", &|row| Cell::decimal(row.writes_per_s, 2)),
+            ("lambda", &|row| Cell::decimal(row.lambda, 3)),
+            ("P2", &|row| Cell::decimal(row.p2, 4)),
             ("judged", &|row| Cell::text(row.band.text())),
             ("Aerospike index", &|row| {
                 Cell::bytes(row.aerospike_index_bytes)
             }),
-            ("index", &|row| Cell::optional(row.index_bytes, Cell::bytes)),
+            ("index", &|row| Cell::bytes(row.index_bytes)),
             ("reads", &|row| Cell::count(row.reads)),
         ],
     )
@@ -308,12 +296,8 @@ pub(super) fn index(sizing: &Sizing) -> Table {
             (&format!("Aerospike, {COPIES} copies"), &|set| {
                 Cell::bytes(set.index.aerospike_bytes)
             }),
-            ("spikelet, measured", &|set| {
-                Cell::optional(set.index.bytes, Cell::bytes)
-            }),
-            ("secondary index", &|set| {
-                Cell::optional(secondary(set), Cell::bytes)
-            }),
+            ("spikelet, measured", &|set| Cell::bytes(set.index.bytes)),
+            ("secondary index", &|set| Cell::bytes(secondary(set))),
         ],
     )
 }
@@ -332,9 +316,7 @@ pub(super) fn namespaces(sizing: &Sizing) -> Table {
             }),
             ("on devices", &|one| Cell::bytes(one.device_bytes)),
             ("log written a byte", &|one| {
-                Cell::optional(one.log_write_amplification, |factor| {
-                    Cell::decimal(factor, 2)
-                })
+                Cell::decimal(one.log_write_amplification, 2)
             }),
         ],
     )
@@ -363,7 +345,7 @@ pub(super) fn rewrites(sizing: &Sizing) -> Table {
                 Cell::decimal(rewrite.factor_p99, 0)
             }),
             ("MB/s at p99", &|(_, rewrite)| {
-                Cell::optional(rewrite.megabytes_per_s, |rate| Cell::decimal(rate, 2))
+                Cell::decimal(rewrite.megabytes_per_s, 2)
             }),
         ],
     )
@@ -388,50 +370,34 @@ pub(super) fn lints(sizing: &Sizing) -> Table {
     )
 }
 
-/// Returns a row for each set, with everything that is one number.
-pub(super) fn csv(sizing: &Sizing) -> Table {
-    let number = |number: u64| Cell::text(number.to_string());
-    let share = |set: &SetSizing, place: usize| {
-        Cell::optional(set.shares.get(place), |share| number(share.records))
-    };
-    Table::of(
-        "",
-        &sizing.sets,
-        &[
-            ("namespace", &|set| Cell::text(&set.namespace)),
-            ("set", &|set| Cell::text(&set.set)),
-            ("records", &|set| number(set.records)),
-            ("measured", &|set| number(set.measured)),
-            ("verdict", &|set| Cell::text(set.verdict.level.text())),
-            ("decided_by", &|set| Cell::text(set.verdict.decided_by)),
-            ("remedy", &|set| Cell::text(set.verdict.remedy.words())),
-            ("value", &|set| Cell::text(set.verdict.value.to_string())),
-            ("threshold", &|set| {
-                Cell::text(set.verdict.threshold.to_string())
-            }),
-            ("p50", &|set| number(set.bytes.p50)),
-            ("p95", &|set| number(set.bytes.p95)),
-            ("p99", &|set| number(set.bytes.p99)),
-            ("max", &|set| number(set.bytes.max)),
-            ("mean", &|set| Cell::text(set.bytes.mean.to_string())),
-            ("total", &|set| number(set.bytes.total)),
-            ("stored_total", &|set| number(set.stored_bytes.total)),
-            ("below_1_kib", &|set| share(set, 0)),
-            ("from_1_to_128_kib", &|set| share(set, 1)),
-            ("to_1_mib", &|set| share(set, 2)),
-            ("to_8_mib", &|set| share(set, 3)),
-            ("beyond_8_mib", &|set| share(set, 4)),
-            ("shards_by_size", &|set| number(set.advice.shards_by_size)),
-            ("shards_by_rate", &|set| number(set.advice.shards_by_rate)),
-            ("shards", &|set| number(set.advice.shards)),
-            ("shards_pow2", &|set| number(set.advice.shards_pow2)),
-            ("bound_by", &|set| Cell::text(set.advice.bound_by)),
-            ("aerospike_index_bytes", &|set| {
-                number(set.index.aerospike_bytes)
-            }),
-            ("index_bytes", &|set| {
-                Cell::optional(set.index.bytes, number)
-            }),
-        ],
-    )
-}
+/// The columns of the CSV form: everything of a set that is one number, and where it is in the JSON form.
+pub(super) const CSV_COLUMNS: [(&str, &str); 28] = [
+    ("namespace", "namespace"),
+    ("set", "set"),
+    ("records", "records"),
+    ("measured", "measured"),
+    ("verdict", "verdict/level"),
+    ("decided_by", "verdict/decided_by"),
+    ("remedy", "verdict/remedy"),
+    ("value", "verdict/value"),
+    ("threshold", "verdict/threshold"),
+    ("p50", "bytes/p50"),
+    ("p95", "bytes/p95"),
+    ("p99", "bytes/p99"),
+    ("max", "bytes/max"),
+    ("mean", "bytes/mean"),
+    ("total", "bytes/total"),
+    ("stored_total", "stored_bytes/total"),
+    ("below_1_kib", "shares/0/records"),
+    ("from_1_to_128_kib", "shares/1/records"),
+    ("to_1_mib", "shares/2/records"),
+    ("to_8_mib", "shares/3/records"),
+    ("beyond_8_mib", "shares/4/records"),
+    ("shards_by_size", "advice/shards_by_size"),
+    ("shards_by_rate", "advice/shards_by_rate"),
+    ("shards", "advice/shards"),
+    ("shards_pow2", "advice/shards_pow2"),
+    ("bound_by", "advice/bound_by"),
+    ("aerospike_index_bytes", "index/aerospike_bytes"),
+    ("index_bytes", "index/bytes"),
+];

@@ -238,10 +238,10 @@ fn a_sharded_collection_is_judged_as_one() {
     let feeds = set(&sizing, "feeds");
     let one = &feeds.sharded[0];
     assert_eq!(
-        (one.key.as_str(), one.shards, one.companions),
+        (one.key.as_str(), one.stats.shards, one.stats.companions),
         ("alice", 2, 2)
     );
-    assert_eq!((one.elements, feeds.sharded.len()), (7, 1));
+    assert_eq!((one.stats.elements, feeds.sharded.len()), (7, 1));
     let hot: Vec<_> = sizing
         .contended
         .iter()
@@ -277,10 +277,13 @@ fn shards_that_have_grown_too_large_ask_for_more() {
     );
     assert_eq!(found.verdict.helps, "Split it into 4 shards.");
     assert_eq!(
-        (found.sharded[0].elements, found.sharded[0].shards),
+        (
+            found.sharded[0].stats.elements,
+            found.sharded[0].stats.shards
+        ),
         (401, 2)
     );
-    assert!(found.sharded[0].bytes > 400_000);
+    assert!(found.sharded[0].stats.bytes > 400_000);
 }
 
 #[test]
@@ -354,7 +357,7 @@ fn a_set_that_is_sharded_as_advised_is_ok_in_the_next_run() {
             set(&after, "feeds").verdict
         );
         let expected = set(&before, "feeds").advice.largest_shard_bytes;
-        let found = set(&after, "feeds").sharded[0].largest_bytes;
+        let found = set(&after, "feeds").sharded[0].stats.largest_bytes;
         assert!(
             found <= expected + expected / 20,
             "{name} in {advised}: {found}, and {expected} was expected"

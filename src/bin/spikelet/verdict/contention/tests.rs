@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::contention::testing::settings;
 use crate::contention::{Condition, Criteria, Load, Settings, measure};
@@ -201,6 +203,33 @@ fn each_rule_decides_the_run_that_shows_it() {
             "slow",
             Some(2),
             "125 -> 243 writes/s",
+        ),
+        (
+            closed(30, "1 2"),
+            none,
+            same,
+            "BUSY",
+            "busy",
+            None,
+            " % are still refused. Measure more shards (--shards 1,4,8)",
+        ),
+        (
+            closed(30, "1 2"),
+            none,
+            same,
+            "BUSY",
+            "busy",
+            None,
+            "A refused writer rests for 100 us.",
+        ),
+        (
+            open(400.0, "1 8"),
+            (|s| (s.hot_keys, s.zipf) = (50, 1.0)) as Of,
+            same,
+            "SLOW",
+            "slow",
+            Some(8),
+            "Hash-shard it by 8 (measured)",
         ),
         (
             closed(1, "1 8"),

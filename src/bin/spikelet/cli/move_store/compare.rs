@@ -1,0 +1,150 @@
+//! Whether both sides are the same: a look at all records of the source.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use spikelet::Digest;
+use spikelet::backup::{PieceStart, SavedRecord};
+use spikelet::cluster::{Comparison, RecordAddress};
+use spikelet::relation::DECLARATION_SET;
+
+use super::report::Compared;
+use super::{BATCH, Failure, Move, shown};
+
+/// For how long the cluster may keep a record that has expired at the source: times to live are whole seconds.
+const EXPIRY_SLACK: Duration = Duration::from_secs(2);
+
+/// What a look at all records has changed in the cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Swept {
+    /// Records that it did not have.
+    missing: u64,
+    /// Records that it alone had, and that were deleted.
+    deleted: u64,
+    /// Records that it alone has, and that stay.
+    kept: u64,
+    /// Records of the source that are damaged.
+    damaged: u64,
+}
+
+/// Whether a record has expired, or may have in one of the clusters' clocks.
+fn expires_now(record: &SavedRecord) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let soon = now.unwrap_or_default() + EXPIRY_SLACK;
+    record.void_time != 0 && u64::from(record.void_time) <= soon.as_secs()
+}
+
+impl Move<'_> {
+    /// Compares both sides, writes differing records again, and deletes records that only the cluster has.
+    pub(super) fn compare(&mut self) -> Result<Compared, Failure> {
+        let records = self.position.records;
+        let every = self
+            .arguments
+            .sample
+            .map_or(1, |sample| (records / sample).max(1));
+        let mut compared = Compared::default();
+        let refused = self.report.refused_count;
+        let silent_sets = self.position.silent_sets.clone();
+        let swept = self.sweep(|moving, records| {
+            let sampled: Vec<SavedRecord> = records
+                .iter()
+                .filter(|record| {
+                    compared.records += 1;
+                    (compared.records - 1).is_multiple_of(every)
+                        || silent_sets.contains(&record.set)
+                })
+                .cloned()
+                .collect();
+            for batch in sampled.chunks(BATCH) {
+                let results = moving.patiently(|cluster| cluster.compare_saved(batch))?;
+                for (record, result) in batch.iter().zip(results) {
+                    compared.bins_compared += 1;
+                    match result {
+                        Ok(Comparison::Same) => {}
+                        Ok(_) if expires_now(record) => {}
+                        Ok(Comparison::Different | Comparison::Missing) => {
+                            compared.written_again += 1;
+                            moving.write(std::slice::from_ref(record))?;
+                        }
+                        Err(error) => moving.refuse(&shown(record), &error),
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        compared.deleted = swept.deleted;
+        compared.kept = swept.kept;
+        compared.written_again += swept.missing;
+        compared.same = compared.written_again + compared.deleted + compared.kept == 0
+            && self.report.refused_count == refused;
+        self.report.damaged = swept.damaged;
+        Ok(compared)
+    }
+
+    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in the moved sets of the
+    /// cluster all others, unless records of the source are damaged. Takes memory for the digests of the sets.
+    pub(super) fn sweep(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
+    ) -> Result<Swept, Failure> {
+        // Read before the source: a record made there meanwhile stays, and one deleted there meanwhile goes.
+        let mut theirs = BTreeMap::new();
+        self.add_digests(&mut theirs)?;
+        let mut swept = Swept::default();
+        self.declarations.clear();
+        let mut from = Some(PieceStart::default().to_string());
+        while let Some(at) = from {
+            let mut piece = self.source.piece(&at)?;
+            swept.damaged += piece.damaged;
+            let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
+            self.declarations
+                .extend(piece.records.extract_if(.., declared));
+            // A set may be newer than the copy.
+            self.take_sets(&piece.records)?;
+            self.add_digests(&mut theirs)?;
+            let mut is_missing = |record: &&SavedRecord| {
+                let digests = theirs.get_mut(&record.set);
+                !digests.is_some_and(|digests| digests.remove(&record.digest))
+            };
+            let missing = piece.records.iter().filter(&mut is_missing);
+            let missing: Vec<_> = missing.cloned().collect();
+            let lasting = missing.iter().filter(|record| !expires_now(record));
+            swept.missing += lasting.count() as u64;
+            self.write(&missing)?;
+            each(self, &piece.records)?;
+            from = piece.next;
+        }
+        let of_set = |(set, digests): (String, HashSet<Digest>)| {
+            let address = move |digest| (set.clone(), digest);
+            digests.into_iter().map(address)
+        };
+        let foreign: Vec<RecordAddress> = theirs.into_iter().flat_map(of_set).collect();
+        if swept.damaged > 0 {
+            swept.kept = foreign.len() as u64;
+            return Ok(swept);
+        }
+        if !foreign.is_empty() {
+            std::thread::sleep(EXPIRY_SLACK);
+        }
+        for batch in foreign.chunks(BATCH) {
+            for deleted in self.patiently(|cluster| cluster.delete_saved(batch))? {
+                swept.deleted += u64::from(deleted?);
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Adds the digests of the moved sets that are not in it yet.
+    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<(), Failure> {
+        for set in &self.position.sets {
+            if !all.contains_key(set) {
+                all.insert(set.clone(), self.digests(set)?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>, Failure> {
+        self.patiently_one(|cluster| cluster.digests(set))
+    }
+}

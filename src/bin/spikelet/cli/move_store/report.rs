@@ -1,0 +1,80 @@
+//! The report of a move.
+
+use serde::Serialize;
+
+use crate::report::{Report, Section, count};
+
+/// The outcome of a move: the object that `--json` prints.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct MoveReport {
+    pub(super) source: String,
+    pub(super) target: String,
+    /// Records written while all were copied, by this run.
+    pub(super) copied: u64,
+    /// Changed records that were written, or deleted, afterwards.
+    pub(super) followed: u64,
+    /// Indexes that the cluster has now.
+    pub(super) indexes: u64,
+    /// Indexes that a cluster cannot have.
+    pub(super) indexes_left_out: Vec<String>,
+    /// Records that could not be moved, and why: the first 20.
+    pub(super) refused: Vec<String>,
+    pub(super) refused_count: u64,
+    /// Records that are damaged at the source, as the last look at all records has found. `spikelet verify` names them.
+    pub(super) damaged: u64,
+    pub(super) compared: Option<Compared>,
+    /// Whether it was ended before all records were copied.
+    pub(super) interrupted: bool,
+}
+
+/// How both sides compare.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Compared {
+    /// Records of the source.
+    pub(super) records: u64,
+    /// Records whose bins were compared.
+    pub(super) bins_compared: u64,
+    /// Records that differed, or were missing in the cluster, and were written again.
+    pub(super) written_again: u64,
+    /// Records that the cluster alone had, and that were deleted there.
+    pub(super) deleted: u64,
+    /// Records that the cluster alone has, and that stay: each may be the copy of a record that is damaged at the source.
+    pub(super) kept: u64,
+    /// Whether a second look found no difference any more.
+    pub(super) same: bool,
+}
+
+/// Builds the text of the report.
+pub(super) fn text(report: &MoveReport) -> Report {
+    let mut out = Report::new(format!("{} to {}", report.source, report.target))
+        .fact("records copied", count(report.copied))
+        .fact("changed records followed", count(report.followed))
+        .fact("indexes", count(report.indexes));
+    if let Some(compared) = &report.compared {
+        out = out
+            .fact("records compared", count(compared.records))
+            .fact("bins compared of", count(compared.bins_compared))
+            .fact("written again", count(compared.written_again))
+            .fact("deleted in the cluster", count(compared.deleted));
+    }
+    if report.damaged > 0 {
+        out = out.fact("damaged at the source", count(report.damaged));
+    }
+    let mut section = Section::new(match report.compared {
+        Some(compared) if compared.same => "Both sides are the same",
+        Some(_) => "Both sides differ",
+        None => "Interrupted: the same command goes on",
+    });
+    for name in &report.indexes_left_out {
+        section = section.paragraph(format!("index {name:?}: a cluster cannot have it"));
+    }
+    if report.damaged > 0 {
+        section = section.paragraph(
+            "Damaged records cannot be read: `spikelet verify` names them. Copies of theirs in the cluster stay as they are: nothing is deleted that the              source alone does not show.",
+        );
+    }
+    for refused in &report.refused {
+        section = section.paragraph(format!("not moved: {refused}"));
+    }
+    out.section(section)
+}

@@ -1,0 +1,64 @@
+//! Rows as comma-separated values, from their JSON form.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Writes rows, after a heading. A column is a name and a path into the JSON form of a row (`bytes/p99`). An object with
+/// numbers is their sum, what is missing or null is empty. Values are quoted where they need it (RFC 4180).
+#[must_use]
+pub(crate) fn csv<R: Serialize>(
+    rows: impl IntoIterator<Item = R>,
+    columns: &[(&str, &str)],
+) -> String {
+    let mut text = line(columns.iter().map(|(name, _)| (*name).to_owned()));
+    for row in rows {
+        let row = serde_json::to_value(row).unwrap_or_default();
+        let cell = |(_, path): &(&str, &str)| cell(row.pointer(&format!("/{path}")));
+        text += &line(columns.iter().map(cell));
+    }
+    text
+}
+
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Object(parts)) => {
+            let numbers = parts.values().filter_map(Value::as_u64);
+            numbers.sum::<u64>().to_string()
+        }
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) if number.is_f64() => {
+            number.as_f64().unwrap_or_default().to_string()
+        }
+        Some(value) => value.to_string(),
+    }
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = |cell: String| {
+        if cell.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    };
+    cells.map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_break_a_line_is_quoted_and_what_is_missing_is_empty() {
+        let rows = [
+            serde_json::json!({"name": "a \"b\", c", "bytes": {"p99": 2048}, "errors": {"9": 2, "14": 3}}),
+            serde_json::json!({"name": "d\ne", "bytes": null, "errors": {}}),
+        ];
+        let columns = [("name", "name"), ("p99", "bytes/p99"), ("errors", "errors")];
+        assert_eq!(
+            csv(&rows, &columns),
+            "name,p99,errors\r\n\"a \"\"b\"\", c\",2048,5\r\n\"d\ne\",,0\r\n"
+        );
+    }
+}

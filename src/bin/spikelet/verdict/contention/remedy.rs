@@ -1,0 +1,168 @@
+//! How many shards help the record that is judged.
+
+use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
+
+use super::limits::{relieves, served};
+use super::words::arrow;
+use super::{GOODPUT_MIN, LoadRows, WORTH_IT};
+use crate::contention::format::percent;
+use crate::contention::{BUSY_KNEE, Layout, Row};
+use crate::report::decimal;
+
+/// The capacity of the advised shards exceeds the rate by this factor.
+const HEADROOM: f64 = 4.0 / 3.0;
+
+/// How many shards, and the sentence that says so.
+#[derive(Default)]
+pub(super) struct Remedy {
+    pub(super) sentence: String,
+    pub(super) shards: Option<u32>,
+    pub(super) are: Option<&'static str>,
+    pub(super) after: Option<usize>,
+}
+
+impl<'r> LoadRows<'r> {
+    /// Returns the writes a second that a record serves: one a hold, or what an overloaded one was
+    /// seen to serve.
+    pub(super) fn capacity(&self) -> Option<f64> {
+        let row = self.row();
+        let is_full = served(row) < GOODPUT_MIN && self.run.settings.hot_keys == 1;
+        let seen =
+            is_full.then(|| row.goodput_per_s / f64::from(self.measured.case.layout.live_shards()));
+        let by_hold = row.hold_us.map(|hold_us| 1e6 / hold_us);
+        by_hold.or(seen).filter(|capacity| *capacity > 0.0)
+    }
+
+    /// Returns the fewest shards whose capacity exceeds the rate of the hottest key by a third.
+    fn needed(&self) -> Option<u32> {
+        let rate = self.row().rate? * self.hottest();
+        let shards = power_of_two((rate * HEADROOM / self.capacity()?).ceil() as u64);
+        u32::try_from(shards).ok()
+    }
+
+    /// Says what helps.
+    pub(super) fn remedy(&self) -> Remedy {
+        let needed = self.needed();
+        let capacity = self.capacity().map_or(0.0, |capacity| capacity);
+        let computed = |shards: u32, rest: String| Remedy {
+            sentence: format!(
+                " Hash-shard it by {shards} (computed from {} writes/s a record{rest}); a read of all of it costs {shards} gets.{}",
+                decimal(capacity, 0),
+                self.by_time()
+            ),
+            shards: Some(shards),
+            are: Some("computed"),
+            after: None,
+        };
+        let is_measured = |shards: u32| self.clean().any(|(_, made, _)| made == shards);
+        match (self.enough(), needed) {
+            (Some((place, made, _)), Some(fewer))
+                if fewer > 1 && fewer < made && !is_measured(fewer) =>
+            {
+                Remedy {
+                    after: Some(place),
+                    ..computed(
+                        fewer,
+                        format!("; of those measured, {made} is the fewest that passes"),
+                    )
+                }
+            }
+            (Some((place, made, calm)), _) => Remedy {
+                sentence: format!(
+                    " Hash-shard it by {made} (measured): {}; a read of all of it costs {made} gets.{}",
+                    self.gain(calm),
+                    self.by_time()
+                ),
+                shards: Some(made),
+                are: Some("measured"),
+                after: Some(place),
+            },
+            (None, Some(shards)) if shards > 1 => {
+                let rest = match self.clean().last() {
+                    Some((_, most, row)) if served(row) < GOODPUT_MIN => format!(
+                        "; {most} shards are not enough: {} of the writes are served",
+                        percent(served(row), 0)
+                    ),
+                    Some((_, most, row)) if row.key_busy_share >= BUSY_KNEE => format!(
+                        "; {most} shards are not enough: {} are still refused",
+                        percent(row.key_busy_share, 1)
+                    ),
+                    _ => ", not measured".to_owned(),
+                };
+                computed(shards, rest)
+            }
+            _ => {
+                let most = self.hashed().map(|(_, made, _)| made).max();
+                let refused = self.clean().last().filter(|(_, _, row)| row.key_busy > 0);
+                let found = refused.map_or_else(String::new, |(_, most, row)| {
+                    let still = percent(row.key_busy_share, 1);
+                    format!(" {most} shards are not enough: {still} are still refused.")
+                });
+                let most = most.unwrap_or(1).min(SHARDS_MAX as u32 / 4);
+                let more = [2, 4].map(|factor| (most * factor).to_string()).join(",");
+                Remedy {
+                    sentence: format!(
+                        "{found} Measure more shards (--shards 1,{more}).{}",
+                        self.by_time()
+                    ),
+                    ..Remedy::default()
+                }
+            }
+        }
+    }
+
+    /// Writes what these shards bring.
+    fn gain(&self, calm: &Row) -> String {
+        let row = self.row();
+        let p99 = format!("p99 {}", arrow(row.p99_us, calm.p99_us));
+        if row.rate.is_none() {
+            let (was, is) = (row.goodput_per_s, calm.goodput_per_s);
+            return format!("{} -> {} writes/s, {p99}", decimal(was, 0), decimal(is, 0));
+        }
+        format!("{}, {p99}", percent(calm.key_busy_share, 1))
+    }
+
+    /// Returns the fewest measured shards that pass, and more while that halves p99.
+    fn enough(&self) -> Option<(usize, u32, &'r Row)> {
+        let row = self.row();
+        let mut passing = self.clean().filter(|(_, _, other)| {
+            other.key_busy_share < BUSY_KNEE && served(other) >= GOODPUT_MIN && relieves(row, other)
+        });
+        let mut enough = passing.next()?;
+        for more in passing {
+            if more.2.p99_us > enough.2.p99_us * WORTH_IT {
+                break;
+            }
+            enough = more;
+        }
+        Some(enough)
+    }
+
+    /// Says what shards by time came to, if they were measured.
+    fn by_time(&self) -> String {
+        let timed = |alone: bool| {
+            let rows = self.others.iter().filter(move |(_, measured)| {
+                let layout = measured.case.layout;
+                matches!(layout, Layout::Timed(..)) && layout.is_time_alone() == alone
+            });
+            rows.map(|(_, measured)| &measured.row)
+        };
+        let words = |row: &Row| format!("{}: {}", row.shards, percent(row.key_busy_share, 1));
+        let refused: Vec<String> = timed(true)
+            .filter(|row| row.key_busy_share >= BUSY_KNEE)
+            .map(words)
+            .collect();
+        let calm: Vec<String> = timed(false)
+            .filter(|row| row.key_busy_share < BUSY_KNEE)
+            .map(words)
+            .collect();
+        let mut sentence = String::new();
+        if !refused.is_empty() {
+            sentence += &format!(" Time shards alone do not help ({}).", refused.join(", "));
+        }
+        if !calm.is_empty() {
+            sentence += &format!(" Time with hash shards does ({}).", calm.join(", "));
+        }
+        sentence
+    }
+}

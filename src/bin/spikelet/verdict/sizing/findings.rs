@@ -1,0 +1,346 @@
+//! The rules of a set, each with the sentence that it finds.
+
+use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
+
+use super::{NEAR, SetFacts, THRESHOLDS, heaviest_collection, word};
+use crate::report::{bytes, count, decimal};
+use crate::sizing::model::{ContendedRecord, SetVerdict};
+use crate::sizing::remedy::Remedy;
+use crate::sizing::set_stats::CollectionStats;
+use crate::verdict::Word;
+
+pub(super) fn element(set: &SetFacts<'_>) -> Option<SetVerdict> {
+    let (bin, found) = heaviest_collection(set.stats)?;
+    let p99 = found.sizes.per_mille(990);
+    let (_, obstacle) = found.obstacle.as_ref()?;
+    let is_common = found.blocked * 2 > found.sizes.beyond(SWEET_SPOT_BYTES);
+    (p99 > SWEET_SPOT_BYTES && is_common).then(|| SetVerdict {
+        level: Word::Remodel,
+        decided_by: "element_bytes",
+        value: p99 as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        bin: Some(bin.to_owned()),
+        remedy: obstacle.remedy(),
+        sentence: format!(
+            "{}, and {}.",
+            collection_words(set, bin, found, SWEET_SPOT_BYTES),
+            obstacle.words()
+        ),
+        helps: String::new(),
+    })
+}
+
+/// Judges by what writers have met: refusals are measured, and need no guess of a rate.
+pub(super) fn refusals(set: &SetFacts<'_>, many: u64) -> Option<SetVerdict> {
+    let hot = set.contended.filter(|hot| hot.key_busy >= many)?;
+    let is_beyond = many == THRESHOLDS.key_busy.0;
+    Some(contended(
+        hot,
+        word(is_beyond, hot.remedy),
+        "key_busy",
+        (hot.key_busy, many),
+    ))
+}
+
+pub(super) fn waits(set: &SetFacts<'_>) -> Option<SetVerdict> {
+    let hot = set.contended.filter(|hot| hot.waits >= THRESHOLDS.waits)?;
+    Some(contended(
+        hot,
+        Word::Watch,
+        "waits",
+        (hot.waits, THRESHOLDS.waits),
+    ))
+}
+
+fn contended(
+    hot: &ContendedRecord,
+    level: Word,
+    decided_by: &'static str,
+    (value, threshold): (u64, u64),
+) -> SetVerdict {
+    SetVerdict {
+        level,
+        decided_by,
+        value: value as f64,
+        threshold: threshold as f64,
+        bin: hot.bin.clone(),
+        remedy: hot.remedy,
+        sentence: format!(
+            "Writers of key {} were refused with KEY_BUSY {} times, and had to wait {} times.",
+            hot.name(),
+            count(hot.key_busy),
+            count(hot.waits)
+        ),
+        helps: String::new(),
+    }
+}
+
+pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
+    let (bin, found) = heaviest_collection(set.stats)?;
+    let p99 = found.sizes.per_mille(990);
+    if p99 <= bound {
+        return None;
+    }
+    // Shards of one of several large bins leave the others.
+    let remedy = match set.heaviest_remedy() {
+        (Remedy::SeveralRecords, _) => Remedy::SeveralRecords,
+        _ => Remedy::Shard,
+    };
+    Some(SetVerdict {
+        level: word(bound == SWEET_SPOT_BYTES, remedy),
+        decided_by: "collection_bytes_p99",
+        value: p99 as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        remedy,
+        sentence: format!(
+            "{}.{}",
+            collection_words(set, bin, found, bound),
+            set.why_not(remedy)
+        ),
+        helps: String::new(),
+        bin: Some(bin.to_owned()),
+    })
+}
+
+fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, bound: u64) -> String {
+    let p99 = found.sizes.per_mille(990);
+    let what = if bound < SWEET_SPOT_BYTES {
+        format!("{} of", share(p99))
+    } else {
+        format!("{} times", times(p99, SWEET_SPOT_BYTES))
+    };
+    let (which, or_more) = set.top_percent("list or map", found.sizes.count());
+    format!(
+        "{which} in bin {bin} takes {}{or_more}, {what} the 128 KiB that one record should hold",
+        bytes(p99)
+    )
+}
+
+/// Writes the part of the bound of a record.
+fn share(size: u64) -> String {
+    let percent = size as f64 / SWEET_SPOT_BYTES as f64 * 100.0;
+    format!("{} %", decimal(percent, usize::from(percent > 99.0)))
+}
+
+/// Writes how many times larger a size is, with a decimal where that says more.
+pub(super) fn times(size: u64, bound: u64) -> String {
+    let factor = size as f64 / bound as f64;
+    decimal(factor, usize::from(factor < 9.95))
+}
+
+pub(super) fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
+    let judged = &set.stats.judged;
+    let p99 = judged.per_mille(990);
+    if p99 <= bound {
+        return None;
+    }
+    let is_beyond = bound == SWEET_SPOT_BYTES;
+    let common = set
+        .stats
+        .remedies
+        .iter()
+        .max_by_key(|(_, records)| **records);
+    let (heaviest, bin) = set.heaviest_remedy();
+    let remedy = common
+        .filter(|_| is_beyond)
+        .map_or(heaviest, |(remedy, _)| *remedy);
+    let what = if is_beyond {
+        "beyond".to_owned()
+    } else {
+        format!("{} of", share(p99))
+    };
+    let (which, or_more) = set.top_percent("record", judged.count());
+    let sentence = format!(
+        "{which} takes {}{or_more}, {what} the 128 KiB that one record should hold.",
+        bytes(p99)
+    );
+    Some(record_verdict(
+        set,
+        "record_bytes_p99",
+        p99,
+        (remedy, bin),
+        is_beyond,
+        sentence,
+    ))
+}
+
+pub(super) fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
+    let judged = &set.stats.judged;
+    let (p99, max) = (judged.per_mille(990), judged.max());
+    if max <= THRESHOLDS.near_bytes {
+        return None;
+    }
+    let beyond = match judged.beyond(SWEET_SPOT_BYTES) {
+        0 => String::new(),
+        beyond => format!("{} of them are beyond 128 KiB, and ", count(beyond)),
+    };
+    let largest = set.largest("record");
+    let sentence = format!(
+        "99 of 100 records take at most {}, but {beyond}{}{} takes {}, {} of the 128 KiB that one record should hold.",
+        bytes(p99),
+        largest.get(..1).unwrap_or_default().to_lowercase(),
+        largest.get(1..).unwrap_or_default(),
+        bytes(max),
+        share(max)
+    );
+    let remedy = set.heaviest_remedy();
+    Some(record_verdict(
+        set,
+        "record_bytes_max",
+        max,
+        remedy,
+        false,
+        sentence,
+    ))
+}
+
+fn record_verdict(
+    set: &SetFacts<'_>,
+    decided_by: &'static str,
+    value: u64,
+    (remedy, bin): (Remedy, Option<String>),
+    is_beyond: bool,
+    sentence: String,
+) -> SetVerdict {
+    SetVerdict {
+        level: word(is_beyond, remedy),
+        decided_by,
+        value: value as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        bin,
+        remedy,
+        sentence: sentence + &set.why_not(remedy),
+        helps: String::new(),
+    }
+}
+
+pub(super) fn limit(set: &SetFacts<'_>, part: f64) -> Option<SetVerdict> {
+    let (cap, max) = (set.max_record_bytes, set.stats.judged.max());
+    let taken = max as f64 / cap.max(1) as f64;
+    if taken <= part {
+        return None;
+    }
+    let (remedy, bin) = set.heaviest_remedy();
+    Some(SetVerdict {
+        level: word(part >= NEAR, remedy),
+        decided_by: "record_bytes_max_of_limit",
+        value: max as f64,
+        threshold: part * cap as f64,
+        bin,
+        remedy,
+        sentence: format!(
+            "{} takes {}, {} % of the {} that a record may have; beyond that, writes fail with code 13.{}",
+            set.largest("record"),
+            bytes(max),
+            decimal(taken * 100.0, 0),
+            bytes(cap),
+            set.why_not(remedy),
+        ),
+        helps: String::new(),
+    })
+}
+
+pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
+    let all = set.writes_per_s?;
+    // Each shard of a sharded collection takes its part.
+    let hottest = set.contended.and_then(|hot| hot.shards);
+    let hottest = hottest.or_else(|| {
+        set.stats
+            .heaviest
+            .is_none()
+            .then(|| set.stats.shards_max())?
+    });
+    let rate = all / hottest.unwrap_or(1) as f64;
+    let is_beyond = bound >= WRITES_PER_SECOND;
+    // Shards are made for up to 50 writes a second each.
+    if rate <= bound || (hottest.is_some() && !is_beyond) {
+        return None;
+    }
+    let remedy = set.remedy_for_rate();
+    Some(SetVerdict {
+        level: word(is_beyond, remedy),
+        decided_by: "writes_per_s",
+        value: rate,
+        threshold: WRITES_PER_SECOND,
+        bin: None,
+        remedy,
+        sentence: format!(
+            "Its hottest record is said to take {} writes a second, {} the {WRITES_PER_SECOND} that one record takes well.",
+            decimal(rate, 1),
+            if is_beyond {
+                "beyond"
+            } else {
+                "more than half of"
+            }
+        ),
+        helps: String::new(),
+    })
+}
+
+/// Judges the collections that are sharded already, each by its largest shard.
+pub(super) fn shards(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
+    // A sample holds some companions only.
+    if set.is_sample() {
+        return None;
+    }
+    let sharded = set.stats.sharded.iter();
+    let ((key, bin), found) = sharded.max_by_key(|(_, found)| found.largest_bytes)?;
+    let is_beyond = bound == SWEET_SPOT_BYTES;
+    (found.largest_bytes > bound).then(|| SetVerdict {
+        level: word(is_beyond, Remedy::Shard),
+        decided_by: "shard_bytes_max",
+        value: found.largest_bytes as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        bin: bin.clone(),
+        remedy: Remedy::Shard,
+        sentence: format!(
+            "The collection of key {key} is in {} shards, of which the largest takes {}, {} the 128 KiB that one record \
+             should hold.",
+            count(found.companions),
+            bytes(found.largest_bytes),
+            if is_beyond { "beyond" } else { "near" }
+        ),
+        helps: String::new(),
+    })
+}
+
+pub(super) fn sample(set: &SetFacts<'_>) -> Option<SetVerdict> {
+    let judged = &set.stats.judged;
+    set.is_sample().then(|| SetVerdict {
+        level: Word::Watch,
+        decided_by: "sample",
+        value: judged.max() as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        bin: None,
+        remedy: Remedy::Nothing,
+        sentence: format!(
+            "{} takes {}, but a record that was not sampled may be larger.",
+            set.largest("record"),
+            bytes(judged.max())
+        ),
+        helps: String::new(),
+    })
+}
+
+pub(super) fn fine(set: &SetFacts<'_>) -> SetVerdict {
+    let judged = &set.stats.judged;
+    let sentence = if judged.count() == 0 {
+        "All of its records are shards, and each is within 128 KiB.".to_owned()
+    } else {
+        format!(
+            "99 of 100 records take at most {}, and the largest {}: all are within 128 KiB.",
+            bytes(judged.per_mille(990)),
+            bytes(judged.max())
+        )
+    };
+    SetVerdict {
+        level: Word::Ok,
+        decided_by: "record_bytes_max",
+        value: judged.max() as f64,
+        threshold: SWEET_SPOT_BYTES as f64,
+        bin: None,
+        remedy: Remedy::Nothing,
+        sentence,
+        helps: String::new(),
+    }
+}

@@ -1,0 +1,265 @@
+//! The gravest verdict of all sets, and what to do about each.
+
+use serde::Serialize;
+use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
+
+use super::findings::times;
+use crate::report::{bytes, count, decimal};
+use crate::sizing::bucket;
+use crate::sizing::measure::RecordMeasure;
+use crate::sizing::model::{ContendedRecord, SetSizing};
+use crate::sizing::remedy::Remedy;
+use crate::sizing::set_stats::SetStats;
+use crate::verdict::Word;
+
+/// How many of the keys behind the headline are named.
+const KEYS_SHOWN: usize = 3;
+
+/// The gravest verdict of all sets, and the records behind it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Headline {
+    /// The gravest verdict of all sets.
+    pub(crate) level: Word,
+    /// What is so, and what to do.
+    pub(crate) sentence: String,
+    /// The namespace of the set it is about; `None`: there is no record.
+    pub(crate) namespace: Option<String>,
+    /// That set.
+    pub(crate) set: Option<String>,
+    /// The advised number of shards; `None`: shards are not needed, or do not help.
+    pub(crate) shards: Option<u64>,
+    /// The keys it is about, the one to begin with first; empty if they are not known.
+    pub(crate) keys: Vec<HeadlineKey>,
+}
+
+/// A key that a headline is about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct HeadlineKey {
+    /// The key, or else the digest.
+    pub(crate) key: String,
+    /// What its record takes; `None`: the record is gone.
+    pub(crate) bytes: Option<u64>,
+    /// The part of the bytes of its set, 0 to 1.
+    pub(crate) bytes_share: Option<f64>,
+    /// The bin that takes most of it.
+    pub(crate) bin: Option<String>,
+    /// How often its writers were refused.
+    pub(crate) key_busy: Option<u64>,
+}
+
+impl Headline {
+    /// Returns the headline of the first set, the one to be acted upon first.
+    pub(crate) fn new(sets: &[(SetSizing, SetStats)], contended: &[ContendedRecord]) -> Self {
+        let Some((set, stats)) = sets.first() else {
+            return Self {
+                level: Word::Ok,
+                sentence: "There is no record, so there is nothing to say.".to_owned(),
+                namespace: None,
+                set: None,
+                shards: None,
+                keys: Vec::new(),
+            };
+        };
+        let of_set = |hot: &&ContendedRecord| {
+            hot.namespace == set.namespace && hot.set.as_ref() == Some(&set.set)
+        };
+        let contended: Vec<_> = contended.iter().filter(of_set).collect();
+        let keys = keys(set, stats, &contended);
+        let others = sets
+            .iter()
+            .skip(1)
+            .filter(|(other, _)| other.verdict.level > Word::Watch)
+            .count();
+        let more = match others {
+            0 => String::new(),
+            1 => " 1 more set needs something done.".to_owned(),
+            others => format!(" {others} more sets need something done."),
+        };
+        let is_sharded = set.verdict.level == Word::Shard && set.advice.shards_pow2 > 1;
+        Self {
+            level: set.verdict.level,
+            sentence: sentence(set, keys.first()) + &more,
+            namespace: Some(set.namespace.clone()),
+            set: Some(set.set.clone()),
+            shards: is_sharded.then_some(set.advice.shards_pow2),
+            keys,
+        }
+    }
+}
+
+/// Returns the keys of the records that the verdict of a set is about, where they are known.
+fn keys(set: &SetSizing, stats: &SetStats, contended: &[&ContendedRecord]) -> Vec<HeadlineKey> {
+    let share = |size: u64| size as f64 / set.total_bytes.estimate.max(1) as f64;
+    let verdict = &set.verdict;
+    if ["key_busy", "waits"].contains(&verdict.decided_by) {
+        let of = |hot: &&ContendedRecord| HeadlineKey {
+            key: hot.name(),
+            bytes: hot.bytes,
+            bytes_share: hot.bytes.map(share),
+            bin: hot.bin.clone(),
+            key_busy: Some(hot.key_busy),
+        };
+        return contended.iter().take(KEYS_SHOWN).map(of).collect();
+    }
+    if verdict.decided_by == "shard_bytes_max" {
+        let of = |found: &crate::sizing::model::ShardedSizing| HeadlineKey {
+            key: found.key.clone(),
+            bytes: Some(found.stats.bytes),
+            bytes_share: Some(share(found.stats.bytes)),
+            bin: found.bin.clone(),
+            key_busy: None,
+        };
+        return set.sharded.iter().take(KEYS_SHOWN).map(of).collect();
+    }
+    let is_by_rate = verdict.decided_by == "writes_per_s";
+    let is_by_bin = ["collection_bytes_p99", "element_bytes"].contains(&verdict.decided_by);
+    let records = if is_by_rate {
+        &stats.most_written
+    } else {
+        &stats.largest
+    };
+    // A verdict on the collections of a bin is about records that have a large one.
+    let is_meant = |record: &&RecordMeasure| {
+        let of_bin = |bin: &&str| {
+            record
+                .bin(bin)
+                .is_some_and(|bin| bin.bytes as f64 >= verdict.value)
+        };
+        record.companion.is_none()
+            && (!is_by_bin || verdict.bin.as_deref().as_ref().is_some_and(of_bin))
+    };
+    let of = |record: &RecordMeasure| HeadlineKey {
+        key: match (record.key.as_str(), &record.digest) {
+            ("", Some(digest)) => format!("(digest {digest})"),
+            ("", None) => "(no key)".to_owned(),
+            (key, _) => key.to_owned(),
+        },
+        bytes: Some(record.bytes),
+        bytes_share: Some(share(record.bytes)),
+        bin: record.largest_bin().map(|bin| bin.name.clone()),
+        key_busy: None,
+    };
+    records
+        .iter()
+        .filter(is_meant)
+        .take(KEYS_SHOWN)
+        .map(of)
+        .collect()
+}
+
+/// Returns a set as a sentence names it.
+fn set_name(set: &SetSizing) -> String {
+    match set.set.as_str() {
+        "" => "the records without a set".to_owned(),
+        name => format!("set {name}"),
+    }
+}
+
+fn sentence(set: &SetSizing, key: Option<&HeadlineKey>) -> String {
+    let (verdict, place) = (&set.verdict, set_name(set));
+    match verdict.level {
+        Word::Shard => {
+            let largest = key.and_then(|key| Some((key, key.bytes?)));
+            let begins = match largest {
+                Some((key, size)) if is_about_size(verdict.decided_by) => format!(
+                    "Key {} of {place} takes {}{}.",
+                    key.key,
+                    bytes(size),
+                    match size {
+                        size if size > SWEET_SPOT_BYTES => format!(
+                            ", {} times the 128 KiB that one record should hold",
+                            times(size, SWEET_SPOT_BYTES)
+                        ),
+                        _ => String::new(),
+                    }
+                ),
+                Some((key, _)) if verdict.decided_by == "writes_per_s" => format!(
+                    "The hottest record of {place}, most likely key {}, is said to take {} writes a second, beyond the {} that \
+                     one record takes well.",
+                    key.key,
+                    decimal(verdict.value, 0),
+                    decimal(verdict.threshold, 0)
+                ),
+                _ => format!("{}: {}", capital(&place), verdict.sentence),
+            };
+            format!("{begins} {}", verdict.helps)
+        }
+        Word::Remodel => format!(
+            "Sharding does not help {place}. {} {}",
+            verdict.sentence, verdict.helps
+        ),
+        Word::Watch => format!(
+            "Nothing has to be sharded yet, but watch {place}. {}",
+            verdict.sentence
+        ),
+        _ => format!(
+            "Nothing needs sharding: the largest of {} records in {place} takes {} of the 128 KiB that one record should hold.",
+            count(set.records),
+            bytes(set.bytes.max)
+        ),
+    }
+}
+
+fn is_about_size(decided_by: &str) -> bool {
+    [
+        "collection_bytes_p99",
+        "record_bytes_p99",
+        "record_bytes_max_of_limit",
+    ]
+    .contains(&decided_by)
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// Says what to do about a set, from its verdict and the number of shards advised for it.
+pub(crate) fn helps(set: &SetSizing) -> String {
+    let (verdict, advice) = (&set.verdict, &set.advice);
+    if verdict.level == Word::Ok {
+        return String::new();
+    }
+    if verdict.decided_by == "sample" {
+        return "Size all of them to know.".to_owned();
+    }
+    if verdict.remedy != Remedy::Shard {
+        return verdict.remedy.instruction(verdict.bin.as_deref());
+    }
+    if verdict.level == Word::Watch {
+        return "Look again when it has grown, or let a shard policy watch it.".to_owned();
+    }
+    let bin = verdict
+        .bin
+        .as_ref()
+        .map_or_else(String::new, |bin| format!(" its bin {bin}"));
+    let is_hot = set
+        .writes_per_s
+        .is_some_and(|rate| rate > WRITES_PER_SECOND);
+    let by_time = if is_hot || verdict.decided_by == "key_busy" {
+        " Time shards alone do not help: all writers are in the current bucket."
+    } else {
+        ""
+    };
+    match advice.shards_pow2 {
+        _ if verdict.decided_by == "shard_bytes_max" => {
+            let most = set.sharded.first().map_or(1, |found| found.stats.shards);
+            format!("Split it into {} shards.", count(most * 2))
+        }
+        1 => format!("Hash-shard{bin}: into how many, its rate says (--writes-per-s).{by_time}"),
+        shards if shards > SHARDS_MAX => {
+            let time = advice.time.as_ref().map(bucket::sentence);
+            time.map_or_else(
+                || advice.sentence.clone(),
+                |time| format!("Shard{bin} by time: {time}."),
+            )
+        }
+        shards => format!(
+            "Hash-shard{bin} by {}: {} in the largest shard, and a read of all of it costs {} gets.{by_time}",
+            count(shards),
+            bytes(advice.largest_shard_bytes),
+            count(shards)
+        ),
+    }
+}

@@ -1,0 +1,126 @@
+//! Writes that wait without a thread: for their record, for space, and where the server holds writes.
+//!
+//! A connection's task makes every write inside an [`Attempt`]. A write that would have to wait has changed nothing; its task
+//! waits, within the client's limit of time, and makes it again.
+
+use std::time::{Duration, Instant};
+
+use spikelet_storage::{Attempt, Lsn};
+use tokio::sync::watch;
+use tokio::task::yield_now;
+use tokio::time::{sleep, sleep_until};
+
+use super::command::Command;
+use super::fields::Field;
+use super::served::ServedNamespace;
+
+/// How long writes under way may still wait when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// A request that writes, from its first run to its last.
+#[derive(Debug)]
+pub(crate) struct WaitingWrite<'s> {
+    served: &'s ServedNamespace,
+    attempt: Attempt,
+    /// The end of the client's patience.
+    deadline: Instant,
+    /// How long the record is to be kept before the first run.
+    hold: Option<Duration>,
+    has_waited: bool,
+    /// The last write that may have to be durable before it is answered.
+    unsynced: Option<Lsn>,
+}
+
+impl<'s> WaitingWrite<'s> {
+    pub(crate) fn begin(served: &'s ServedNamespace, deadline: Instant) -> Self {
+        Self {
+            served,
+            attempt: served.namespace.attempt(),
+            deadline,
+            hold: None,
+            has_waited: false,
+            unsynced: None,
+        }
+    }
+
+    /// Whether another request to this namespace may be made as part of it: patience for one is not patience for the next.
+    pub(crate) fn serves(&self, served: &ServedNamespace) -> bool {
+        std::ptr::eq(self.served, served) && !self.has_waited
+    }
+
+    pub(crate) const fn is_unsynced(&self) -> bool {
+        self.unsynced.is_some()
+    }
+
+    /// Queues for the record where the server holds writes to its set. Otherwise the code of the answer.
+    pub(crate) fn hold(&mut self, command: &Command<'_>) -> Result<(), u8> {
+        let Some(config) = &self.served.hold else {
+            return Ok(());
+        };
+        let set = command.fields.get(Field::Set).unwrap_or_default();
+        let hold = config.time_of(set);
+        if hold.is_some() {
+            let queued = self
+                .served
+                .namespace
+                .queue(&mut self.attempt, &command.digest);
+            queued.map_err(|error| error.result_code())?;
+        }
+        self.hold = hold;
+        Ok(())
+    }
+
+    /// Whether the last run has changed nothing, or there must be a wait before the first.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.hold.is_some() || self.attempt.must_wait()
+    }
+
+    pub(crate) fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
+        let done = self.attempt.run(write);
+        self.unsynced = self.attempt.take_unsynced().or(self.unsynced);
+        done
+    }
+
+    /// Waits until the write is worth another run, or until it can only be refused.
+    pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
+        self.has_waited = true;
+        let ends = self.attempt.ends();
+        let until = ends.map_or(self.deadline, |ends| ends.min(self.deadline));
+        let stopped = async {
+            told_to_stop(stopping.clone()).await;
+            sleep(STOP_GRACE).await;
+        };
+        let is_ready = tokio::select! {
+            biased;
+            () = self.attempt.ready() => true,
+            () = sleep_until(until.into()) => false,
+            () = stopped => false,
+        };
+        match (is_ready, self.hold.take()) {
+            (false, _) => self.attempt.end_patience(),
+            // Others may have taken the space: a write that tries again and again gives way.
+            (true, None) => yield_now().await,
+            (true, Some(time)) => tokio::select! {
+                () = sleep(time) => {}
+                () = told_to_stop(stopping.clone()) => {}
+            },
+        }
+    }
+
+    /// Waits until the writes are as durable as the namespace promises. Otherwise the code of the answer.
+    pub(crate) async fn synced(&mut self) -> Result<(), u8> {
+        match self.unsynced.take() {
+            None => Ok(()),
+            Some(lsn) => {
+                let durable = self.served.namespace.durable(lsn).await;
+                durable.map_err(|error| error.result_code())
+            }
+        }
+    }
+}
+
+/// Waits until the server is told to stop.
+pub(crate) async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
+    // An error means that nobody can tell any more.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}

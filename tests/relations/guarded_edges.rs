@@ -1,0 +1,313 @@
+//! Deletes and replaces at the edges of the rules: writes of the same transaction, several relations of one record, long chains.
+
+use std::ops::ControlFlow;
+
+use serde_json::json;
+use spikelet::operations::{self, delete_all_bins, lists};
+use spikelet::relation::{
+    EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
+    declared_relations,
+};
+use spikelet::stats::OperationKind;
+use spikelet::{Error, ListPolicy, Store, Value, WritePolicy, bins};
+
+use super::go_on;
+
+fn comments(store: &Store, rule: OnDelete) -> OneToMany<&Store> {
+    let layout = Layout::reference("post", "by_post");
+    OneToMany::new(store, "comments", ("posts", "comments"), layout)
+        .unwrap()
+        .on_delete(rule)
+}
+
+#[test]
+fn a_delete_sees_where_its_own_transaction_has_put_children() {
+    for rule in [OnDelete::Restrict, OnDelete::Cascade] {
+        let store = Store::in_memory().unwrap();
+        let comments = comments(&store, rule);
+        let posts = store.set("posts").unwrap();
+        for post in ["old", "new"] {
+            posts.put(post, bins! { "title" => post }).unwrap();
+        }
+        for id in 0..300 {
+            comments.put("old", id, &json!({ "text": "x" })).unwrap();
+        }
+        comments.put("old", 300, &json!({ "text": "x" })).unwrap();
+        // All children but one are moved away, and then the last one.
+        let deleted = store.transaction(|tx| {
+            let comments = comments.within(tx);
+            for id in 0..300 {
+                comments.put("new", id, &json!({ "text": "x" }))?;
+            }
+            if rule == OnDelete::Restrict {
+                let refused = tx.in_set(&posts)?.delete("old").unwrap_err();
+                assert!(matches!(refused, Error::HasEdges { .. }), "{refused}");
+                comments.put("new", 300, &json!({ "text": "x" }))?;
+            }
+            tx.in_set(&posts)?.delete("old")
+        });
+        assert!(deleted.unwrap());
+        let left = if rule == OnDelete::Restrict { 301 } else { 300 };
+        assert_eq!(comments.len("new").unwrap(), left, "{rule:?}");
+        assert_eq!(store.set("comments").unwrap().len(), left, "{rule:?}");
+    }
+}
+
+#[test]
+fn a_delete_sees_children_and_edges_that_its_own_transaction_has_written() {
+    let store = Store::in_memory().unwrap();
+    let posts = store.set("posts").unwrap();
+    posts.put("p", bins! { "title" => "x" }).unwrap();
+    let restricted = comments(&store, OnDelete::Restrict);
+    restricted.declare().unwrap();
+    let refused = store.transaction(|tx| {
+        restricted.within(tx).put("p", 1, &json!({ "text": "x" }))?;
+        tx.in_set(&posts)?.delete("p")
+    });
+    assert!(
+        matches!(refused, Err(Error::HasEdges { .. })),
+        "{refused:?}"
+    );
+    let cascade = comments(&store, OnDelete::Cascade);
+    cascade.declare().unwrap();
+    store
+        .transaction(|tx| {
+            cascade.within(tx).put("p", 1, &json!({ "text": "x" }))?;
+            tx.in_set(&posts)?.delete("p")
+        })
+        .unwrap();
+    assert_eq!(store.set("comments").unwrap().len(), 0);
+
+    let graph = Graph::new(&store, "g", ["N"], [EdgeType::new("E")])
+        .unwrap()
+        .on_delete(OnDelete::Detach);
+    let (one, other) = (NodeId::new("N", "1"), NodeId::new("N", "2"));
+    graph.put_node(&one, &json!({ "n": 1 })).unwrap();
+    graph.put_node(&other, &json!({ "n": 1 })).unwrap();
+    let nodes = store.set("g").unwrap();
+    store
+        .transaction(|tx| {
+            graph.within(tx).link(&other, "E", &one, &json!({}))?;
+            tx.in_set(&nodes)?.delete("N-1")
+        })
+        .unwrap();
+    assert_eq!(store.set("g_edges").unwrap().len(), 0);
+    assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
+}
+
+#[test]
+fn a_handles_delete_asks_the_relations_that_other_handles_have_of_the_record() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::key_list("comments");
+    let comments = OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
+    let recent = Members::new(&store, "comments", ("lists", "recent", "comments"));
+    comments.put("p", 1, &json!({ "text": "x" })).unwrap();
+    recent.put(1, bins! { "text" => "x" }).unwrap();
+    assert!(comments.remove("p", 1).unwrap());
+    assert!(!recent.contains(1).unwrap());
+    assert!(recent.verify(Repair::No, go_on).unwrap().is_sound());
+}
+
+#[test]
+fn a_list_of_edges_is_not_emptied_and_filled_again_in_one_call() {
+    let store = Store::in_memory().unwrap();
+    let follows = ManyToMany::new(&store, "follows", ("users", "out"), ("users", "in"));
+    follows.link("ann", "bob").unwrap();
+    let users = store.set("users").unwrap();
+    let append = || lists::append(&ListPolicy::default(), "out", "zoe");
+    let refused = users.operate("ann", &[delete_all_bins(), append()]);
+    assert!(
+        matches!(refused, Err(Error::OwnedBin { .. })),
+        "{refused:?}"
+    );
+    assert!(follows.contains("ann", "bob").unwrap());
+    // Where there are no edges yet, nothing is lost.
+    users.put("eve", bins! { "name" => "eve" }).unwrap();
+    users
+        .operate("eve", &[delete_all_bins(), append()])
+        .unwrap();
+}
+
+#[test]
+fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::reference("post", "by_post");
+    let comments = OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
+    let posts = store.set("posts").unwrap();
+    let fill = || {
+        posts.put("p", bins! { "title" => "x" }).unwrap();
+        for id in 0..3 {
+            comments.put("p", id, &json!({ "text": "x" })).unwrap();
+        }
+    };
+    fill();
+    let refused = posts.update("p", |bins| {
+        bins.remove("title");
+        Ok(())
+    });
+    assert!(
+        matches!(refused, Err(Error::HasEdges { .. })),
+        "{refused:?}"
+    );
+    let cascade = comments.clone().on_delete(OnDelete::Cascade);
+    cascade.declare().unwrap();
+    let empties: [(&str, &dyn Fn()); 4] = [
+        ("update", &|| {
+            let told = posts.update("p", |bins| Ok(bins.remove("title")));
+            assert_eq!(told.unwrap(), Some("x".into()));
+        }),
+        ("put of nil", &|| {
+            posts.put("p", [("title", Value::Nil)]).unwrap();
+        }),
+        ("operate", &|| {
+            let read = [
+                operations::get_bin("title"),
+                operations::put("title", Value::Nil),
+            ];
+            let done = posts.operate("p", &read).unwrap();
+            assert_eq!(done.value(0), Some(&"x".into()));
+        }),
+        ("transaction", &|| {
+            store
+                .transaction(|tx| {
+                    tx.in_set(&posts)?.update("p", |bins| {
+                        bins.remove("title");
+                        Ok(())
+                    })
+                })
+                .unwrap();
+        }),
+    ];
+    for (what, empty) in empties {
+        fill();
+        empty();
+        assert!(!posts.exists("p").unwrap(), "{what}");
+        assert_eq!(store.set("comments").unwrap().len(), 0, "{what}");
+    }
+}
+
+#[test]
+fn a_record_that_others_refer_to_stays_when_its_last_edge_goes() {
+    let store = Store::in_memory().unwrap();
+    let likes = ManyToMany::new(&store, "likes", ("users", "likes"), ("posts", "liked_by"))
+        .on_delete(OnDelete::Detach);
+    let comments = comments(&store, OnDelete::Restrict);
+    likes.link("ann", "p").unwrap();
+    likes.link("ann", "q").unwrap();
+    comments.put("p", 1, &json!({ "text": "x" })).unwrap();
+    assert!(store.set("users").unwrap().delete("ann").unwrap().is_some());
+    let posts = store.set("posts").unwrap();
+    assert!(posts.exists("p").unwrap());
+    assert!(!posts.exists("q").unwrap());
+}
+
+#[test]
+fn a_cascade_goes_down_a_long_chain_and_around_a_circle() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::key_list("parts");
+    let parts = OneToMany::new(&store, "parts", ("things", "things"), layout)
+        .unwrap()
+        .on_delete(OnDelete::Cascade);
+    let things = store.set("things").unwrap();
+    let child = json!({ "n": 1 });
+    for id in 0..3_000 {
+        parts.put(id, id + 1, &child).unwrap();
+    }
+    let small = std::thread::Builder::new().stack_size(512 << 10);
+    std::thread::scope(|scope| {
+        let deletes = small.spawn_scoped(scope, || things.delete(0).unwrap());
+        assert!(deletes.unwrap().join().unwrap().is_some());
+    });
+    assert_eq!(things.with_companions().len(), 0);
+    // Two records with more children than one transaction takes, and each is one of the other's.
+    for id in 0..300 {
+        parts.put("a", id, &child).unwrap();
+        parts.put("b", 1_000 + id, &child).unwrap();
+    }
+    parts.put("a", "b", &child).unwrap();
+    parts.put("b", "a", &child).unwrap();
+    assert_eq!(things.len(), 602);
+    assert!(things.delete("a").unwrap().is_some());
+    assert_eq!(things.with_companions().len(), 0);
+}
+
+#[test]
+fn a_refused_delete_is_one_error_and_one_operation() {
+    let store = Store::in_memory().unwrap();
+    let follows = ManyToMany::new(&store, "follows", ("users", "out"), ("users", "in"));
+    follows.link("ann", "bob").unwrap();
+    let namespace = store.namespace("test").unwrap();
+    let users = store.set("users").unwrap();
+    let counts = || {
+        let stats = namespace.stats();
+        let count = |kind| stats.operation(kind).count;
+        let kinds = [OperationKind::Write, OperationKind::Transaction];
+        (
+            kinds.map(count),
+            stats.errors.iter().map(|(_, count)| count).sum::<u64>(),
+        )
+    };
+    let ([writes, transactions], errors) = counts();
+    users.delete("ann").unwrap_err();
+    assert_eq!(counts(), ([writes + 1, transactions], errors + 1));
+    let detaching = follows.on_delete(OnDelete::Detach);
+    detaching.declare().unwrap();
+    let ([writes, transactions], errors) = counts();
+    let policy = WritePolicy::default().acknowledge(spikelet::policy::Acknowledge::Applied);
+    users.delete_with(&policy, "ann").unwrap().unwrap();
+    assert_eq!(counts(), ([writes + 1, transactions], errors));
+}
+
+#[test]
+fn handles_that_declare_at_one_moment_keep_what_the_others_declare() {
+    let store = Store::in_memory().unwrap();
+    let sets: Vec<String> = (0..16).map(|id| format!("set{id}")).collect();
+    std::thread::scope(|scope| {
+        for set in &sets {
+            let store = &store;
+            scope.spawn(move || {
+                let links = spikelet::relation::Links::new(store, "links");
+                let of = |key| spikelet::relation::Address::new(set, key);
+                links.link(&of(1), "sees", &of(2)).unwrap();
+            });
+        }
+    });
+    let declared = declared_relations(&store).unwrap();
+    assert_eq!(declared[0].sides.len(), sets.len());
+    for set in &sets {
+        let owned = store.set(set).unwrap().put(1, [("links", 1)]);
+        assert!(matches!(owned, Err(Error::OwnedBin { .. })), "{owned:?}");
+    }
+}
+
+#[test]
+fn a_child_that_is_put_to_another_parent_leaves_the_list_of_the_first() {
+    let store = Store::in_memory().unwrap();
+    let notes = OneToMany::new(
+        &store,
+        "notes",
+        ("people", "notes"),
+        Layout::key_list("notes"),
+    )
+    .unwrap()
+    .with_parent_bin("owner");
+    notes.put("ann", 1, &json!({ "text": "x" })).unwrap();
+    notes.put("bob", 1, &json!({ "text": "y" })).unwrap();
+    assert_eq!(
+        (notes.len("ann").unwrap(), notes.len("bob").unwrap()),
+        (0, 1)
+    );
+    store
+        .transaction(|tx| notes.within(tx).put("ann", 1, &json!({ "text": "z" })))
+        .unwrap();
+    assert_eq!(
+        (notes.len("ann").unwrap(), notes.len("bob").unwrap()),
+        (1, 0)
+    );
+    assert!(
+        notes
+            .verify(Repair::No, |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_sound()
+    );
+}

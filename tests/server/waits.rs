@@ -1,0 +1,219 @@
+//! Clients' writes that wait for a record, for space or for a sync hold up no other request.
+//!
+//! The writes wait until the test lets them go on: an answer that comes meanwhile has not waited for them.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use spikelet::record::KeyHash;
+use spikelet::server::Server;
+use spikelet::{Durability, NamespaceConfig, Store};
+
+use super::server_client::*;
+
+/// More than the server has threads.
+const WRITERS: usize = 64;
+
+fn put(key: i64) -> Message {
+    Message {
+        timeout_ms: 3_600_000,
+        ..Message::put(key, "i", 7)
+    }
+}
+
+fn begin(running: &Running, message: &Message) -> Wire {
+    let mut wire = Wire::to(running.handle.addr());
+    wire.send(&message.frame());
+    wire
+}
+
+fn codes(wires: &mut [Wire]) -> Vec<u8> {
+    let code = |wire: &mut Wire| answers(&wire.receive().unwrap().1).pop().unwrap().code;
+    wires.iter_mut().map(code).collect()
+}
+
+/// Runs `meanwhile` while a writer of this process has record 1 of set "demo" locked.
+fn with_record_locked<R>(store: &Store, meanwhile: impl FnOnce() -> R) -> R {
+    let set = store.set("demo").unwrap();
+    let (locked, is_locked) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let updated = set.update(1, |_| {
+                locked.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                Ok(())
+            });
+            updated.unwrap();
+        });
+        is_locked.recv().unwrap();
+        let done = meanwhile();
+        go_on.send(()).unwrap();
+        done
+    })
+}
+
+#[test]
+fn writers_that_wait_for_a_record_of_the_process_hold_up_nobody_else() {
+    let running = serve();
+    let namespace = running.store.namespace("test").unwrap();
+    let mut waiting = with_record_locked(&running.store, || {
+        let waiting: Vec<_> = (0..WRITERS).map(|_| begin(&running, &put(1))).collect();
+        until(|| namespace.stats().waits == WRITERS as u64);
+        let mut other = Wire::to(running.handle.addr());
+        for key in 2..50 {
+            assert_eq!(other.ask(&put(key)).code, 0);
+            assert_eq!(other.ask(&Message::get(key)).int("i"), 7);
+            assert_eq!(Wire::to(running.handle.addr()).info("node\n").len(), 1);
+        }
+        // The record itself can be read.
+        assert_eq!(other.ask(&Message::get(1)).code, 2);
+        waiting
+    });
+    assert_eq!(codes(&mut waiting), [0; WRITERS]);
+    let mut wire = Wire::to(running.handle.addr());
+    // The update of the process has left no bins, so the first of them has made the record.
+    assert_eq!(wire.ask(&Message::get(1)).generation as usize, WRITERS);
+    let stats = namespace.stats();
+    // One write each, however often it was tried; the process and the other client made 49.
+    let writes = stats.operation(spikelet::stats::OperationKind::Write).count;
+    let operates = stats
+        .operation(spikelet::stats::OperationKind::Operate)
+        .count;
+    assert_eq!(writes + operates, WRITERS as u64 + 1 + 48);
+    // The read of a record that did not exist yet.
+    assert_eq!(stats.errors, [(2, 1)]);
+}
+
+#[test]
+fn a_row_of_a_batch_waits_with_the_rows_behind_it_and_each_is_written_once() {
+    let running = serve();
+    let namespace = running.store.namespace("test").unwrap();
+    let add = row(0, WRITE).op(5, 1, "n", &1_i64.to_be_bytes());
+    let mut wire = with_record_locked(&running.store, || {
+        let rows = [3, 1, 4].map(|key| (digest(key), add.clone()));
+        let mut batch = batch(0x04, &rows);
+        batch.timeout_ms = 3_600_000;
+        let mut wire = begin(&running, &batch);
+        until(|| namespace.stats().waits == 1);
+        // The answer of the row before is there.
+        let (_, body) = wire.receive().unwrap();
+        assert_eq!(answers(&body).len(), 1);
+        assert_eq!(
+            Wire::to(running.handle.addr()).ask(&Message::get(4)).code,
+            2
+        );
+        wire
+    });
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.extend(answers(&wire.receive().unwrap().1));
+    }
+    assert!(told.iter().all(|answer| answer.code == 0), "{told:?}");
+    for key in [3, 1, 4] {
+        assert_eq!(
+            Wire::to(running.handle.addr())
+                .ask(&Message::get(key))
+                .int("n"),
+            1
+        );
+    }
+}
+
+#[test]
+fn a_writer_whose_time_is_over_is_told_so_and_leaves_the_queue() {
+    let running = serve();
+    let namespace = running.store.namespace("test").unwrap();
+    with_record_locked(&running.store, || {
+        let impatient = Message {
+            timeout_ms: 20,
+            ..put(1)
+        };
+        assert_eq!(Wire::to(running.handle.addr()).ask(&impatient).code, 9);
+        let stats = namespace.stats();
+        assert_eq!((stats.waits, stats.timeouts), (1, 1));
+        assert_eq!(stats.errors, [(9, 1)]);
+    });
+    assert_eq!(
+        Wire::to(running.handle.addr()).ask(&Message::get(1)).code,
+        2
+    );
+}
+
+#[test]
+fn writers_that_wait_for_space_hold_up_no_reader() {
+    let mut config = NamespaceConfig::new("test").max_space_wait(Duration::from_secs(3_600));
+    config.key_hash = KeyHash::Ripemd160;
+    config.max_device_bytes = 64 << 20;
+    let store = Store::builder().namespace(config).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let running = Running { store, handle };
+    let set = running.store.set("demo").unwrap();
+    let payload = vec![7_u8; 100 << 10];
+    let count = (100_i64..)
+        .find(|key| set.put(*key, [("b", payload.as_slice())]).is_err())
+        .unwrap();
+    let namespace = running.store.namespace("test").unwrap();
+    // Deleted records give their space back when no reader can see them any more, and this one can.
+    let mut waiting = set
+        .read(100, |_| {
+            for key in 101..count / 2 {
+                set.delete(key).unwrap();
+            }
+            let write = |key| {
+                let write = Message::about(0, WRITE, 0, key).op(2, 4, "b", &payload);
+                Message {
+                    timeout_ms: 3_600_000,
+                    ..write
+                }
+            };
+            let waiting: Vec<_> = (0..WRITERS as i64)
+                .map(|key| begin(&running, &write(key)))
+                .collect();
+            // Some fit into blocks that are open.
+            until(|| namespace.stats().space_waits >= WRITERS as u64 / 2);
+            let mut other = Wire::to(running.handle.addr());
+            for key in count - 20..count {
+                assert_eq!(other.ask(&Message::get(key)).code, 0);
+            }
+            waiting
+        })
+        .unwrap()
+        .unwrap();
+    assert_eq!(codes(&mut waiting), [0; WRITERS]);
+}
+
+#[test]
+fn committed_writes_are_answered_once_they_are_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = NamespaceConfig::new("test");
+    config.key_hash = KeyHash::Ripemd160;
+    config.durability = Durability::Commit;
+    let store = Store::builder()
+        .path(directory.path())
+        .namespace(config)
+        .open()
+        .unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let running = Running { store, handle };
+    let namespace = running.store.namespace("test").unwrap();
+    let mut waiting: Vec<_> = (0..WRITERS as i64)
+        .map(|key| begin(&running, &put(key)))
+        .collect();
+    assert_eq!(codes(&mut waiting), [0; WRITERS]);
+    assert!(namespace.durable_lsn() >= namespace.last_lsn());
+    let rows: Vec<_> = (0..100)
+        .map(|key| {
+            (
+                digest(key),
+                row(0, WRITE).op(5, 1, "n", &1_i64.to_be_bytes()),
+            )
+        })
+        .collect();
+    let syncs = namespace.stats().storage.syncs;
+    let (told, code) = Wire::to(running.handle.addr()).ask_many(&batch(0x04, &rows));
+    assert_eq!((told.len(), code), (100, 0));
+    assert!(namespace.durable_lsn() >= namespace.last_lsn());
+    // The rows share theirs.
+    assert!(namespace.stats().storage.syncs - syncs < 10);
+}
