@@ -18,8 +18,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// batch has for each record. A batch whose records take more than 32 MiB is written in parts. In memory are one batch and
     /// the new versions of its records.
     ///
-    /// All records of a batch are locked while it is written: some 0.2 s for 100,000 edges. Where other writers must not wait so
-    /// long, give each call fewer edges.
+    /// All records of a batch are locked while it is written: some 0.3 s of processor time for 100,000 edges, and some 85 MB of
+    /// memory. Where other writers must not wait so long, give each call fewer edges.
     ///
     /// Edges that both ends have are not written again: a call with the same edges goes on after a stop, an error or the end of
     /// the process. Edges of records that are sharded are linked one by one, as all are where the store has no groups, as a
