@@ -524,7 +524,7 @@ fn answers_that_nobody_reads_share_a_budget() {
             .find_map(|pair| pair.strip_prefix("message_memory_bytes="));
         held.unwrap().parse().unwrap()
     };
-    until(|| held(&mut wire) >= 900 << 20);
+    until(|| held(&mut wire) >= 650 << 20);
     // Others are told so, and small requests are answered as ever.
     assert_eq!(wire.ask(&hundred).code, 18);
     assert!(held(&mut wire) <= 1 << 30);

@@ -395,7 +395,8 @@ impl Core {
             key: key.as_deref(),
             payload: &payload,
         });
-        self.publish(lock, &change, Acknowledge::Durable)?;
+        // A read waits for no sync.
+        self.publish(lock, &change, Acknowledge::Applied)?;
         Ok(())
     }
 }

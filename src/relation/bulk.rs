@@ -346,7 +346,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
             side.shard_large(
                 self.store,
                 records,
-                (end.owner, end.added, end.attributes),
+                (end.owner, end.added),
                 (result, elements),
             );
         }
@@ -486,17 +486,32 @@ impl ListedRecords {
         in_groups(batch, write, alone)
     }
 
-    /// Writes a group. `None`: the store has none.
+    /// Whether a record of a relation in which records name their owners is there twice: the last owner is to list it.
+    fn names_one_twice(&self, group: &[ListedRecord<'_>]) -> bool {
+        if self.owner_bin.is_none() {
+            return false;
+        }
+        let mut keys: Vec<&Key<'_>> = group.iter().map(|record| &record.key).collect();
+        keys.sort_unstable();
+        keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
+    }
+
+    /// Writes a group. `None`: the store has none, or the records are to be put one by one.
     fn put_group<S: RecordStore>(
         &self,
         store: &S,
         group: &[ListedRecord<'_>],
     ) -> Result<Option<u64>> {
-        if check_bin(&self.side.bin).is_err() {
+        if check_bin(&self.side.bin).is_err() || self.names_one_twice(group) {
             return Ok(None);
         }
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
-        let (replace, list) = (replacing(), self.side.unsharded_policy());
+        let list = self.side.unsharded_policy();
+        // A record that another list names is put by itself, which takes it off that list.
+        let replace: Vec<WritePolicy> = group
+            .iter()
+            .map(|record| replacing().filter(self.is_of(&record.owner)))
+            .collect();
         let puts: Vec<Vec<Operation>> = group.iter().map(|record| puts(&record.bins)).collect();
         let mut by_owner: Vec<&ListedRecord<'_>> = group.iter().collect();
         by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
@@ -510,17 +525,22 @@ impl ListedRecords {
             })
             .collect();
         // A record that is a child and a parent, too, is replaced before it lists its own children.
-        let replaced = group.iter().zip(&puts).map(|(record, operations)| {
-            let key = Key::from(&record.key);
-            (
-                &records,
-                RecordCall {
-                    policy: &replace,
-                    key,
-                    operations,
-                },
-            )
-        });
+        let replaced =
+            group
+                .iter()
+                .zip(&puts)
+                .zip(&replace)
+                .map(|((record, operations), policy)| {
+                    let key = Key::from(&record.key);
+                    (
+                        &records,
+                        RecordCall {
+                            policy,
+                            key,
+                            operations,
+                        },
+                    )
+                });
         let listed = lists.iter().map(|(first, operations)| {
             let key = Key::from(&first.owner);
             (
@@ -540,7 +560,7 @@ impl ListedRecords {
         for ((first, _), result) in lists.iter().zip(results.iter().skip(group.len())) {
             let (before, behind) = (count(result, 0), count(result, 1));
             new += behind.saturating_sub(before).unsigned_abs();
-            let edge = (&first.owner, &first.key, &Value::Nil);
+            let edge = (&first.owner, &first.key);
             self.side
                 .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
         }

@@ -190,12 +190,15 @@ impl<'g> Deletion<'g> {
     ) -> Result<ControlFlow<(), bool>> {
         let (namespace, key) = (self.guard.namespace(), &record.key);
         for role in self.roles(record) {
-            let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
-            if role.rule == OnDelete::Restrict && !edges.is_empty() {
-                // Added since the transaction looked.
+            if role.rule == OnDelete::Restrict {
                 let count = role.count(namespace, key)?;
-                return Err(has_edges(&role.relation.name, &record.set, key, count));
+                if count > 0 {
+                    // Added since the transaction looked.
+                    return Err(has_edges(&role.relation.name, &record.set, key, count));
+                }
+                continue;
             }
+            let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
                 if own.len(namespace, key)? > 0 {
                     own.delete(namespace, key)?;

@@ -47,7 +47,7 @@ impl ListedRecords {
     }
 
     /// The condition that a record names no other record as the one that lists it.
-    fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
+    pub(super) fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
         let bin = self.owner_bin.as_deref()?;
         let named = match owner {
             Key::Integer(_) => int_bin(bin),

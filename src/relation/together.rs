@@ -1,5 +1,6 @@
 //! Writes of handles to records that are known beforehand: one group, as long as no collection among them is sharded.
 
+use super::keys::element_of;
 use super::side::Side;
 use super::writes::{puts, replacing};
 use crate::expression::Expression;
@@ -221,14 +222,44 @@ impl Side {
         &self,
         store: &S,
         records: &S::Records,
-        (owner, other, attributes): (&Key<'_>, &Key<'_>, &Value),
+        (owner, other): (&Key<'_>, &Key<'_>),
         written: (&OperateResult, u64),
     ) {
         if self.is_to_shard(records, owner, written) {
-            // Added again by the handle, an edge changes nothing but the shards. The edges themselves are done: an obstacle is
-            // noted as a transition that was refused, and returned once a record is full.
-            let _ = self.add(store, owner, other, attributes);
+            // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
+            // is full.
+            let _ = store.atomically(&AddAgain {
+                side: self,
+                owner,
+                other,
+            });
         }
+    }
+}
+
+/// Adds an edge that one end has again, if that still has it: added by the handle, it changes nothing but the shards.
+struct AddAgain<'a> {
+    side: &'a Side,
+    owner: &'a Key<'a>,
+    other: &'a Key<'a>,
+}
+
+impl AtomicWrites for AddAgain<'_> {
+    type Output = ();
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+        let (side, element) = (self.side, element_of(self.other));
+        let attributes = match side.has_attributes {
+            true => side.map(store, self.owner)?.get(&element)?,
+            false => {
+                let has = side.list(store, self.owner)?.contains(&element)?;
+                has.then_some(Value::Nil)
+            }
+        };
+        if let Some(attributes) = attributes {
+            side.add(store, self.owner, self.other, &attributes)?;
+        }
+        Ok(())
     }
 }
 

@@ -239,6 +239,14 @@ impl<'a> Batch<'a> {
         false
     }
 
+    /// Leaves the queue of the next row's record: while answers are synced and sent, no record waits.
+    pub(crate) fn leave_queue(&mut self) {
+        if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {
+            write.leave_queue();
+            self.writes.waits = false;
+        }
+    }
+
     /// Waits until the next row is worth another run.
     pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
         if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use spikelet_storage::{Attempt, Lsn};
 use tokio::sync::watch;
-use tokio::task::yield_now;
 use tokio::time::{sleep, sleep_until};
 
 use super::command::Command;
@@ -15,7 +14,11 @@ use super::fields::Field;
 use super::served::ServedNamespace;
 
 /// How long writes under way may still wait when the server stops.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Less than the listener waits for requests under way.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// The pause before a write looks for space again.
+const SPACE_PAUSE: Duration = Duration::from_millis(2);
 
 /// A request that writes, from its first run to its last.
 #[derive(Debug)]
@@ -75,6 +78,12 @@ impl<'s> WaitingWrite<'s> {
         self.hold.is_some() || self.attempt.must_wait()
     }
 
+    /// Leaves the queue and begins anew: before something is done that may take long.
+    pub(crate) fn leave_queue(&mut self) {
+        self.attempt = self.served.namespace.attempt();
+        self.hold = None;
+    }
+
     pub(crate) fn run<R>(&mut self, write: impl FnOnce() -> R) -> R {
         let done = self.attempt.run(write);
         self.unsynced = self.attempt.take_unsynced().or(self.unsynced);
@@ -86,6 +95,9 @@ impl<'s> WaitingWrite<'s> {
         self.has_waited = true;
         let ends = self.attempt.ends();
         let until = ends.map_or(self.deadline, |ends| ends.min(self.deadline));
+        if Instant::now() >= until {
+            return self.attempt.end_patience();
+        }
         let stopped = async {
             told_to_stop(stopping.clone()).await;
             sleep(STOP_GRACE).await;
@@ -98,8 +110,9 @@ impl<'s> WaitingWrite<'s> {
         };
         match (is_ready, self.hold.take()) {
             (false, _) => self.attempt.end_patience(),
-            // Others may have taken the space: a write that tries again and again gives way.
-            (true, None) => yield_now().await,
+            // Others may have taken the space, and a group may need more than there is: it does not try all the time.
+            (true, None) if ends.is_some() => sleep(SPACE_PAUSE).await,
+            (true, None) => {}
             (true, Some(time)) => tokio::select! {
                 () = sleep(time) => {}
                 () = told_to_stop(stopping.clone()) => {}

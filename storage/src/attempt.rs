@@ -142,11 +142,16 @@ impl Attempt {
             return Ok(());
         };
         let core = Arc::clone(&state.core);
+        // Before the partition is locked: a place that is given up locks its own.
+        state.awaited = Awaited::Nothing;
         let mut partition = core.index.lock(digest);
         core.check_open()?;
         let limit = core.options.max_waiters;
         let waiter = match partition.held().acquire(digest, limit) {
-            Acquire::Granted => Arc::new(Waiter::granted()),
+            Acquire::Granted => {
+                drop(partition);
+                Arc::new(Waiter::granted())
+            }
             Acquire::Queued(waiter) => {
                 drop(partition);
                 core.note_wait(digest);
@@ -271,7 +276,10 @@ pub(crate) fn take_granted(
     held: &mut HeldLocks,
 ) -> Option<Arc<Waiter>> {
     let place = with_running(core, |state| match &mut state.awaited {
-        Awaited::Record(place) if place.digest == *digest => place.waiter.take(),
+        Awaited::Record(place) if place.digest == *digest => {
+            state.must_wait = false;
+            place.waiter.take()
+        }
         _ => None,
     });
     let waiter = place.flatten()?;
@@ -341,6 +349,10 @@ impl Drop for Place {
         let Some(waiter) = self.waiter.take() else {
             return;
         };
+        // In the child of a fork no thread may ever unlock the partition.
+        if self.core.fork.is_child() {
+            return;
+        }
         let mut partition = self.core.index.lock(&self.digest);
         let held = partition.held();
         if held.give_up(&self.digest, &waiter) {

@@ -189,6 +189,23 @@ fn a_record_can_be_kept_before_the_write() {
 }
 
 #[test]
+fn a_task_that_queues_for_another_record_gives_up_the_first() {
+    let namespace = open(|_| {});
+    let mut task = Task::new(&namespace);
+    for record in 1..200 {
+        task.attempt.queue(&digest(record)).unwrap();
+        assert!(task.is_ready());
+    }
+    for record in 1..199 {
+        namespace
+            .lock(&digest(record), Some(Duration::ZERO))
+            .unwrap();
+    }
+    let last = namespace.lock(&digest(199), Some(Duration::ZERO));
+    assert!(matches!(last, Err(Error::Timeout)));
+}
+
+#[test]
 fn a_write_to_a_full_namespace_waits_for_space_without_a_thread() {
     let namespace = open(|options| {
         options.background = true;

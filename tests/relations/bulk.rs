@@ -323,11 +323,18 @@ fn edges_linked_together_are_all_there_or_none() {
 #[test]
 fn batches_beside_unlinks_and_deletes_leave_no_edge_that_one_end_alone_has() {
     let store = Store::in_memory().unwrap();
-    let follows = follows(&store);
+    race_of_batches(&follows(&store), 60);
+    // Each record shards its edges once it has nine.
+    let store = Store::in_memory().unwrap();
+    let policy = ShardPolicy::manual().elements_max(8);
+    race_of_batches(&follows(&store).shard_policy(policy), 6);
+}
+
+fn race_of_batches(follows: &ManyToMany<&Store>, batches: usize) {
     let edges: Vec<(i64, i64)> = (0..400).map(|edge| (edge % 20, edge / 20)).collect();
     thread::scope(|scope| {
         let linking = scope.spawn(|| {
-            for _ in 0..60 {
+            for _ in 0..batches {
                 follows.link_all(edges.iter().copied(), go_on).unwrap();
             }
         });
@@ -341,7 +348,32 @@ fn batches_beside_unlinks_and_deletes_leave_no_edge_that_one_end_alone_has() {
             .unwrap();
         }
     });
-    assert_sound(&follows);
+    assert_sound(follows);
+}
+
+#[test]
+fn children_that_a_batch_gives_to_other_parents_leave_the_lists_of_the_first() {
+    let stores = [(); 2].map(|()| Store::in_memory().unwrap());
+    let [tasks, single] = stores.each_ref().map(|store| {
+        let layout = Layout::key_list("tasks");
+        let tasks = OneToMany::new(store, "tasks", ("people", "tasks"), layout).unwrap();
+        tasks.with_parent_bin("owner")
+    });
+    let child = |task: i64, parent: i64| (parent, task, serde_json::json!({ "title": task }));
+    let first: Vec<_> = (0..50).map(|task| child(task, task % 5)).collect();
+    let moved: Vec<_> = (10..30).map(|task| child(task, (task + 1) % 5)).collect();
+    // One child under two parents: the last one has it.
+    let twice = vec![child(60, 1), child(61, 1), child(60, 2)];
+    for batch in [first, moved, twice] {
+        for (parent, task, value) in &batch {
+            single.put(*parent, *task, value).unwrap();
+        }
+        tasks.put_all(batch, go_on).unwrap();
+        for person in 0..5 {
+            let page = |tasks: &OneToMany<&Store>| tasks.page(person, None, 100).unwrap();
+            assert_eq!(page(&tasks), page(&single), "of {person}");
+        }
+    }
 }
 
 #[test]

@@ -95,8 +95,8 @@ fn a_row_of_a_batch_waits_with_the_rows_behind_it_and_each_is_written_once() {
         let mut batch = batch(0x04, &rows);
         batch.timeout_ms = 3_600_000;
         let mut wire = begin(&running, &batch);
-        until(|| namespace.stats().waits == 1);
-        // The answer of the row before is there.
+        // It leaves the queue while the answer of the row before is sent.
+        until(|| namespace.stats().waits == 2);
         let (_, body) = wire.receive().unwrap();
         assert_eq!(answers(&body).len(), 1);
         assert_eq!(

@@ -236,6 +236,10 @@ impl Namespace {
                 Ok(outcome) => return outcome,
                 Err(conflict) => conflict,
             };
+            // A task waits for the record itself, and makes all of it again.
+            if spikelet_storage::Attempt::is_put_off() {
+                return Err(conflict.into_error(attempts));
+            }
             Counters::count(&counters.conflicts);
             let is_over =
                 attempts >= policy.retry.max_attempts || !pause(&policy.retry, attempts, ends);

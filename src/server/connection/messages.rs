@@ -108,12 +108,18 @@ impl Connection<'_> {
         command: &Command<'_>,
         began: Instant,
     ) -> Result<(usize, u8), Closed> {
+        if served.hold.is_some() {
+            self.send().await?;
+        }
         let mut write = WaitingWrite::begin(served, began + command.timeout());
         let mut queued = write.hold(command);
         loop {
-            if write.must_wait() {
-                self.send().await?;
+            if write.must_wait() && self.outbox.is_empty() {
                 write.wait(&self.stopping).await;
+            } else if write.must_wait() {
+                // The client may take its answers slowly: no record waits for that.
+                write.leave_queue();
+                self.send().await?;
             }
             let at = open_frame(&mut self.outbox);
             let (scratch, out) = (&mut self.scratch, &mut self.outbox);
@@ -159,6 +165,9 @@ impl Connection<'_> {
         loop {
             let at = self.outbox.len();
             let more = batch.step(&mut self.scratch, &mut self.outbox);
+            if more && !self.outbox.is_empty() {
+                batch.leave_queue();
+            }
             if let Err(in_doubt) = batch.synced().await {
                 // Rows that are not answered are in doubt, too.
                 self.outbox.truncate(at);

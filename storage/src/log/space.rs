@@ -183,6 +183,8 @@ impl Space {
     pub(crate) fn set_disk_full(&self, is_full: bool) {
         if self.disk_full.load(Ordering::Relaxed) != is_full {
             self.disk_full.store(is_full, Ordering::Relaxed);
+            // A writer that has looked before the store waits by now, or is known as waiting.
+            drop(self.blocks.lock());
             self.wake_writers();
         }
     }
@@ -321,9 +323,14 @@ impl Space {
 
     /// Whether a task that waits for room should look again: as [`Space::wait_for_room`]. Else the task is woken when it should.
     pub(crate) fn has_changed(&self, vain_looks: u64, task: &Waker) -> bool {
-        self.tasks.add(task);
-        let blocks = self.blocks.lock();
-        !self.writes_are_stopped() || blocks.vain_looks != vain_looks || blocks.waits_ended
+        let has_changed = || {
+            let blocks = self.blocks.lock();
+            !self.writes_are_stopped() || blocks.vain_looks != vain_looks || blocks.waits_ended
+        };
+        has_changed() || {
+            self.tasks.add(task);
+            has_changed()
+        }
     }
 
     /// Wakes threads and tasks that wait for room, without the lock on the blocks: a waker may run its task at once.
