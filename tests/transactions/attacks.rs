@@ -376,7 +376,7 @@ fn a_task_whose_transaction_meets_a_locked_record_commits_it_once() {
         });
         is_locked.recv().unwrap();
         // It does not pause and try again on the thread.
-        assert!(attempt.run(&add).is_err() && attempt.must_wait());
+        assert!(attempt.run(add).is_err() && attempt.must_wait());
         assert_eq!(runs.get(), 1);
         go_on.send(()).unwrap();
     });
@@ -385,7 +385,7 @@ fn a_task_whose_transaction_meets_a_locked_record_commits_it_once() {
         while attempt.poll_ready(&mut context).is_pending() {
             std::thread::yield_now();
         }
-        drop(attempt.run(&add));
+        drop(attempt.run(add));
     }
     assert_eq!(number(accounts.get("a").unwrap()), Some(2));
 }
