@@ -290,7 +290,7 @@ impl Namespace {
     ///     let (namespace, set) = (store.namespace("test")?, store.set("visits")?);
     ///     let mut attempt = namespace.attempt();
     ///     loop {
-    ///         let counted = attempt.run(|| set.add(page, "count", 1));
+    ///         let counted = attempt.run(|| set.add(page, [("count", 1)]));
     ///         if !attempt.must_wait() {
     ///             counted?;
     ///             break;
