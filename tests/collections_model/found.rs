@@ -124,3 +124,26 @@ fn a_map_of_one_entry_has_no_index_of_values() {
     let remove = on_map(MapOperation::RemoveBy(selector(), returns(ReturnKind::Key)));
     check(Value::Nil, [put(0), get.clone(), put(1), get, remove]);
 }
+
+#[test]
+fn an_ordered_map_has_an_entry_once_that_two_values_pick() {
+    let unordered = MapPolicy {
+        order: MapOrder::Unordered,
+        persist: false,
+        flags: 0,
+    };
+    let put = |key: i64, value| on_map(MapOperation::Put(unordered, key.into(), value));
+    let order = MapOperation::SetType {
+        order: MapOrder::KeyValueOrdered,
+        persist: true,
+    };
+    let selector = MapSelector::ValueList(vec![Value::Wildcard, 1.into()]);
+    let get = on_map(MapOperation::GetBy(
+        selector,
+        returns(ReturnKind::OrderedMap),
+    ));
+    check(
+        map([]),
+        [put(0, 1.into()), put(1, Value::Nil), on_map(order), get],
+    );
+}

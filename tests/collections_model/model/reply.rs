@@ -182,6 +182,8 @@ impl Content<'_> {
             let mut entries: Vec<(Value, Value)> = picked.places.iter().map(entry).collect();
             if order == MapOrder::KeyOrdered {
                 entries.sort_by(|(a, _), (b, _)| compare(a, b));
+                // A list of values may pick an entry more than once; a map has it once.
+                entries.dedup_by(|(a, _), (b, _)| a == b);
             }
             Ok(Map::new(entries, order).into())
         };
