@@ -57,6 +57,23 @@ impl ListedRecords {
         Some(eq(named, element_of(owner)))
     }
 
+    /// Returns the owner that a record names, if that is not this one.
+    fn other_owner<R: RecordSet>(
+        &self,
+        records: &R,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+    ) -> Result<Option<Key<'static>>> {
+        let Some(bin) = self.owner_bin.as_deref() else {
+            return Ok(None);
+        };
+        let found = records.read_each(std::slice::from_ref(key), Some(&[bin]));
+        let found = found.into_iter().next().transpose()?.flatten();
+        let named = found.and_then(|found| found.get(bin)).map(key_of);
+        Ok(named.transpose()?.filter(|named| named != owner))
+    }
+
+    /// Deletes a record and takes its key off the list of its owner. A record that names another owner by now stays.
     pub(super) fn remove<S: RecordStore>(
         &self,
         store: &S,
@@ -65,7 +82,7 @@ impl ListedRecords {
     ) -> Result<bool> {
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
         let edits = [
-            KnownEdit::delete(&records, key, self.is_asked),
+            KnownEdit::delete(&records, key, self.is_asked).if_there(self.is_of(owner)),
             self.side.removing(&owners, owner, element_of(key)),
         ];
         let in_order = RemoveListed {
@@ -142,16 +159,7 @@ impl AtomicWrites for PutListed<'_> {
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let listed = self.listed;
         let records = store.records(&listed.set)?;
-        let key = std::slice::from_ref(self.key);
-        let former = match listed.owner_bin.as_deref() {
-            Some(bin) => {
-                let found = records.read_each(key, Some(&[bin])).into_iter().next();
-                let found = found.transpose()?.flatten();
-                let owner = found.and_then(|found| found.get(bin)).map(key_of);
-                owner.transpose()?.filter(|owner| owner != self.owner)
-            }
-            None => None,
-        };
+        let former = listed.other_owner(&records, self.owner, self.key)?;
         let is_new = listed.side.add(store, self.owner, self.key, &Value::Nil)?;
         records.operate_on(&replacing(), self.key, &puts(self.bins))?;
         if let Some(former) = former {
@@ -171,7 +179,9 @@ impl AtomicWrites for RemoveListed<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let deleted = delete(&store.records(&self.listed.set)?, self.key)?;
+        let records = store.records(&self.listed.set)?;
+        let other = self.listed.other_owner(&records, self.owner, self.key)?;
+        let deleted = other.is_none() && delete(&records, self.key)?;
         self.listed.side.remove(store, self.owner, self.key)?;
         Ok(deleted)
     }

@@ -147,3 +147,26 @@ fn children_that_do_not_name_their_parent_are_not_moved() {
         assert!(matches!(moved, Err(Error::Parameter(_))), "{moved:?}");
     }
 }
+
+#[test]
+fn a_child_that_is_removed_while_it_moves_to_another_parent_is_not_lost() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::key_list("tasks");
+    let tasks = OneToMany::new(&store, "tasks", ("people", "tasks"), layout).unwrap();
+    let tasks = tasks.with_parent_bin("owner");
+    for round in 0..400_i64 {
+        tasks
+            .put("ann", round, &serde_json::json!({ "title": round }))
+            .unwrap();
+        let (moved, removed) = std::thread::scope(|scope| {
+            let moving = scope.spawn(|| tasks.set_parent(round, "bob"));
+            let removed = tasks.remove("ann", round).unwrap();
+            (moving.join().unwrap(), removed)
+        });
+        // One of them came first: the child is gone, or bob has it.
+        let of_bob = tasks.page("bob", None, 10).unwrap().children.len();
+        assert_eq!(of_bob, usize::from(!removed), "{moved:?}, round {round}");
+        assert_eq!(tasks.page("ann", None, 10).unwrap().children.len(), 0);
+        tasks.remove("bob", round).unwrap();
+    }
+}
