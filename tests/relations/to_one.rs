@@ -154,19 +154,34 @@ fn a_child_that_is_removed_while_it_moves_to_another_parent_is_not_lost() {
     let layout = Layout::key_list("tasks");
     let tasks = OneToMany::new(&store, "tasks", ("people", "tasks"), layout).unwrap();
     let tasks = tasks.with_parent_bin("owner");
-    for round in 0..400_i64 {
-        tasks
-            .put("ann", round, &serde_json::json!({ "title": round }))
-            .unwrap();
-        let (moved, removed) = std::thread::scope(|scope| {
-            let moving = scope.spawn(|| tasks.set_parent(round, "bob"));
-            let removed = tasks.remove("ann", round).unwrap();
-            (moving.join().unwrap(), removed)
-        });
-        // One of them came first: the child is gone, or bob has it.
-        let of_bob = tasks.page("bob", None, 10).unwrap().children.len();
-        assert_eq!(of_bob, usize::from(!removed), "{moved:?}, round {round}");
-        assert_eq!(tasks.page("ann", None, 10).unwrap().children.len(), 0);
-        tasks.remove("bob", round).unwrap();
+    const ROUNDS: i64 = 2_000;
+    for child in 0..ROUNDS {
+        let title = serde_json::json!({ "title": child });
+        tasks.put("ann", child, &title).unwrap();
     }
+    let start = std::sync::Barrier::new(2);
+    let removed: Vec<bool> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for child in 0..ROUNDS {
+                start.wait();
+                drop(tasks.set_parent(child, "bob"));
+            }
+        });
+        let remove = |child| {
+            start.wait();
+            tasks.remove("ann", child).unwrap()
+        };
+        (0..ROUNDS).map(remove).collect()
+    });
+    // One of the two came first: the child is gone, or bob has it.
+    let of_bob = tasks.page("bob", None, ROUNDS as usize).unwrap().children;
+    let removed = removed.iter().filter(|removed| **removed).count();
+    assert_eq!(of_bob.len(), ROUNDS as usize - removed);
+    assert!(tasks.page("ann", None, 10).unwrap().children.is_empty());
+    assert!(
+        tasks
+            .verify(Repair::No, |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_sound()
+    );
 }
