@@ -140,20 +140,20 @@ impl Activity {
     #[inline]
     pub(super) fn end(&self, kind: OperationKind, began: Option<Instant>, error: Option<&Error>) {
         if let Some(error) = error {
-            // It has not happened yet.
-            if Attempt::is_put_off() {
-                return self.put_off(kind);
-            }
-            self.failed(error);
+            return self.ended_with(kind, began, error);
         }
         if let Some(began) = began {
             self.took(kind, began);
         }
     }
 
-    /// Takes back the count of an operation that its task makes again.
+    /// Counts the error of an operation, or takes back the count of one that its task makes again.
     #[cold]
-    fn put_off(&self, kind: OperationKind) {
+    fn ended_with(&self, kind: OperationKind, began: Option<Instant>, error: &Error) {
+        if !Attempt::is_put_off() {
+            self.failed(error);
+            return began.into_iter().for_each(|began| self.took(kind, began));
+        }
         let stripe = self.stripes.get(STRIPE.with(Cell::get) % STRIPES);
         if let Some(count) = stripe.and_then(|stripe| stripe.0.get(kind as usize)) {
             count.fetch_sub(1, Ordering::Relaxed);

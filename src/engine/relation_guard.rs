@@ -10,7 +10,7 @@ use super::declaration::RelationDeclaration;
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
 use super::set::Set;
-use super::transaction::{Attempt, Transaction};
+use super::transaction::{Transaction, TransactionRun};
 use crate::expression::Expression;
 use crate::record::Key;
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ pub(crate) type DeleteWithEdges =
 #[derive(Clone)]
 pub struct RelationGuard<'a> {
     namespace: Namespace,
-    attempt: Option<&'a Attempt>,
+    attempt: Option<&'a TransactionRun>,
 }
 
 /// Shows the name of the namespace.
@@ -121,7 +121,7 @@ impl Set {
     /// As for [`DeleteWithEdges`].
     pub(super) fn delete_edges_in(
         &self,
-        attempt: Option<&Attempt>,
+        attempt: Option<&TransactionRun>,
         key: &Key<'_>,
         policy: &WritePolicy,
     ) -> Result<bool> {

@@ -151,13 +151,23 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
     );
     let cascade = comments.clone().on_delete(OnDelete::Cascade);
     cascade.declare().unwrap();
-    let empties: [(&str, &dyn Fn()); 4] = [
+    let empties: [(&str, &dyn Fn()); 5] = [
         ("update", &|| {
             let told = posts.update("p", |bins| Ok(bins.remove("title")));
             assert_eq!(told.unwrap(), Some("x".into()));
         }),
         ("put of nil", &|| {
             posts.put("p", [("title", Value::Nil)]).unwrap();
+        }),
+        ("put_all of nil", &|| {
+            let emptied = [("p", [("title", Value::Nil)])];
+            assert_eq!(
+                posts
+                    .put_all(emptied, |_| ControlFlow::Continue(()))
+                    .unwrap()
+                    .new,
+                0
+            );
         }),
         ("operate", &|| {
             let read = [

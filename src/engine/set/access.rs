@@ -5,7 +5,7 @@ use spikelet_storage::{ConflictCause, Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::policy::{GenerationPolicy, WritePolicy};
-use crate::engine::transaction::Attempt;
+use crate::engine::transaction::TransactionRun;
 use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
@@ -20,7 +20,7 @@ pub(in crate::engine) trait RecordAccess {
     fn base(&self) -> &Set;
 
     /// The attempt of a transaction that it is part of.
-    fn attempt(&self) -> Option<&Attempt> {
+    fn attempt(&self) -> Option<&TransactionRun> {
         None
     }
 
@@ -79,7 +79,7 @@ pub(in crate::engine) trait RecordAccess {
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<WriteOutcome<R>> {
         let mut edit = Some(edit);
-        self.write_or_delete(policy, key, digest, false, |old, facts, body| {
+        self.write_deleting(policy, key, digest, false, |old, facts, body| {
             let edit = edit.take().ok_or(Error::Conflict {
                 cause: ConflictCause::Changed,
                 attempts: 1,
@@ -101,10 +101,27 @@ pub(in crate::engine) trait RecordAccess {
         })
     }
 
-    /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the relations let it. Calls `edit`
-    /// again if another writer comes between.
+    /// [`RecordAccess::write_deleting`], after a write was refused for its edges.
     #[cold]
     fn write_or_delete<R>(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        must_exist: bool,
+        edit: impl FnMut(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<WriteOutcome<R>> {
+        self.write_deleting(policy, key, digest, must_exist, edit)
+    }
+
+    /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the relations let it. Calls `edit`
+    /// again if another writer comes between.
+    #[inline(never)]
+    fn write_deleting<R>(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,

@@ -7,13 +7,14 @@ use spikelet_storage::{Digest, Lsn};
 use super::Set;
 use super::access::RecordAccess;
 use super::write::bins_to_put;
-use crate::Result;
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{Acknowledge, WritePolicy};
 use crate::engine::write::EditOutcome;
+use crate::expression::RecordFacts;
 use crate::operation::merge;
-use crate::record::{Bins, Key};
+use crate::record::{Bins, Key, RecordView};
 use crate::value::Value;
+use crate::{Error, Result};
 
 /// Records between two waits for durability.
 const RECORDS_A_BATCH: usize = 4_096;
@@ -147,12 +148,19 @@ impl Set {
         bins: &Bins,
     ) -> Result<(bool, Option<Lsn>)> {
         let put = || {
-            self.write(policy, key, digest, false, |old, facts, body| {
-                bins.iter()
-                    .try_for_each(|(name, _)| facts.owned.check_set(name))?;
-                let count = merge(old, bins, body)?;
-                Ok((EditOutcome::Body(count), old.is_none()))
-            })
+            let edit =
+                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
+                    facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
+                    let count = merge(old, bins, body)?;
+                    Ok((EditOutcome::Body(count), old.is_none()))
+                };
+            match self.write(policy, key, digest, false, edit) {
+                // It leaves no bin of a record that has edges.
+                Err(Error::HasEdges { .. }) => {
+                    self.write_or_delete(policy, key, digest, false, edit)
+                }
+                put => put,
+            }
         };
         let put = self
             .core

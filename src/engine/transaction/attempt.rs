@@ -85,7 +85,7 @@ pub(super) enum CommitFailure {
 }
 
 /// One run of a transaction's closure.
-pub(in crate::engine) struct Attempt {
+pub(in crate::engine) struct TransactionRun {
     core: Arc<Core>,
     pub(super) now_ms: u64,
     takes_writes: bool,
@@ -94,7 +94,7 @@ pub(in crate::engine) struct Attempt {
     state: RefCell<State>,
 }
 
-impl Attempt {
+impl TransactionRun {
     pub(super) fn new(core: &Arc<Core>, policy: &TransactionPolicy, takes_writes: bool) -> Self {
         Self {
             core: Arc::clone(core),

@@ -26,7 +26,7 @@ use super::namespace::Namespace;
 use super::policy::WritePolicy;
 use super::set::Set;
 use super::store::Store;
-pub(super) use attempt::Attempt;
+pub(super) use attempt::TransactionRun;
 use attempt::{CommitFailure, Conflict};
 pub(super) use policy::Counters;
 pub use policy::{TransactionPolicy, TransactionStats};
@@ -37,7 +37,7 @@ pub use together::{TOKEN_SET, WriteGroup};
 /// A transaction, as its closure gets it: see [`Namespace::transaction`].
 #[derive(Clone, Copy)]
 pub struct Transaction<'t> {
-    attempt: &'t Attempt,
+    attempt: &'t TransactionRun,
 }
 
 /// Shows the name of the namespace.
@@ -50,11 +50,11 @@ impl fmt::Debug for Transaction<'_> {
 }
 
 impl<'t> Transaction<'t> {
-    pub(super) const fn of(attempt: &'t Attempt) -> Self {
+    pub(super) const fn of(attempt: &'t TransactionRun) -> Self {
         Self { attempt }
     }
 
-    pub(super) const fn attempt(&self) -> &'t Attempt {
+    pub(super) const fn attempt(&self) -> &'t TransactionRun {
         self.attempt
     }
 
@@ -260,7 +260,7 @@ impl Namespace {
         run: &mut impl FnMut(&Transaction<'_>) -> Result<R>,
     ) -> std::result::Result<Result<(R, Option<Lsn>)>, Conflict> {
         let counters = &self.core.transactions;
-        let attempt = Attempt::new(&self.core, policy, takes_writes);
+        let attempt = TransactionRun::new(&self.core, policy, takes_writes);
         let outcome = run(&Transaction { attempt: &attempt });
         match attempt.finish(outcome.is_ok(), policy.acknowledge, ends) {
             Ok(lsn) => {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Digest, EntryView};
 
 use super::Transaction;
-use super::attempt::Attempt;
+use super::attempt::TransactionRun;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// is committed, and their writes have no number yet. Of a [`WritePolicy`], the timeout and the acknowledgement do not count.
 #[derive(Clone)]
 pub struct TransactionSet<'t> {
-    attempt: &'t Attempt,
+    attempt: &'t TransactionRun,
     set: Set,
 }
 
@@ -324,7 +324,7 @@ impl RecordAccess for TransactionSet<'_> {
         &self.set
     }
 
-    fn attempt(&self) -> Option<&Attempt> {
+    fn attempt(&self) -> Option<&TransactionRun> {
         Some(self.attempt)
     }
 
