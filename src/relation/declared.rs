@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::writes::delete;
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
-use crate::engine::declaration::{RelationDeclaration, RelationKind};
+use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
 use crate::operations;
 use crate::policy::GenerationPolicy;
 use crate::record::{Record, SHARD_OF};
@@ -109,7 +109,13 @@ impl RelationDeclaration {
             Some(known) if !replaces => self.added_to(known, rule),
             known => {
                 self.check_same(known, known.is_some_and(|it| it.sets() != self.sets()))?;
-                Ok(self.with_rule(rule, known))
+                let mut wanted = self.with_rule(rule, known);
+                // Another handle knows them, and edges of these types are there.
+                add_missing(
+                    &mut wanted.edge_types,
+                    known.map_or(&[], |known| &known.edge_types),
+                );
+                Ok(wanted)
             }
         }
     }
@@ -140,6 +146,18 @@ impl RelationDeclaration {
                     )));
                 }
             }
+        }
+        let has = |wanted: &DeclaredSide| {
+            let own = |side: &DeclaredSide| (&side.role, &side.set) == (&wanted.role, &wanted.set);
+            self.sides.iter().any(own)
+        };
+        if self.kind == RelationKind::OneToMany
+            && let Some(lacking) = known.sides.iter().find(|side| !has(side))
+        {
+            return Err(Error::parameter(format!(
+                "relation {:?} is declared with {lacking:?}, which this handle would not keep up to date: make it as declared, or call forget_relation and declare",
+                self.name
+            )));
         }
         add_missing(&mut wanted.reciprocal, &self.reciprocal);
         add_missing(&mut wanted.beside, &self.beside);

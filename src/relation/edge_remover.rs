@@ -161,15 +161,8 @@ impl<'g> Deletion<'g> {
                 }
                 (deleted, _) => {
                     let deleted = deleted?;
-                    let Some(Part {
-                        record,
-                        of: Some(of),
-                    }) = steps.open.pop()
-                    else {
+                    if steps.open.pop().is_none_or(|part| part.of.is_none()) {
                         return Ok(deleted);
-                    };
-                    for role in self.roles(&of) {
-                        role.strike(self.guard.namespace(), &of.key, &record)?;
                     }
                     steps.progress.edges += 1;
                     if observe(steps.progress).is_break() {
@@ -295,7 +288,8 @@ impl<'a, 't> Together<'a, 't> {
         }
     }
 
-    /// Deletes a part, unless another writer has taken it away from the record with which it was to go.
+    /// Deletes a part and takes it off the list of the record with which it goes, unless another writer has taken it away
+    /// from there.
     fn delete_part(&mut self, part: &Part, is_first: bool) -> Result<bool> {
         if let Some(of) = &part.of {
             let mut goes = false;
@@ -306,7 +300,13 @@ impl<'a, 't> Together<'a, 't> {
                 return Ok(false);
             }
         }
-        self.delete(&part.record, is_first)
+        let deleted = self.delete(&part.record, is_first)?;
+        if let Some(of) = &part.of {
+            for role in self.deletion.roles(of) {
+                role.strike(self.transaction, &of.key, &part.record)?;
+            }
+        }
+        Ok(deleted)
     }
 
     /// Deletes a record with its edges. `is_first`: the policy holds for it.

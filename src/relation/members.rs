@@ -153,9 +153,9 @@ impl<S: RecordStore> Members<S> {
     }
 
     /// Writes many records, each in place of an earlier version, and lists their keys. A batch of up to 100,000 records, or 16 MiB of
-    /// keys and values, is one group of writes: the list is written once a batch, and all its records are locked meanwhile.
-    /// Where the list is sharded, each record is put by itself. `observe` is called after each batch, and may stop the call. Returns what was done. A call with the same records goes on
-    /// after a stop, an error or the end of the process.
+    /// keys and values, is one group of writes: the list is written once a batch, and all its records are locked meanwhile. Where
+    /// the list is sharded, each record is put by itself. `observe` is called after each batch, and may stop the call. Returns
+    /// what was done. A call with the same records goes on after a stop, an error or the end of the process.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {

@@ -185,3 +185,20 @@ fn a_child_that_is_removed_while_it_moves_to_another_parent_is_not_lost() {
             .is_sound()
     );
 }
+
+#[test]
+fn a_handle_without_the_parent_bin_that_is_declared_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let tasks = || {
+        let layout = Layout::key_list("tasks");
+        OneToMany::new(&store, "tasks", ("people", "tasks"), layout).unwrap()
+    };
+    let title = json!({ "title": "paint" });
+    let declared = tasks().with_parent_bin("owner");
+    declared.put("marge", 17, &title).unwrap();
+    let refused = tasks().put("homer", 17, &title).unwrap_err().to_string();
+    assert!(refused.contains("is declared with"), "{refused}");
+    assert!(tasks().remove("marge", 17).is_err());
+    let of_marge = declared.page("marge", None, 10).unwrap().children;
+    assert_eq!(of_marge.len(), 1);
+}

@@ -14,8 +14,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// call. Returns what was done; of the layouts, key lists alone count new children.
     ///
     /// A batch of up to 100,000 children, or 16 MiB of keys and values, is one group of writes in a key list: each parent's list is
-    /// written once a batch. All its records are locked meanwhile. In the other layouts, and while children are moved between
-    /// layouts, each child is put by itself. A call with the same children goes on after a stop, an error or the end of the process.
+    /// written once a batch. All its records are locked meanwhile. In the other layouts, while children are moved between
+    /// layouts, and in a batch with a sharded list, each child is put by itself. A call with the same children goes on after a stop, an error or the end of the process.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
