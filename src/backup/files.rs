@@ -58,7 +58,8 @@ fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let Ok(beside) = fs::read_dir(parent) else {
+    // Where processes cannot be seen, none is known to be gone.
+    let (Ok(beside), true) = (fs::read_dir(parent), Path::new("/proc/self").exists()) else {
         return Vec::new();
     };
     let begins = format!(".{}.", name.to_string_lossy());
