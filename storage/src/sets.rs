@@ -136,7 +136,7 @@ impl SetState {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<String, u16>,
     in_order: Vec<String>,
@@ -232,9 +232,8 @@ impl Sets {
                 limit: SETS_MAX,
             });
         }
-        self.change(&mut names, None, persist, |names| {
-            names.in_order.push(name.to_owned());
-        })?;
+        names.in_order.push(name.to_owned());
+        persist(self.encode(&names, None)).inspect_err(|_| drop(names.in_order.pop()))?;
         let number = names.in_order.len() as u16;
         names.by_name.insert(name.to_owned(), number);
         self.last_number.store(number, Ordering::Release);
@@ -273,10 +272,10 @@ impl Sets {
             before_ms,
             noted: 0,
         };
-        let changed = Some((target, truncated));
-        self.change(&mut names, changed, persist, |names| {
-            names.feed.note_truncation(event);
-        })?;
+        let before = names.feed.clone();
+        names.feed.note_truncation(event);
+        persist(self.encode(&names, Some((target, truncated))))
+            .inspect_err(|_| names.feed = before)?;
         names.feed.set_noted(lsn, last_lsn());
         target.store(truncated);
         self.any_truncated.store(true, Ordering::SeqCst);
@@ -335,20 +334,6 @@ impl Sets {
         state.map_or((0, 0), |state| (state.records(), state.stored_bytes()))
     }
 
-    /// Changes what is stored. If `persist` cannot store it, all stays as it was. `truncated`: a
-    /// truncation that is not there yet.
-    fn change(
-        &self,
-        names: &mut Names,
-        truncated: Option<(&Truncation, Truncated)>,
-        persist: impl FnOnce(Vec<u8>) -> Result<()>,
-        change: impl FnOnce(&mut Names),
-    ) -> Result<()> {
-        let before = names.clone();
-        change(names);
-        persist(self.encode(names, truncated)).inspect_err(|_| *names = before)
-    }
-
     /// `changed`: a truncation that is not there yet.
     fn encode(&self, names: &Names, changed: Option<(&Truncation, Truncated)>) -> Vec<u8> {
         let stored = |of: &Truncation| match changed {
@@ -384,7 +369,9 @@ impl Sets {
         persist: impl FnOnce(Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let mut names = self.names.lock();
-        self.change(&mut names, None, persist, |names| change(&mut names.feed))?;
+        let before = names.feed.clone();
+        change(&mut names.feed);
+        persist(self.encode(&names, None)).inspect_err(|_| names.feed = before)?;
         self.note_fed(&names.feed);
         Ok(())
     }
@@ -426,9 +413,8 @@ impl Sets {
             });
         }
         let mut names = self.names.lock();
-        self.change(&mut names, None, persist, |names| {
-            names.catalog = catalog.to_vec();
-        })
+        let before = std::mem::replace(&mut names.catalog, catalog.to_vec());
+        persist(self.encode(&names, None)).inspect_err(|_| names.catalog = before)
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
@@ -524,15 +510,29 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_could_not_be_stored_does_not_exist() {
+    fn what_could_not_be_stored_stays_as_it_was() {
         let sets = Sets::new();
-        let refused = sets.create("users", |_| {
+        let refuse = |_| {
             Err(Error::NoSpace {
                 namespace: "test".into(),
             })
-        });
-        assert!(refused.is_err());
+        };
+        let feed_all = |feed: &mut Feed| {
+            feed.sets.push(feed::FedSet {
+                number: 1,
+                since: 0,
+            })
+        };
+        let refused = [
+            sets.create("users", refuse).map(drop),
+            sets.set_catalog(b"indexes", refuse),
+            sets.change_feed(feed_all, refuse),
+            sets.truncate(Truncate::Namespace, || Ok(5), None, refuse, || 5),
+        ];
+        assert!(refused.iter().all(Result::is_err));
+        assert_eq!(sets.encoded(), Sets::new().encoded());
         assert_eq!(sets.number_of("users"), None);
+        assert!(!sets.any_fed() && !sets.any_truncated());
         assert_eq!(sets.create("posts", |_| Ok(())).unwrap(), 1);
     }
 

@@ -390,6 +390,38 @@ fn no_page_that_a_failed_sync_has_given_up_is_used_again() {
     }
 }
 
+/// A failed sync may have given up the page of the state that says so, which an opening reads in memory.
+#[test]
+fn a_power_failure_after_two_openings_whose_syncs_fail_leaves_no_damage() {
+    let origin = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+    put(&namespace, &digest(0), b"synced").unwrap();
+    (0..2).for_each(|_| namespace.sync().unwrap());
+    put(&namespace, &digest(1), b"not synced").unwrap();
+    origin[0].fail_sync_for_good(1, 0);
+    assert!(namespace.sync().is_err());
+    let mut failed = 0;
+    for (nth, seed) in (1..4).flat_map(|nth| (0..40).map(move |seed| (nth, seed))) {
+        let mut disks = [Arc::new(origin[0].kill().unwrap())];
+        for nth in [1, nth] {
+            disks[0].fail_sync_for_good(nth, seed + nth);
+            failed += u64::from(Namespace::open(options(devices(&disks), BLOCKS)).is_err());
+            disks = [Arc::new(disks[0].kill().unwrap())];
+        }
+        let crashed = [Arc::new(disks[0].crash(seed).unwrap())];
+        let options = options(devices(&crashed), BLOCKS);
+        let verified = Namespace::verify(&options).unwrap();
+        assert!(
+            !verified.is_damaged(),
+            "sync {nth}, seed {seed}: {verified:?}"
+        );
+        let (namespace, _) = Namespace::open(options).unwrap();
+        let found = get(&namespace, &digest(0)).unwrap();
+        assert_eq!(found, Some(b"synced".to_vec()), "sync {nth}, seed {seed}");
+    }
+    assert!(failed > 200, "{failed} openings failed");
+}
+
 #[test]
 fn a_full_disk_refuses_writes_and_costs_nothing() {
     let origin = simulated(1, 20);

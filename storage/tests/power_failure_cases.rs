@@ -300,6 +300,73 @@ fn a_block_that_the_end_of_a_device_has_cut_never_comes_back() {
     assert_eq!(tried, 8);
 }
 
+/// The mirror of the last block's header is in the first block. A power failure may leave it, and a device
+/// that ends before the last block. It must not count later, when the device is longer again.
+#[test]
+fn the_mirror_of_a_last_block_that_the_device_has_lost_never_counts() {
+    let last = small_bytes(EXTENDED);
+    let header = Header {
+        max_bytes: last + SMALL_BLOCK_BYTES,
+        ..small_header(0, 1)
+    };
+    let on = |disk: &Arc<SimulatedDevice>| Options {
+        max_device_bytes: header.max_bytes,
+        ..on(std::slice::from_ref(disk))
+    };
+    let disk = Arc::new(SimulatedDevice::new(&header).unwrap());
+    let (namespace, _) = Namespace::open(on(&disk)).unwrap();
+    // Two in a block, as far as the reserve; then the catalog, which may take all but the last block.
+    let is_put = |record: &u64| put(&namespace, &digest(*record), &[1; 500 << 10]).is_ok();
+    let records = (0..).take_while(is_put).count() as u64;
+    namespace.set_catalog(&[7; 1 << 20]).unwrap();
+    for record in (0..records - 1).step_by(2) {
+        assert!(delete(&namespace, &digest(record)).unwrap());
+    }
+    (0..2).for_each(|_| namespace.sync().unwrap());
+    let begun = disk.kill().unwrap();
+    let ends_before = |disk: &SimulatedDevice| disk.len_bytes() < header.max_bytes;
+    assert!(ends_before(&begun));
+    // Cleaning takes the last block.
+    let cleaned_to = |begun: &SimulatedDevice, change, crashes: u64| {
+        let disk = Arc::new(begun.kill().unwrap());
+        let (namespace, _) = Namespace::open(on(&disk)).unwrap();
+        let left = Arc::new(Mutex::new(Vec::new()));
+        let (device, of_hook) = (Arc::clone(&disk), Arc::clone(&left));
+        disk.before_change(change, move || {
+            let crashed = (0..crashes).map(|seed| device.crash(seed).unwrap());
+            *of_hook.lock().unwrap() = match crashes {
+                0 => vec![Arc::new(device.kill().unwrap())],
+                _ => crashed.map(Arc::new).collect(),
+            };
+        });
+        let _ = namespace.maintain();
+        std::mem::take(&mut *left.lock().unwrap())
+    };
+    let is_lost = |disk: &Arc<SimulatedDevice>| {
+        let bytes = |at| disk.snapshot_range(at..at + 64);
+        let has_header = |at| bytes(at).iter().any(|byte| *byte != 0);
+        ends_before(disk) && has_header(HEADER_BYTES + 512) && !has_header(last)
+    };
+    let lost = (1..60).flat_map(|change| cleaned_to(&begun, change, 16));
+    let lost: Vec<_> = lost.filter(is_lost).take(4).collect();
+    assert_eq!(lost.len(), 4);
+    let mut longer = 0;
+    for disk in lost {
+        let (namespace, _) = Namespace::open(on(&disk)).unwrap();
+        (0..2).for_each(|_| namespace.sync().unwrap());
+        let killed = disk.kill().unwrap();
+        for disk in (1..60).flat_map(|change| cleaned_to(&killed, change, 0)) {
+            longer += u64::from(!ends_before(&disk));
+            let verified = Namespace::verify(&on(&disk)).unwrap();
+            assert!(!verified.is_damaged(), "{verified:?}");
+            let (namespace, _) = Namespace::open(on(&disk)).unwrap();
+            let is_there = |record| get(&namespace, &digest(record)).unwrap().is_some();
+            assert!((1..records).step_by(2).all(is_there));
+        }
+    }
+    assert!(longer > 0);
+}
+
 /// A record of the threads: what was attempted, what is promised.
 #[derive(Debug, Default)]
 struct Shared {

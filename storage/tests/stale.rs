@@ -4,8 +4,10 @@
 
 mod common;
 
-use common::{devices, digest, get, options, put, simulated};
-use spikelet_storage::{BLOCK_BYTES, Error, HEADER_BYTES, Namespace, Options, SimulatedDevice};
+use common::{devices, digest, get, options, put, simulated, version};
+use spikelet_storage::{
+    BLOCK_BYTES, Error, HEADER_BYTES, Namespace, NewVersion, Options, SimulatedDevice, Truncate,
+};
 use std::sync::Arc;
 
 const BLOCKS: u64 = 12;
@@ -61,5 +63,46 @@ fn what_is_written_after_a_loss_stays_right_through_later_openings() {
             drop(namespace);
             device = Arc::new(device.kill().unwrap());
         }
+    }
+}
+
+/// Older names and truncations do not replace the newest: records truncated after them would come back.
+#[test]
+fn a_store_whose_newest_truncation_is_damaged_in_both_copies_is_refused() {
+    for syncs in [true, false] {
+        let device = simulated(1, BLOCKS).remove(0);
+        let (namespace, _) = Namespace::open(on(&device)).unwrap();
+        let set_id = namespace.create_set("users").unwrap();
+        for record in 0..20 {
+            let new = NewVersion {
+                set_id,
+                ..version(b"secret")
+            };
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            lock.put(&new).unwrap();
+        }
+        (0..2).for_each(|_| namespace.sync().unwrap());
+        namespace.truncate(Truncate::Set(set_id), None).unwrap();
+        if syncs {
+            (0..2).for_each(|_| namespace.sync().unwrap());
+        }
+        // A kill leaves what was not synced in staging memory: this has it written to the block.
+        let device = Arc::new(device.kill().unwrap());
+        drop(Namespace::open(on(&device)).unwrap());
+        let device = Arc::new(device.kill().unwrap());
+        let from = HEADER_BYTES;
+        let bytes = device.snapshot_range(from..from + 2 * BLOCK_BYTES);
+        let names = (0..)
+            .zip(bytes.windows(5))
+            .filter(|(_, at)| *at == b"users");
+        let names: Vec<u64> = names.map(|(at, _)| from + at).collect();
+        assert!(names.len() >= 4, "{names:?}");
+        for newest in names.iter().rev().take(2) {
+            device.invert_byte(*newest);
+        }
+        let opened = Namespace::open(on(&device));
+        let opened = opened.map(|_| ());
+        let refused = matches!(opened, Err(Error::DamagedMetadata { .. }));
+        assert!(refused, "synced: {syncs}, {opened:?}");
     }
 }

@@ -88,6 +88,8 @@ impl Log {
     /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say
     /// that a sync has failed: a power failure may take the pages that are written anew.
     pub(crate) fn renew_free_blocks(&self) -> std::result::Result<(), DeviceError> {
+        // A state that was read may be in the system's memory alone, and given up: only a new one reaches the devices.
+        self.write_state(&mut self.states.lock())?;
         for volume in &self.volumes {
             volume.sync()?;
             let len_bytes = volume.device().len_bytes();

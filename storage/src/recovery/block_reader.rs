@@ -363,6 +363,10 @@ impl Judge<'_> {
                 self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 let standing = self.standing(block, offset, header.lsn, header.flags);
+                if header.kind == Kind::Metadata && standing != Standing::Void {
+                    // An older copy must not replace it.
+                    self.aside.lost.push((location, Line::of(&header)));
+                }
                 if standing == Standing::Young {
                     self.young_at = self.young_at.min(offset);
                     self.aside.young.push(Young::new(location, &header, false));

@@ -268,18 +268,28 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         let known_used = reach.map_or(0, |reach| reach.used_blocks);
         let mut free = Vec::new();
         let reachable = volume.reachable_blocks();
-        // A power failure may have left the header of a block and not its end: it counts for nothing,
-        // and must not count once the device is longer.
-        for (id, block) in volume.blocks().take(reachable as usize + 1) {
+        let count = volume.blocks().len() as u32;
+        for (id, block) in volume.blocks() {
             let index = id.index;
+            // The last block has its mirror in the first.
+            if index > reachable && index + 1 < count {
+                continue;
+            }
             let is_known_used = index < known_used;
             let copies = volume.header_copies(index);
             let [own, mirror] = copies;
             for header in copies.iter().filter_map(HeaderCopy::header) {
                 used.next_block = used.next_block.max(header.sequence + 1);
             }
-            if index == reachable {
-                if own != HeaderCopy::Blank {
+            if index >= reachable {
+                // A power failure may have left a header, or its mirror, and not the block, which counts for nothing, and must
+                // not count once the device is longer. No such block is known to be used: the state that says so promises
+                // the device's length, too, and a shorter device is refused.
+                let is_free = |header: BlockHeader| header.incarnation == 0;
+                let counts = |copy: &HeaderCopy| {
+                    *copy != HeaderCopy::Blank && !copy.header().is_some_and(is_free)
+                };
+                if copies.iter().any(counts) {
                     free.push((volume, index, false));
                 }
                 continue;

@@ -94,20 +94,21 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes the header of a block and its mirror. A free block needs no mirror beyond the end of the device.
+    /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of the device.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
         let _one_at_a_time = self.headers.lock();
         let raw = header.encode();
-        self.device
-            .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
-        let mirror = self.mirror_offset(header.index);
-        if mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
-            if header.incarnation == 0 {
-                return Ok(());
+        let own = self.block_id(header.index).offset_bytes();
+        for offset in [own, self.mirror_offset(header.index)] {
+            if offset + BLOCK_HEADER_BYTES > self.device.len_bytes() {
+                if header.incarnation == 0 {
+                    continue;
+                }
+                // A power failure has taken the end of the device, and left the header.
+                self.reach_mirror(header.index)?;
             }
-            // A power failure has taken the end of the device, and left the header.
-            self.reach_mirror(header.index)?;
+            self.device.write(offset, &[&raw])?;
         }
-        self.device.write(mirror, &[&raw])
+        Ok(())
     }
 }
