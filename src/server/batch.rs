@@ -25,13 +25,13 @@ use super::shared::Shared;
 use super::waiting::WaitingWrite;
 use crate::{Digest, Expression};
 
-/// Answers are sent when so many bytes of them are there.
+/// A chunk of answers is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Answers are sent after so many rows at the latest.
+/// The most rows in one chunk of answers.
 const CHUNK_ROWS: usize = 512;
 
-/// The memory of so many rows is fetched before the first of them is executed.
+/// How many rows have the memory of their records prefetched together, before the first of them is executed.
 const FETCHED_AHEAD: usize = 32;
 
 /// How long a batch may take if its client does not say: Aerospike's.
@@ -60,7 +60,7 @@ struct Row<'a> {
     content: Content<'a>,
 }
 
-/// What a row may take over from the one before.
+/// The part of a row that the next row may repeat.
 #[derive(Clone, Copy, Debug)]
 struct Content<'a> {
     head: Head,
@@ -133,7 +133,7 @@ impl<'a> Content<'a> {
 pub(crate) struct Batch<'a> {
     shared: &'a Shared,
     rows: Rows<'a>,
-    /// What must hold for the records of rows that have no condition of their own.
+    /// The filter for rows that have none of their own.
     filter: Option<Expression>,
     flags: u8,
     timeout_ms: u32,
@@ -325,7 +325,7 @@ impl<'a> Batch<'a> {
         true
     }
 
-    /// Has the memory of the next rows' records fetched, those of one namespace after the other together.
+    /// Prefetches the memory of the next rows' records; consecutive rows of one namespace are fetched together.
     fn fetch_ahead(&self) {
         let mut ahead = self.rows;
         let mut digests = [Digest::new([0; Digest::LEN]); FETCHED_AHEAD];
@@ -389,7 +389,8 @@ impl<'a> RowWrites<'a> {
     }
 }
 
-/// The expression that must hold for all records, checked before the first of them; the code of the answer if it is none.
+/// Returns the filter for all records, checked before the first of them is read. An invalid filter is an error: the
+/// code of the answer.
 pub(crate) fn filter_of(fields: &Fields<'_>) -> Result<Option<Expression>, u8> {
     let Some(bytes) = fields.get(Field::Filter) else {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Reading big-endian fields off the front of a slice.
 
-/// What is left to be read. Every read is checked: `None` means that the bytes end too early.
+/// The unread rest of some bytes. Every read is checked: `None` means that the bytes end too early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 

@@ -32,7 +32,7 @@ pub(crate) struct Command<'a> {
     pub(crate) fields: Fields<'a>,
     pub(crate) ops: Ops<'a>,
     pub(crate) digest: Digest,
-    /// What must hold for the record.
+    /// The filter: an expression that must be true of the record.
     pub(crate) filter: Option<&'a Expression>,
     /// The row of a batch; answers of rows name it.
     pub(crate) row: Option<u32>,
@@ -47,7 +47,7 @@ impl Command<'_> {
         set_of(&self.fields)
     }
 
-    /// The user key; code 16 if it is none.
+    /// Returns the user key. A key of an unsupported type is refused with code 16.
     pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, Refusal> {
         match self.fields.get(Field::Key) {
             Some(key) if !is_key(key) => Err(Refusal::Code(result_code::UNSUPPORTED)),
@@ -310,7 +310,7 @@ impl<E: Into<WriteRefusal>> From<E> for Refusal {
     }
 }
 
-/// The answer that tells a record's generation and expiry.
+/// An answer with a record's generation and expiry.
 pub(crate) fn found(metadata: &Metadata) -> Answer {
     Answer {
         generation: u32::from(metadata.generation),

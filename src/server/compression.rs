@@ -18,14 +18,14 @@ use super::frame::{
 /// Answers that are shorter are not worth compressing: the bound that clients have for requests.
 const COMPRESSED_BYTES_MIN: usize = 128;
 
-/// The most that zlib can make of one byte. What is announced beyond that cannot be true.
+/// The most bytes that zlib can make of one byte. A frame that announces more is malformed.
 const RATIO_MAX: usize = 1032;
 
 /// Room that is taken before anything has come out.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Inflates the body of a compressed frame and returns the body of the message inside; `None` if it is not one. Takes no
-/// more memory than what comes out, and no more than was announced.
+/// Inflates the body of a compressed frame and returns the body of the message inside; `None` if it does not hold one.
+/// Memory grows with the inflated bytes, not with the announced size, and inflating stops beyond that size.
 pub(crate) fn inflate(body: &[u8]) -> Option<Vec<u8>> {
     let mut cursor = Cursor(body);
     let announced = usize::try_from(cursor.u64()?).ok()?;

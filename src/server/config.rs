@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! [`PARAMETERS`] is all that applies. What stands in a context of [`PASSED_OVER`] has no meaning for a store of one node,
-//! and the rest is not known: both are listed in [`ServerConfig::ignored`] and [`ServerConfig::unknown`].
+//! Parameters outside of [`PARAMETERS`] have no effect. [`ServerConfig::ignored`] lists the parameters of contexts in
+//! [`PASSED_OVER`], which have no meaning for a store of one node; [`ServerConfig::unknown`] lists the rest.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -56,10 +56,10 @@ const PASSED_OVER: &[&str] = &[
     "namespace.storage-engine.stop-writes-avail-pct",
 ];
 
-/// What a parameter does to the configuration, by its value.
+/// Applies the value of a parameter to the configuration.
 type Apply = fn(&mut ServerConfig, &str) -> std::result::Result<(), String>;
 
-/// The parameters that apply. Those of namespaces change the namespace that was begun last.
+/// The parameters that have an effect. A parameter of a namespace changes the last namespace that was begun.
 const PARAMETERS: &[(&str, Apply)] = &[
     ("network.service.address", |config, value| {
         config.host = match value {
@@ -177,7 +177,8 @@ const fn max_waiters(pending_limit: usize) -> usize {
     }
 }
 
-/// The `transaction-pending-limit` for `max_waiters`. A queue of none or one has no such number: it is told as the shortest.
+/// Returns the `transaction-pending-limit` for `max_waiters`. A queue of 0 or 1 has no such limit and is reported as 1,
+/// the shortest.
 pub(crate) fn pending_limit(max_waiters: usize) -> usize {
     match max_waiters {
         usize::MAX => 0,
@@ -206,7 +207,7 @@ pub struct ServerConfig {
     pub namespaces: Vec<NamespaceConfig>,
     /// Namespaces in which nothing may expire.
     pub no_expiry: Vec<String>,
-    /// Namespaces that are strongly consistent, as clients are told.
+    /// Namespaces to report to clients as strongly consistent.
     pub strong_consistency: Vec<String>,
     /// Parameters that are known and have no meaning here, each with its line.
     pub ignored: Vec<String>,
@@ -222,7 +223,7 @@ impl ServerConfig {
     /// Reads the text of a configuration file.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for text that is no configuration, or a value that a parameter cannot have; with the line.
+    /// [`Error::Parameter`], with the line, for text that cannot be parsed or a value that its parameter cannot have.
     pub fn parse(text: &str) -> Result<Self> {
         let mut config = Self {
             host: IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -26,7 +26,7 @@ use super::waiting::told_to_stop;
 /// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Answers to requests that came together are sent together, up to so many bytes.
+/// Answers to requests that arrived together are sent together, up to this size.
 const GATHERED_BYTES: usize = 64 << 10;
 
 /// How long a client may take to send each mebibyte of a message, or to take one of an answer.
@@ -62,7 +62,7 @@ struct Connection<'s> {
     shared: &'s Arc<Shared>,
     stream: TcpStream,
     session: Session,
-    /// What has arrived and is not executed yet begins at `read`.
+    /// Received bytes. Requests from `read` on are not executed yet.
     inbox: Vec<u8>,
     read: usize,
     outbox: ResponseBuffer<'s>,
@@ -70,7 +70,7 @@ struct Connection<'s> {
     scratch: Vec<u8>,
     memory: Share<'s>,
     stopping: watch::Receiver<bool>,
-    /// Ends when the server is told to stop. Kept over all requests, since a new one for each would cost two locks.
+    /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -154,8 +154,8 @@ impl Connection<'_> {
         Ok(whole.then_some(frame))
     }
 
-    /// Drops what is executed, and keeps room for more: twice what has arrived of a message, not what it says it will
-    /// have.
+    /// Drops executed requests and makes room for more: twice the bytes of the message that have arrived, not the
+    /// length that its header announces.
     fn make_room(&mut self) -> Result<(), Closed> {
         self.inbox.drain(..self.read);
         self.read = 0;
@@ -274,7 +274,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers info commands on a thread for what takes long: some visit all records.
+    /// Answers info commands on a thread for blocking work: some commands visit all records.
     async fn execute_info(&mut self, body: Vec<u8>) -> Result<(), Closed> {
         let (shared, mut session) = (Arc::clone(self.shared), self.session.clone());
         let answer = tokio::task::spawn_blocking(move || {
@@ -294,7 +294,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Nobody needs to log in, and nobody can.
+    /// Refuses a login: this server has no users.
     fn refuse_security(&mut self) {
         let at = open_frame(&mut self.outbox);
         let mut answer = [0; 16];

@@ -1,4 +1,4 @@
-//! What has happened: counts of requests by kind and outcome, and how long they took.
+//! Counts of requests by kind and outcome, and how long they took.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Counters {
         refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Those of the queries of secondary indexes, or of the primary one.
+    /// Returns the counters of queries by a secondary index, or by the primary one.
     pub(crate) const fn queries(&self, by_index: bool) -> &QueryCounters {
         match by_index {
             true => &self.index_queries,
@@ -179,7 +179,7 @@ pub(crate) struct NodeCounters {
     pub(crate) batches_timed_out: AtomicU64,
     /// Requests with info commands that were answered.
     pub(crate) infos: AtomicU64,
-    /// What came and was no message.
+    /// Frames and bodies that could not be parsed.
     pub(crate) malformed: AtomicU64,
     /// Requests of clients that were refused before a namespace was known to count them for.
     pub(crate) early_refusals: AtomicU64,

@@ -1,4 +1,4 @@
-//! The fields of a message: what it is about.
+//! The fields of a message: namespace, set, key and the other parameters of a request.
 //!
 //! ```text
 //! field = size: u32 (type and data), type: u8, data
@@ -38,12 +38,12 @@ pub(crate) enum Field {
     /// The path of contexts that an index is of.
     IndexContext = 23,
     IndexExpression = 24,
-    /// What of a value is in the index.
+    /// The part of a value that the index covers.
     IndexType = 26,
     UdfPackage = 30,
     UdfFunction = 31,
     UdfArguments = 32,
-    /// What a user-defined function is to do: 1 aggregates, 2 runs in the background.
+    /// How a user-defined function is run: 1 aggregates, 2 runs in the background.
     UdfKind = 33,
     /// The bins that a query of an old client is to return.
     Bins = 40,
@@ -58,7 +58,8 @@ pub(crate) enum Field {
 /// The shortest field: its size and type.
 const FIELD_BYTES_MIN: usize = 5;
 
-/// The fields of a message, checked: each lies within it. Looking one up visits them all; messages have a handful.
+/// The fields of a message, checked: none reaches beyond its end. A look-up visits all of them; messages have a
+/// handful.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
@@ -107,8 +108,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Type and data of the next field. The rows of a batch end with the message, whatever their field says of its size: some
-/// clients count more than they send.
+/// Returns type and data of the next field. The rows of a batch end with the message even if their field announces a
+/// greater size: some clients count more bytes than they send.
 fn next<'a>(cursor: &mut Cursor<'a>) -> Option<(u8, &'a [u8])> {
     let mut size = cursor.u32()? as usize;
     let kind = cursor.0.first()?;

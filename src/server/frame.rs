@@ -17,14 +17,14 @@ pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 const VERSION: u8 = 2;
 
-/// What a message is about.
+/// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
     /// Text commands about the server.
     Info = 1,
     /// Users and roles.
     Security = 2,
-    /// Records.
+    /// Messages about records, compressed.
     Message = 3,
     /// Records, compressed.
     Compressed = 4,
@@ -38,7 +38,7 @@ pub(crate) struct Frame {
     pub(crate) body_len: usize,
 }
 
-/// Why a header ends the connection: what follows it cannot be told apart any more.
+/// Why a header ends the connection: the bytes after it cannot be split into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("protocol version {0}: this server speaks {VERSION}")]
@@ -87,7 +87,8 @@ impl Frame {
     }
 }
 
-/// Begins a frame at the end of `out`; what is written behind it until [`close_frame`] is its body. Returns its place.
+/// Begins a frame at the end of `out`. Bytes that are appended until [`close_frame`] are its body. Returns the frame's
+/// offset.
 pub(crate) fn open_frame(out: &mut Vec<u8>) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
@@ -100,7 +101,7 @@ pub(crate) fn close_frame(out: &mut [u8], at: usize, kind: FrameKind) {
     patch(out, at, &Frame { kind, body_len }.encode());
 }
 
-/// The result code in the last frame of an answer; what ends an answer is one message alone.
+/// Returns the result code in the last frame of an answer. An answer ends with a frame of one message.
 pub(crate) fn last_code(mut frames: &[u8]) -> Option<u8> {
     /// The place of the code in a message.
     const CODE_AT: usize = 5;

@@ -1,4 +1,4 @@
-//! Entries for fuzz targets: what a connection does with the bytes of a client, without a connection.
+//! Entry points for fuzz targets: they handle a client's bytes as a connection would, without a socket.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use super::response_buffer::ResponseBuffer;
 use super::shared::{Limits, NamespaceFeatures, Shared};
 use crate::{Digest, Expression, Result, Store};
 
-/// A server that nobody connects to.
+/// A server without a listener.
 #[derive(Debug)]
 pub struct Target {
     shared: Shared,

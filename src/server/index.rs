@@ -1,4 +1,4 @@
-//! Secondary indexes under Aerospike's names, and what is declared of namespaces that this server does not have.
+//! Secondary indexes under Aerospike's names, and indexes that were declared for namespaces this server does not have.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,7 +12,7 @@ const INDEXES_MAX: usize = 256;
 /// The most namespaces of a cluster: Aerospike's limit.
 const NAMESPACES_MAX: usize = 32;
 
-/// What can be in an index, by the name in info commands and by the number of the value's type.
+/// The types of indexed values: the name in info commands, and the number of the value's type.
 const TYPES: [(IndexType, &str, u8); 4] = [
     (IndexType::Integer, "numeric", 1),
     (IndexType::String, "string", 3),
@@ -20,7 +20,7 @@ const TYPES: [(IndexType, &str, u8); 4] = [
     (IndexType::GeoJson, "geo2dsphere", 23),
 ];
 
-/// What of a value is in an index, by the name in info commands and by the number in queries.
+/// The parts of a value that an index can cover: the name in info commands, and the number in queries.
 const PARTS: [(IndexPart, &str, u8); 4] = [
     (IndexPart::Whole, "default", 0),
     (IndexPart::Elements, "list", 1),
@@ -93,7 +93,7 @@ pub(crate) fn is_of(
         })
 }
 
-/// Indexes under way, and those that have come to nothing.
+/// Index builds under way, and builds that failed.
 #[derive(Debug, Default)]
 pub(crate) struct Builds {
     state: RwLock<BuildStates>,
@@ -154,8 +154,8 @@ struct Declared {
     definition: IndexDefinition,
 }
 
-/// Indexes of namespaces that this server does not have, by the namespace. In Aerospike what is declared holds in the whole
-/// cluster, and an index of a namespace that no node has takes a name there.
+/// Indexes of namespaces that this server does not have, by the namespace. In Aerospike a declaration holds in the
+/// whole cluster, and an index takes a name there even if no node has its namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
     namespaces: RwLock<BTreeMap<String, Vec<Declared>>>,

@@ -1,4 +1,4 @@
-//! Queries under way and the last ones done: what `query-show` tells, and what `query-abort` ends.
+//! Queries under way and the last ones done, for `query-show` and `query-abort`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,7 +64,7 @@ pub(crate) struct Job {
     end: Mutex<Option<(End, Instant)>>,
 }
 
-/// What a job is begun with.
+/// The parameters of a new job.
 #[derive(Debug)]
 pub(crate) struct JobStart<'a> {
     pub(crate) id: u64,
@@ -81,7 +81,7 @@ pub(crate) struct JobStart<'a> {
 }
 
 impl Job {
-    /// A job that is known to whoever holds it only; [`Jobs::begin`] makes one that is known to all.
+    /// Makes a job that is not listed; [`Jobs::begin`] makes one and lists it.
     pub(crate) fn of(start: &JobStart<'_>) -> Self {
         Self {
             id: start.id,
@@ -106,7 +106,7 @@ impl Job {
         }
     }
 
-    /// Whether somebody asked to end it.
+    /// Whether the job was asked to end.
     pub(crate) fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }

@@ -22,7 +22,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ending waits, after that, for what blocks a thread.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often transactions are looked through for those whose time is over.
+/// How often open transactions are checked for a deadline that has passed.
 const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no more files to open.
@@ -119,7 +119,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Closes connections without a request for so long. Default: never, Aerospike's.
+    /// Closes connections that send no request for this long. Default: never, Aerospike's.
     #[must_use]
     pub const fn idle_timeout(mut self, limit: Option<Duration>) -> Self {
         self.limits.idle_timeout = limit;
@@ -147,8 +147,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Tells clients that this namespace is strongly consistent, as some ask before they use transactions. Nothing else
-    /// changes: transactions work in every namespace, and every read sees the latest write. Default: they are told that it is not.
+    /// Reports this namespace as strongly consistent, since some clients ask before they use transactions. Nothing else
+    /// changes: transactions work in every namespace, and every read sees the latest write. Default: not reported.
     #[must_use]
     pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
         self.features.strongly_consistent.push(namespace.into());
@@ -261,7 +261,7 @@ impl ServerHandle {
             return;
         };
         self.shared.closing.store(true, Ordering::Relaxed);
-        // Nobody may be listening any more.
+        // Sending fails if no task listens any more; then there is nothing to stop.
         let _ = self.stopping.send(true);
         // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
         let wait = move || {
@@ -282,7 +282,7 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Rolls transactions back whose time is over. Whoever meets one of their records does so, too.
+/// Rolls back transactions that have passed their deadline. A request that meets one of their records does so, too.
 async fn end_transactions(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(TRANSACTION_PERIOD);
     loop {

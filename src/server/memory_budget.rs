@@ -1,12 +1,12 @@
-//! Memory for large messages and answers, shared by all connections: what one connection may take is bounded by the
-//! protocol, what all of them take together by this.
+//! Memory for large messages and answers, shared by all connections. The protocol bounds the share of one connection;
+//! this budget bounds the sum.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most that buffers beyond [`FREE_BYTES`] may take together.
 pub(crate) const BUDGET_BYTES: usize = 1 << 30;
 
-/// What a connection's buffer may take without asking.
+/// A connection's buffer up to this size is not charged to the budget.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 
 /// A buffer above this is for more than a record of the usual size with its message around it.
@@ -16,13 +16,13 @@ const USUAL_BYTES: usize = 4 << 20;
 /// ones that never end them, leave room for the messages of all others.
 const LARGE_BYTES: usize = BUDGET_BYTES / 4 * 3;
 
-/// What is taken of the budget.
+/// The budget of all connections: counts the bytes that are taken.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryBudget {
     taken: AtomicUsize,
 }
 
-/// What one connection has taken; given back when it is dropped.
+/// The bytes that one connection has taken; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Share<'b> {
     budget: &'b MemoryBudget,
@@ -38,15 +38,15 @@ impl MemoryBudget {
         }
     }
 
-    /// What all have taken, in bytes.
+    /// The bytes that all shares have taken.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
 impl Share<'_> {
-    /// Has the share cover a buffer of so many bytes, or fewer than before. False, and unchanged, if the budget does not
-    /// allow it.
+    /// Changes the share to cover a buffer of `buffer_bytes`. Returns false, and changes nothing, if the budget does
+    /// not allow it.
     pub(crate) fn resize(&mut self, buffer_bytes: usize) -> bool {
         let wanted = if buffer_bytes <= FREE_BYTES {
             0

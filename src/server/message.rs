@@ -37,7 +37,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// What a request is in a transaction over several records.
+    /// The role of a request in a transaction over several records.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct Info4: u8 {
         const VERIFY_READ = 0x01;
@@ -48,7 +48,7 @@ bitflags! {
         const _ = !0;
     }
 
-    /// What else there is to say.
+    /// Further flags of requests and responses.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct Info3: u8 {
         /// In responses: the last of several.
@@ -62,7 +62,7 @@ bitflags! {
     }
 }
 
-/// What stands in front of fields and operations, of a message or of a row of a batch.
+/// The header of a message or of a row of a batch, before fields and operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) info1: Info1,
@@ -84,7 +84,7 @@ pub(crate) enum Verb {
 }
 
 impl Head {
-    /// What kind of request it is.
+    /// The kind of request.
     pub(crate) const fn verb(&self) -> Verb {
         if !self.info2.contains(Info2::WRITE) {
             Verb::Read

@@ -1,7 +1,7 @@
 //! Metrics as text in Prometheus' form, over HTTP.
 //!
-//! What Aerospike's exporter knows has its names (`aerospike_namespace_*`, `aerospike_node_stats_*`, `aerospike_sets_*`,
-//! `aerospike_latencies_*`), so that its dashboards work. What only this server has begins with `spikelet_`.
+//! Values that Aerospike's exporter knows have its names (`aerospike_namespace_*`, `aerospike_node_stats_*`,
+//! `aerospike_sets_*`, `aerospike_latencies_*`), so that its dashboards work. Other names begin with `spikelet_`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Whoever hangs or goes away is not waited for.
+                // A scraper that stalls or goes away delays the next one by `PATIENCE` at most.
                 let _ = timeout(PATIENCE, answer(&shared, stream)).await;
             }
             Err(error) => {

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// The operations of a request that writes, or that reads by more than names.
 ///
 /// # Errors
-/// [`Error::Parameter`] for an operation or a value that is not known, [`Error::BinName`] for a name that is none.
+/// [`Error::Parameter`] for an unknown operation or value, [`Error::BinName`] for an invalid name.
 pub(crate) fn operations_of(head: &Head, ops: &Ops<'_>) -> Result<Vec<Operation>> {
     let reads_all = head.info1.contains(Info1::GET_ALL);
     ops.iter().map(|op| operation(&op, reads_all)).collect()

@@ -7,7 +7,7 @@
 
 use super::bytes::Cursor;
 
-/// What an operation does.
+/// The codes of operations.
 pub(crate) mod code {
     pub(crate) const READ: u8 = 1;
     pub(crate) const WRITE: u8 = 2;
@@ -42,7 +42,7 @@ pub(crate) struct WireOp<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// The operations of a message, checked: each lies within it.
+/// The operations of a message, checked: none reaches beyond its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ops<'a> {
     bytes: &'a [u8],

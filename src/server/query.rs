@@ -26,16 +26,16 @@ use crate::engine::RemoteRecord;
 use crate::operation::Mode;
 use crate::{Digest, Expression};
 
-/// Records are sent when so many bytes of them are there.
+/// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// At most so many partitions are visited between two looks at the client.
+/// The most partitions that a query visits between two checks of the client.
 const CHUNK_PARTITIONS: usize = 256;
 
-/// At most so many entries of an index are passed over between two looks at the client.
+/// The most entries of an index that a query passes over between two checks of the client.
 const CHUNK_ENTRIES: usize = 64 << 10;
 
-/// At most so many records are looked at, whether they are returned or not, between two looks at the client.
+/// The most records that a query reads between two checks of the client, whether it returns them or not.
 const CHUNK_RECORDS: usize = 4096;
 
 /// A query under way.
@@ -53,7 +53,7 @@ pub(crate) struct Query<'a> {
     /// How many more records may be returned.
     left: u64,
     pace: RateLimit,
-    /// The last set whose name was needed.
+    /// When a short query ends, done or not. `None`: the query has no time limit.
     set_name: (u16, String),
     /// When a short query ends, done or not. Others take as long as they need.
     deadline: Option<Instant>,
@@ -71,7 +71,7 @@ pub(crate) enum Step {
     Done,
 }
 
-/// What has become of a record that a query met.
+/// The fate of a record that a query met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visited {
     Returned,
@@ -167,7 +167,7 @@ impl Query<'_> {
         Step::Done
     }
 
-    /// Appends a record, if it is still there and holds something of what is asked for.
+    /// Appends a record if it still exists, passes the filter and has a result for the projection.
     fn visit(
         &mut self,
         digest: &Digest,

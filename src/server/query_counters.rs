@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::result_code;
 
-/// What a query is counted as.
+/// The kinds of query that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKind {
     /// It returns records and has to be done within a second or so.
@@ -21,12 +21,12 @@ pub(crate) enum QueryOutcome {
     Complete,
     /// By an error, or its client went away.
     Error,
-    /// It took too long, if it was short; otherwise somebody ended it.
+    /// A short query took too long; another one was aborted by an info command or by the end of the server.
     Ended,
 }
 
 impl QueryOutcome {
-    /// Of a query of `kind` whose last message had `code`.
+    /// Returns the outcome of a query of `kind` after its last message, which had `code`.
     pub(crate) const fn of(kind: QueryKind, code: Option<u8>) -> Self {
         match (kind, code) {
             (_, Some(result_code::OK)) => Self::Complete,

@@ -25,7 +25,7 @@ impl RateLimit {
         self.wait_after(self.started.elapsed())
     }
 
-    /// The same, if so much time has passed since the beginning.
+    /// Returns the wait if `elapsed` has passed since the beginning.
     fn wait_after(&self, elapsed: Duration) -> Option<Duration> {
         if self.per_second == 0 {
             return None;

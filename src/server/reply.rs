@@ -1,4 +1,4 @@
-//! Putting a message together: what is answered about a record.
+//! Builds the answer to a request about a record.
 
 use super::bytes::patch;
 use super::fields::Field;
@@ -12,10 +12,10 @@ use crate::{Error, Result};
 /// The longest answer: a little less than the longest message, so that heads and frame fit.
 const ANSWER_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 10);
 
-/// The most that stands in front of a value: size, code, type, name, and the head of GeoJSON or a number's eight bytes.
+/// The most bytes before a value: size, code, type, name, and the head of GeoJSON or a number's eight bytes.
 const OP_HEAD_BYTES_MAX: usize = 40;
 
-/// What stands in the header of an answer.
+/// The header of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Aerospike's result code.
@@ -52,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Whether there was memory for what was to be added.
+/// Whether the budget had memory for an addition to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Given,
@@ -91,7 +91,7 @@ impl<'o, 'b> Reply<'o, 'b> {
         self.fields += 1;
     }
 
-    /// Makes room for so many more bytes.
+    /// Makes room for `more` bytes.
     pub(crate) fn reserve(&mut self, more: usize) -> Room {
         match self.out.reserve(more) {
             true => Room::Given,
@@ -137,14 +137,14 @@ impl<'o, 'b> Reply<'o, 'b> {
         self.ops
     }
 
-    /// Takes back what was added. Tells whether there was room for it.
+    /// Removes all fields and values. Returns whether there was room for them.
     pub(crate) fn clear(&mut self) -> Room {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
         self.room()
     }
 
-    /// Takes back the whole message. Tells whether there was room for it.
+    /// Removes the whole message. Returns whether there was room for it.
     pub(crate) fn abandon(mut self) -> Room {
         self.out.truncate(self.at);
         self.room()

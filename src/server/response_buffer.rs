@@ -13,7 +13,7 @@ const KEPT_BYTES: usize = 128 << 10;
 /// What a large answer leaves free for heads and fields.
 const HEADROOM_BYTES: usize = 4 << 10;
 
-/// The buffer of a connection's answers. Whoever adds what a client chose the size of asks for room first.
+/// The buffer of a connection's answers. Callers `reserve` room before they add bytes whose number a client controls.
 #[derive(Debug)]
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl<'b> ResponseBuffer<'b> {
         }
     }
 
-    /// Makes room for so many more bytes. False if all connections together hold too much already.
+    /// Makes room for `more` bytes. Returns false if all connections together hold too much already.
     #[inline]
     pub(crate) fn reserve(&mut self, more: usize) -> bool {
         let wanted = self.bytes.len() + more;
@@ -57,7 +57,7 @@ impl<'b> ResponseBuffer<'b> {
         std::mem::replace(&mut self.was_refused, false)
     }
 
-    /// Accounts for what was added without asking. False if it is too much.
+    /// Charges the budget for bytes that were added without `reserve`. Returns false if they are too many.
     pub(crate) fn account(&mut self) -> bool {
         self.memory.resize(self.bytes.capacity())
     }

@@ -12,16 +12,16 @@ pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;
 pub(crate) const NAMESPACE: u8 = 20;
-/// What only the Enterprise Edition does.
+/// Only the Enterprise Edition supports the request.
 pub(crate) const ENTERPRISE_ONLY: u8 = 25;
 pub(crate) const FILTERED_OUT: u8 = 27;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
 pub(crate) const UDF: u8 = 100;
 /// Another transaction has the record locked.
 pub(crate) const MRT_BLOCKED: u8 = 120;
-/// The record is not what the transaction has read.
+/// The record has changed since the transaction read it.
 pub(crate) const MRT_VERSION_MISMATCH: u8 = 121;
-/// The time of the transaction is over, or it is none.
+/// The transaction's deadline has passed, or no such transaction is open.
 pub(crate) const MRT_EXPIRED: u8 = 122;
 pub(crate) const MRT_TOO_MANY_WRITES: u8 = 123;
 pub(crate) const MRT_COMMITTED: u8 = 124;

@@ -1,4 +1,4 @@
-//! Results of operations on their way into an answer: from the record's bytes to the client's, decoded by nobody.
+//! Results of operations on their way into an answer: copied from the record's bytes to the client's without decoding.
 
 use super::ops::{OpIter, code};
 use super::reply::Reply;
@@ -10,7 +10,7 @@ use crate::{Result, call};
 #[derive(Debug)]
 pub(crate) struct Results<'r, 'o, 'b> {
     reply: &'r mut Reply<'o, 'b>,
-    /// The operations whose results are still to come, if their codes are to be told.
+    /// The operations that have no results yet, if the answer names each operation's code.
     ops: Option<OpIter<'r>>,
     /// How many operations were passed.
     passed: usize,

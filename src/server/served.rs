@@ -45,7 +45,7 @@ pub(crate) struct ServedNamespace {
     pub(crate) community: Option<CommunityEdition>,
 }
 
-/// Transactions that are open are rolled back: nobody can commit them any more.
+/// Rolls back the open transactions: after the server ends, no client can commit them.
 impl Drop for ServedNamespace {
     fn drop(&mut self) {
         self.transactions.abandon(&self.namespace);

@@ -41,7 +41,7 @@ impl Default for Limits {
 pub(crate) struct NamespaceFeatures {
     /// Nothing expires in these.
     pub(crate) no_expiry: Vec<String>,
-    /// Clients are told that these are strongly consistent.
+    /// Namespaces that clients see as strongly consistent.
     pub(crate) strongly_consistent: Vec<String>,
     /// All behave as Aerospike's Community Edition.
     pub(crate) like_ce: bool,
@@ -136,7 +136,7 @@ impl Shared {
     /// Takes the store's namespaces under service.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a namespace whose digests are not those that clients compute.
+    /// [`Error::Parameter`] for a namespace that does not hash keys as clients do.
     pub(crate) fn new(
         store: &Store,
         features: &NamespaceFeatures,

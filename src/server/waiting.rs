@@ -132,8 +132,8 @@ impl<'s> WaitingWrite<'s> {
     }
 }
 
-/// Waits until the server is told to stop.
+/// Waits until the server stops.
 pub(crate) async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
-    // An error means that nobody can tell any more.
+    // An error means that the sender is gone: the server has stopped.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }

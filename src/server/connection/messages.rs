@@ -145,7 +145,7 @@ impl Connection<'_> {
         let counters = &self.shared.counters;
         counters.batches_begun.fetch_add(1, Ordering::Relaxed);
         let ended = self.run_batch(message).await;
-        // Whoever goes away leaves a batch that failed.
+        // If the client goes away, the batch counts as failed.
         counters.end_batch(*ended.as_ref().unwrap_or(&result_code::OVERLOAD));
         self.shared.batches.add(began.elapsed());
         ended.map(drop)

@@ -1,4 +1,4 @@
-//! Truncation, and what is asked about jobs.
+//! Truncation, and commands about jobs.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> Answer {
     }
     let before = ask.parameter(&["lut"]).map(time_of).transpose()?;
     let ok = || Ok("ok".to_owned());
-    // What is not there holds nothing.
+    // A namespace that does not exist has nothing to truncate.
     let Some(served) = ask.served(name) else {
         return ok();
     };

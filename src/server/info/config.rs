@@ -135,7 +135,7 @@ fn add_network_config(ask: &Ask<'_>, pairs: &mut Pairs) {
     pairs.add("service.port", ask.shared.port);
 }
 
-/// What the namespace may grow to, in bytes.
+/// Returns the greatest size of the namespace, in bytes.
 pub(crate) fn capacity_bytes(served: &ServedNamespace) -> u64 {
     let options = served.namespace.options();
     let devices = match &options.storage {
@@ -174,7 +174,7 @@ pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) 
     let default_seconds = DEFAULT_DURATION.as_secs();
     pairs.add("disable-mrt-writes", "false");
     pairs.add("mrt-duration", default_seconds);
-    // Every delete is durable, whatever it says.
+    // `allow-expunge` changes nothing here: every delete is durable.
     let consistent = served.is_strongly_consistent;
     pairs.add("strong-consistency", consistent);
     pairs.add("strong-consistency-allow-expunge", consistent);

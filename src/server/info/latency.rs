@@ -63,7 +63,7 @@ pub(super) fn histogram(ask: &mut Ask<'_>) -> Answer {
     }
 }
 
-/// Lends every record to `read`. Those that are damaged are named in the server's log; the answer has no place for them.
+/// Lends every record to `read`. Damaged records go to the server's log, since the answer has no place for them.
 fn scan(served: &ServedNamespace, mut read: impl FnMut(&ScannedRecord<'_>)) {
     let _: ControlFlow<()> = served.namespace.scan(|record| {
         match record {
@@ -94,7 +94,7 @@ fn sizes(served: &ServedNamespace) -> String {
     text
 }
 
-/// How many records live on for so many seconds, in equal steps.
+/// Returns a histogram of times to live: the number of records for each range of seconds, in equal steps.
 fn times_to_live(served: &ServedNamespace) -> String {
     let now = (served.namespace.now_ms() / 1000) as u32;
     let mut left = Vec::new();

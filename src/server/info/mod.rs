@@ -29,17 +29,17 @@ use std::net::SocketAddr;
 use super::served::ServedNamespace;
 use super::shared::Shared;
 
-/// When answers together are so long, in bytes, no more commands are executed.
+/// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 
-/// What is known about a connection.
+/// A connection's addresses and its client's description.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// Where the client reached this server.
     pub(crate) local: SocketAddr,
     /// Where the client is.
     pub(crate) peer: String,
-    /// What the client says it is; said once.
+    /// The client's description of itself; set once.
     pub(crate) user_agent: Option<String>,
 }
 
@@ -164,7 +164,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("version", identity::version),
 ];
 
-/// What an empty request is answered with.
+/// The names that an empty request asks for.
 const SUMMARY: &[&str] = &[
     "node",
     "build",

@@ -25,7 +25,7 @@ pub(super) fn statistics(ask: &mut Ask<'_>) -> Answer {
     Ok(pairs.0)
 }
 
-/// What there is to say of the node, by Aerospike's names.
+/// Returns the statistics of the node, by Aerospike's names.
 pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
     let connections = &shared.connections;
     let opened = connections.opened.load(Ordering::Relaxed);
@@ -109,7 +109,7 @@ pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
     pairs
 }
 
-/// What there is to say of a namespace, by Aerospike's names.
+/// Returns the statistics of a namespace, by Aerospike's names.
 pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, String)> {
     let namespace = &served.namespace;
     let stats = namespace.stats();

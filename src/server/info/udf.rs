@@ -6,7 +6,7 @@ use crate::base64;
 /// The longest name of a file.
 const FILE_NAME_BYTES_MAX: usize = 127;
 
-/// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors are told in a form of their own.
+/// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors have a form of their own: `error=..`.
 pub(super) fn put(ask: &mut Ask<'_>) -> Answer {
     let refused = |why: &str| Ok(format!("error={why}"));
     let Some(file) = file_name(ask) else {

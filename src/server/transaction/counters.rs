@@ -1,4 +1,4 @@
-//! What has happened to transactions.
+//! Counts of transactions and of their records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub(crate) struct TransactionCounters {
     verify: ByOutcome,
     roll_forward: ByOutcome,
     roll_back: ByOutcome,
-    /// Records of transactions whose time was over.
+    /// Records of transactions that passed their deadline.
     pub(super) expired_records: AtomicU64,
     /// Requests that met a record which another transaction had locked.
     blocked: AtomicU64,

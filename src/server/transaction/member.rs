@@ -1,4 +1,4 @@
-//! Requests about the records of a transaction: reads, writes, verifying what was read, and rolls.
+//! Requests about the records of a transaction: reads, writes, verification of reads, and rolls.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -71,7 +71,8 @@ pub(crate) fn tell_version(reply: &mut Reply<'_, '_>, stamp: u64) {
     reply.field(Field::Version, &version_bytes(stamp));
 }
 
-/// A record that the transaction has written is told without a version: it is not to be verified.
+/// Reads a record. The transaction's own version is answered without a record version, since the client must not verify
+/// it.
 fn read(
     command: &Command<'_>,
     served: &ServedNamespace,
@@ -150,7 +151,8 @@ fn delete(
     Ok(Answer::code(result_code::OK))
 }
 
-/// Keeps what `make` leaves in the place of a record, and locks the record for the transaction. Returns what else `make` does.
+/// Keeps the version of a record that `make` returns, and locks the record for the transaction. Returns the second
+/// value of `make`.
 fn change<T>(
     command: &Command<'_>,
     served: &ServedNamespace,
@@ -211,13 +213,13 @@ fn before<'s>(
     }
 }
 
-/// Whether a record is what the transaction has read, and not about to be changed by another one.
+/// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
 fn verify(command: &Command<'_>, served: &ServedNamespace, address: &Address<'_>) -> Answered {
     let Some(stamp) = version_of(&command.fields)? else {
         return Err(Refusal::Code(result_code::PARAMETER));
     };
     let (namespace, digest) = (&served.namespace, &address.digest);
-    // Ends whoever has had it locked for too long.
+    // This also ends a transaction that has held the lock past its deadline.
     let is_locked = served.transactions.is_locked(namespace, digest, None);
     match !is_locked && namespace.is_unchanged(digest, stamp)? {
         true => Ok(Answer::code(result_code::OK)),

@@ -1,7 +1,7 @@
 //! Requests about the monitor of a transaction: its begin, its keys, its commit and its end.
 //!
-//! While the transaction is open, its monitor is in memory like what it has written. The commit makes both records, so that
-//! whoever does not know whether it has happened finds the monitor, or does not.
+//! While the transaction is open, its monitor is in memory like the transaction's writes. The commit makes all of them
+//! records at once, so a client that does not know whether the commit happened looks for the monitor.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn read(
     command.read(served, address, reply)
 }
 
-/// The monitor with what a request writes to it.
+/// Returns the monitor after the writes of a request.
 fn written(
     command: &Command<'_>,
     served: &ServedNamespace,
@@ -270,7 +270,7 @@ fn publish(
             transactions.end(namespace, open, state, Some(TransactionEnd::Aborted));
             Err(Refusal::Code(result_code::MRT_ABORTED))
         }
-        // They are records, as far as anybody can tell.
+        // In doubt: the records may have been written, so the transaction must not be noted as aborted.
         Err(error) if error.in_doubt() => {
             transactions.end(namespace, open, state, None);
             Err(error.into())
@@ -286,7 +286,7 @@ fn publish(
     }
 }
 
-/// Deletes the monitor. What has not been committed is rolled back: nobody can commit it any more.
+/// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
 fn close(served: &ServedNamespace, address: &Address<'_>) -> Answered {
     let (namespace, transactions) = (&served.namespace, &served.transactions);
     match transactions.find(namespace, &address.digest) {

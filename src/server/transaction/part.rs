@@ -1,4 +1,4 @@
-//! What a request is in a transaction.
+//! The role of a request in a transaction.
 
 use crate::record::{Key, KeyHash};
 use crate::server::fields::{Field, Fields};
@@ -8,14 +8,14 @@ use crate::{Digest, Result};
 /// The set of the monitors, one record for each transaction. Its key is the number of the transaction.
 pub(crate) const MONITOR_SET: &str = "<ERO~MRT";
 
-/// What a request is in a transaction.
+/// The role of a request in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionPart {
     /// It is in none.
     None,
     /// It is about a monitor.
     Monitor,
-    /// It asks whether a record is still what a transaction has read.
+    /// It asks whether a record is unchanged since the transaction read it.
     Verify,
     /// The transaction has been committed.
     RollForward,
@@ -26,7 +26,8 @@ pub(crate) enum TransactionPart {
 }
 
 impl TransactionPart {
-    /// What a request with this header and these fields is. A write is not verified, and what is deleted not rolled.
+    /// Returns the role of a request with this header and these fields. Only a read can verify, and only a write, not a
+    /// delete, can roll.
     pub(crate) fn of(head: &Head, fields: &Fields<'_>) -> Self {
         let (verb, flags) = (head.verb(), head.info4);
         if verb == Verb::Read && flags.contains(Info4::VERIFY_READ) {

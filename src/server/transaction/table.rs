@@ -1,7 +1,7 @@
-//! The transactions of a namespace, what they have written, and their end.
+//! The transactions of a namespace, their writes, and their end.
 //!
-//! A transaction is known by the digest of its monitor. While it is open, its state belongs to one request at a time. Whoever
-//! has it may lock the table, and nobody locks a state with the table locked.
+//! A transaction is known by the digest of its monitor. While it is open, one request at a time holds its state. Lock
+//! order: the state first, then the table; a thread that holds the table must not wait for a state.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -26,14 +26,14 @@ pub(crate) const MAX_RECORDS: usize = 4096;
 /// The memory of all provisional versions of a namespace.
 const MAX_BYTES: usize = 256 << 20;
 
-/// What a transaction takes besides what it has written, in bytes, about.
+/// The memory of a transaction besides its writes, in bytes, about.
 const TRANSACTION_BYTES: usize = 512;
 
 /// How many transactions are remembered that have ended, and for how long: clients may still ask for them.
 const MAX_ENDED: usize = 65_536;
 const ENDED_LIFE: Duration = MAX_DURATION;
 
-/// How a transaction has ended. Of one that was committed the monitor in the store tells.
+/// How a transaction ended without a commit. A commit is not listed: its monitor in the store shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionEnd {
     /// It was rolled back by the server.
@@ -42,7 +42,7 @@ pub(crate) enum TransactionEnd {
     Closed,
 }
 
-/// What is known of a transaction.
+/// The table's answer about a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Known {
     Open(Arc<OpenTransaction>),
@@ -66,7 +66,7 @@ pub(crate) struct Transactions {
 struct Table {
     open: HashMap<Digest, Arc<OpenTransaction>>,
     ended: HashMap<Digest, TransactionEnd>,
-    /// Those that have ended, and when each is forgotten, in the order of their ends.
+    /// When each ended transaction is forgotten, in the order of their ends.
     forgotten: VecDeque<(u64, Digest)>,
 }
 
@@ -80,14 +80,14 @@ pub(crate) struct OpenTransaction {
     state: Mutex<State>,
 }
 
-/// What a transaction has written.
+/// The writes of a transaction.
 #[derive(Debug)]
 pub(crate) struct State {
     /// False: it has ended while this was waited for.
     is_open: bool,
     pub(crate) monitor: Provisional,
     writes: BTreeMap<Digest, Provisional>,
-    /// What this takes of the memory of all.
+    /// The share of this transaction in `Transactions::bytes`.
     bytes: usize,
 }
 
@@ -102,7 +102,7 @@ impl OpenTransaction {
         u32::try_from(self.deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX)
     }
 
-    /// What it has written; `None`: it has ended.
+    /// Locks and returns the transaction's writes; `None` if it has ended.
     pub(crate) fn state(&self) -> Option<MutexGuard<'_, State>> {
         let state = self.state.lock();
         state.is_open.then_some(state)
@@ -110,7 +110,7 @@ impl OpenTransaction {
 }
 
 impl State {
-    /// What it has written in the place of a record.
+    /// Returns the transaction's version of a record, if it has written the record.
     pub(crate) fn write_of(&self, digest: &Digest) -> Option<&Provisional> {
         self.writes.get(digest)
     }
@@ -129,7 +129,7 @@ impl State {
 }
 
 impl Transactions {
-    /// What is known of a transaction. One whose time is over is rolled back first.
+    /// Looks up a transaction. It is rolled back first if its deadline has passed.
     pub(crate) fn find(&self, namespace: &Namespace, monitor: &Digest) -> Known {
         let (open, ended) = {
             let table = self.table.lock();
@@ -205,7 +205,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Keeps what a transaction has written in the place of a record, which is locked.
+    /// Keeps a transaction's version of a record. The record is locked already.
     ///
     /// # Errors
     /// Code 123 for too many records, 18 if there is no memory for it. The record is as before then.
@@ -237,7 +237,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Forgets what a transaction has written in the place of a record, and unlocks it.
+    /// Forgets a transaction's version of a record, and unlocks the record.
     pub(crate) fn roll_back(
         &self,
         namespace: &Namespace,
@@ -253,7 +253,7 @@ impl Transactions {
         }
     }
 
-    /// Ends a transaction: unlocks its records and forgets what it has written. `None`: it was committed.
+    /// Ends a transaction: unlocks its records and forgets its writes. `end` is `None` for a commit.
     pub(crate) fn end(
         &self,
         namespace: &Namespace,
@@ -280,7 +280,8 @@ impl Transactions {
         table.note_end(monitor, TransactionEnd::Closed, namespace.now_ms());
     }
 
-    /// Whether another transaction than `own` has a record locked. One whose time is over is rolled back first.
+    /// Whether a transaction other than `own` has the record locked. It is rolled back first if its deadline has
+    /// passed.
     pub(crate) fn is_locked(
         &self,
         namespace: &Namespace,
@@ -319,7 +320,7 @@ impl Transactions {
         counter.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// Rolls back the transactions whose time is over.
+    /// Rolls back the transactions that have passed their deadline, except one that a request is using now.
     pub(crate) fn expire_due(&self, namespace: &Namespace) {
         let now_ms = namespace.now_ms();
         let due: Vec<_> = {
@@ -367,7 +368,7 @@ impl Table {
         }
     }
 
-    /// Forgets those that have ended long ago.
+    /// Forgets the transactions that ended long ago, and the oldest where too many are remembered.
     fn forget(&mut self, now_ms: u64) {
         while let Some((until_ms, monitor)) = self.forgotten.front() {
             if *until_ms >= now_ms && self.forgotten.len() < MAX_ENDED {
