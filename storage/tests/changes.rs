@@ -1,5 +1,5 @@
-//! The changes of a namespace: every one is read once, in the order of the writes of its record, whatever is moved, closed,
-//! killed or synced meanwhile; and who is too late is told.
+//! The changes of a namespace: each is read once, in the order of the writes of its record, through moves, closings,
+//! kills and syncs. A reader that comes too late gets an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCKS: u64 = 16;
 
-/// What a write has left, as its writer knows it.
+/// The change that a write must leave, by its writer's knowledge.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Written {
     lsn: u64,
@@ -122,7 +122,7 @@ fn every_kind_of_change_is_read_with_its_key_in_order() {
             if *kind != 3 {
                 assert_eq!(change.digest, digest(*number), "{change:?}");
             }
-            // That of an edit whose record is gone is not known.
+            // The change of an edit has no key if the record is gone.
             if change.key.is_some() || *number != 3 || *kind != 0 {
                 assert_eq!(&change.key, key, "{change:?}");
             }
@@ -153,7 +153,7 @@ fn every_kind_of_change_is_read_with_its_key_in_order() {
     check(&namespace, Delivery::Published);
 }
 
-/// Writes at random and notes what was committed.
+/// Writes at random and returns the committed changes.
 fn write_at_random(namespace: &Namespace, set: u16, thread: u64, writes: u64) -> Vec<Written> {
     let mut chance = Chance(thread);
     let mut noted = Vec::new();
@@ -229,14 +229,14 @@ fn follow_writers(delivery: Delivery, options: Options) {
             let mut reader = namespace.read_changes(delivery, start);
             let mut all: Vec<LoggedChange> = Vec::new();
             loop {
-                // Looked at first: what was written before is then read.
+                // This must come before the read, so that the last read sees every write.
                 let is_last = done.load(Ordering::SeqCst);
                 if is_last {
                     namespace.sync().unwrap();
                 }
                 let read = reader.read(50, |_, _| true).unwrap();
                 for change in &read.changes {
-                    // Whoever is told of a change can read it.
+                    // A reader that has a change can read its record.
                     let now = namespace.get(&change.digest, |entry| entry.generation());
                     assert!(now.is_ok());
                 }
@@ -358,12 +358,12 @@ fn what_somebody_needs_is_kept_up_to_the_limit_and_who_is_too_late_is_told() {
     namespace.sync().unwrap();
     let read = read_from(&namespace, Delivery::Durable, kept_after.get());
     assert!(read.len() > 10 && read.len() < 90, "{}", read.len());
-    // What is needed no more is given back.
+    // Blocks that no reader needs are given back.
     namespace.need_changes_after(&[namespace.last_lsn()]);
     let used = namespace.stats().used_blocks;
     namespace.maintain().unwrap();
     assert!(namespace.stats().used_blocks < used);
-    // Nobody has forgotten that by the next opening.
+    // The next opening still knows that the changes are gone.
     namespace.close().unwrap();
     drop(namespace);
     let (namespace, _) = Namespace::open(small(dir.path())).unwrap();
@@ -443,8 +443,8 @@ fn no_number_is_given_twice_when_one_power_failure_follows_another() {
     }
 }
 
-/// Power failures on a simulated disk: what was shown as durable is shown again, and what was synced is shown; a position
-/// never stands for two changes.
+/// Power failures on a simulated disk: a change that was shown as durable is shown again, a synced change is shown, and
+/// a position never belongs to two changes.
 #[test]
 fn power_failures_take_back_no_change_that_was_shown_as_durable() {
     let seeds = if common::long() { 400 } else { 25 };
@@ -464,7 +464,7 @@ fn power_failures_take_back_no_change_that_was_shown_as_durable() {
         let set = fed(&namespace);
         namespace.sync().unwrap();
         let start = namespace.changes_kept_after().get();
-        // By position: what was shown as durable, and what was shown at all.
+        // Changes that were shown as durable, by position, and all that were acknowledged.
         let mut durable: BTreeMap<_, Written> = BTreeMap::new();
         let mut acknowledged: Vec<Written> = Vec::new();
         for _ in 0..4 {
@@ -508,7 +508,7 @@ fn power_failures_take_back_no_change_that_was_shown_as_durable() {
             });
             disks = images.collect();
             namespace = open(&disks);
-            // What is left is what the records say, and no more.
+            // Each change that is left was acknowledged, and is there once.
             let left = read_from(&namespace, Delivery::Durable, start);
             let left: Vec<Written> = left.iter().map(written).collect();
             acknowledged.retain(|write| left.contains(write));

@@ -1,5 +1,5 @@
-//! Cleaning of stores that are nearly full of deltas: each delta that is live stands for a record that
-//! must be written whole before its block is free.
+//! Cleaning of stores that are nearly full of deltas: before a block is free, the record of each live delta in it must
+//! be written whole.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const RECORD_BYTES: usize = 10_000;
 
-/// The blocks of a device of so many bytes.
+/// The number of blocks that fit into `bytes` bytes.
 const fn blocks_of(bytes: u64) -> u64 {
     bytes / BLOCK_BYTES
 }

@@ -133,7 +133,7 @@ fn while_a_record_is_held_20_wait_and_the_rest_are_refused_at_once() {
                 "{error}"
             );
         }
-        // Those who are left wait; a reader does not.
+        // The waiters within the limit still wait; a reader does not wait.
         assert_eq!(counter(&namespace, &record), 0);
         let stats = namespace.stats();
         assert_eq!(
@@ -178,7 +178,7 @@ fn a_writer_gives_up_at_its_deadline_and_has_changed_nothing() {
     assert!(matches!(late, Error::Timeout), "{late}");
     assert_eq!(namespace.stats().timeouts, 1);
     drop(held);
-    // A deadline that no clock can hold is none.
+    // A timeout beyond the clock's range means no deadline.
     let lock = namespace.lock(&digest(1), Some(Duration::MAX)).unwrap();
     assert_eq!(lock.entry().unwrap().unwrap().payload(), b"old");
 }
@@ -284,7 +284,7 @@ fn close_lets_the_owner_finish_and_refuses_those_who_wait() {
             std::thread::yield_now();
         }
         let closing = scope.spawn(|| namespace.close());
-        // The namespace is closed as soon as nobody gets in any more.
+        // The namespace is closed once it refuses new locks.
         while !matches!(namespace.lock(&digest(2), None), Err(Error::Closed { .. })) {
             std::thread::yield_now();
         }

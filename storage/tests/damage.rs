@@ -69,7 +69,7 @@ fn seeds(count: u64) -> (u64, Range<u64>) {
     }
 }
 
-/// What a campaign has met.
+/// The results of a campaign.
 #[derive(Debug, Default)]
 struct Tally {
     positions: u64,
@@ -140,7 +140,7 @@ fn a_block_that_fell_back_to_an_earlier_content_shows_nothing_stale() {
     }
 }
 
-/// What was lost stays lost, and says so, whatever the store does next.
+/// A lost record stays lost and is reported, whatever the store does next.
 #[test]
 fn damage_is_still_reported_after_maintenance_writes_and_reopenings() {
     for store in Store::all() {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Where the first entry lies.
+/// The offset of the first entry.
 const ENTRIES: u64 = HEADER_BYTES + 1024;
 /// One in `sample` bits of some regions, about a hundred times as many at length: all of them where opening is cheap.
 fn bits(regions: Vec<Range<u64>>, sample: u64, seed: u64) -> impl Iterator<Item = (u64, u32)> {
@@ -250,7 +250,8 @@ fn both_copies_of_the_state_lost_do_not_bring_the_snapshot_of_an_earlier_close_b
         }
         let opened = Namespace::open_read_only(small.options());
         if zeroed.len() == 2 {
-            // Nobody knows what was durable any more, so nobody can say that nothing is lost.
+            // Without its state the store cannot know which writes were durable, so it must not open as if nothing were
+            // lost.
             let refused = opened.unwrap_err().to_string();
             assert!(refused.contains("both copies of its state"), "{refused}");
             continue;

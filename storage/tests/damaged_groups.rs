@@ -79,7 +79,7 @@ fn damage(disk: &SimulatedDevice, inside: &[u8], with_header: bool) {
     }
 }
 
-/// A record whose durable bytes are damaged, in a group with others since.
+/// The durable bytes of a record are damaged, and a later group with other records has edited it.
 #[test]
 fn damage_to_what_an_edit_builds_on_undoes_no_group() {
     for (others_are_edited, is_chain, with_header) in [
@@ -208,7 +208,7 @@ fn damage_to_a_durable_member_undoes_no_group_whose_commit_entry_is_younger() {
         put(&namespace, &digest(2), &before[1]).unwrap();
         namespace.sync().unwrap();
         let durable_lsn = read_state(&*disk).unwrap().durable_lsn;
-        // An edit of it is what was put in front.
+        // Bytes in front of the old ones make it an edit.
         let mark = bytes(5, 200);
         let after = match edits {
             true => [
@@ -255,7 +255,7 @@ fn a_damaged_chain_takes_no_more_out_of_a_block_than_it_has_there() {
     let (namespace, _) = open(&disk);
     let first = bytes(1, BYTES);
     put(&namespace, &digest(1), &first).unwrap();
-    // The edit lies in another block.
+    // The edit is in another block than its base.
     for record in 100..110 {
         put(&namespace, &digest(record), &bytes(record, 1 << 20)).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Edits of large records: what they write, and that records are what they were, whatever becomes of their chains.
+//! Edits of large records: how many bytes they write, and that the records keep their content however their chains of
+//! deltas change.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -139,7 +140,7 @@ impl SideBySide {
 
     fn step(&mut self) {
         self.step += 1;
-        // Nobody else cleans up, and every opening begins a block.
+        // No background thread cleans, and every opening begins a block.
         if self.namespace().stats().stop_writes {
             self.namespace().maintain().unwrap();
         }
@@ -187,7 +188,7 @@ impl SideBySide {
         self.check(some);
     }
 
-    /// What was synced is there, or something that was written after it.
+    /// Fails the power: each record has its synced content, or a later one.
     fn power_failure(&mut self) {
         self.note_synced();
         let seed = self.chance.next();

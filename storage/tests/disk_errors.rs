@@ -12,7 +12,7 @@ use std::sync::Arc;
 const BLOCKS: u64 = 12;
 const RECORDS: u64 = 40;
 
-/// A store on a disk that may fail, and what was acknowledged.
+/// A store on a disk that may fail, and the acknowledged records.
 struct Run {
     what: String,
     chance: Chance,
@@ -129,7 +129,7 @@ impl Run {
         }
     }
 
-    /// Every record reads as it was acknowledged; after a reopening, one whose call failed may show what that wanted.
+    /// Every record reads as it was acknowledged. After a reopening, a record may also show the write of a failed call.
     fn check(&mut self, reopened: bool) {
         for record in 0..RECORDS {
             let found = get(&self.namespace, &digest(record));
@@ -187,7 +187,7 @@ fn a_disk_that_is_full_at_any_moment_costs_nothing_acknowledged() {
             run.reopen();
         }
         refused += run.refused;
-        // Somebody makes room.
+        // An operator makes room.
         run.device.set_space_bytes(u64::MAX);
         let maintained = run.namespace.maintain();
         maintained.unwrap_or_else(|error| panic!("{}: {error}", run.what));

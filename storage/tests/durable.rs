@@ -1,4 +1,4 @@
-//! Writes that return before they are durable, and those who wait for them: blocked, or as futures.
+//! Writes that return before they are durable, and callers that wait for them: blocked, or as futures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ use std::thread::{self, Thread};
 
 const BLOCKS: u64 = 16;
 
-/// A simulated disk whose syncs begin when they like and end when the test allows it.
+/// A simulated disk. Syncs begin at any time and end when the test allows it.
 #[derive(Debug)]
 struct Gated {
     disk: SimulatedDevice,
@@ -51,7 +51,7 @@ impl Gated {
         })
     }
 
-    /// Lets no more syncs end than have begun, and so many.
+    /// Allows `more` syncs to end. With an open gate, first closes it behind the syncs that have begun.
     fn allow(&self, more: u64) {
         let mut gate = self.gate.lock().unwrap();
         gate.allowed = match gate.allowed {
@@ -147,7 +147,7 @@ unsafe impl Device for Gated {
     }
 }
 
-/// A namespace that promises durability, with a thread that syncs, on a disk whose syncs do not end yet.
+/// A namespace that promises durability, with a thread that syncs. The disk's syncs do not end yet.
 fn gated() -> (Namespace, Arc<Gated>) {
     let disk = Gated::new();
     let options = Options {
@@ -365,7 +365,7 @@ fn a_failed_sync_is_told_to_all_who_wait_and_to_all_who_come_later() {
     assert!(in_doubt(task.finish()));
     assert!(in_doubt(Polled::new(namespace.durable(lsn)).finish()));
     assert!(in_doubt(namespace.wait_durable(lsn)));
-    // What was durable before stays so.
+    // Writes that were durable before stay durable.
     namespace.wait_durable(durable).unwrap();
     Polled::new(namespace.durable(durable)).finish().unwrap();
     assert_eq!(
@@ -390,7 +390,7 @@ fn closing_wakes_those_who_wait() {
         task.finish().unwrap();
         closing.join().unwrap().unwrap();
     });
-    // Everything is durable now, and nobody needs to sync for that.
+    // Everything is durable now, so waiting needs no sync.
     let begun = disk.begun();
     Polled::new(namespace.durable(lsn)).finish().unwrap();
     assert_eq!(disk.begun(), begun);
@@ -490,7 +490,7 @@ fn what_was_waited_for_survives_a_power_failure() {
         let changes = bytes.iter().map(|bytes| Change::Put(version(bytes)));
         let group = namespace.apply_group(locks.into_iter().zip(changes).collect::<Vec<_>>());
         namespace.wait_durable(group.unwrap().unwrap()).unwrap();
-        // Nobody waits for these.
+        // The test does not wait for these two.
         apply(&namespace, 1);
         apply(&namespace, 4);
         disk.writeback(seed);

@@ -28,7 +28,7 @@ fn killed(device: &SimulatedDevice) -> Arc<SimulatedDevice> {
     Arc::new(device.kill().unwrap())
 }
 
-/// Where these bytes lie last on a device.
+/// The offset of the last occurrence of these bytes on a device.
 fn find_last(device: &SimulatedDevice, needle: &[u8]) -> u64 {
     let all = device.snapshot_range(HEADER_BYTES..device.len_bytes());
     let at = all
@@ -277,7 +277,7 @@ fn an_unreadable_sector_is_damage_and_the_store_opens() {
             Err(other) => panic!("{other}"),
         }
     }
-    // What is written anew is whole.
+    // A new version is whole.
     put(&namespace, &digest(50), b"written anew").unwrap();
     assert_eq!(
         get(&namespace, &digest(50)).unwrap(),

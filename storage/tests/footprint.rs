@@ -1,4 +1,4 @@
-//! What a store takes: disk space and bytes written, of small stores, after loads, under trickles and streams.
+//! The disk space and written bytes of small stores: after loads, under trickles and streams.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -16,8 +16,8 @@ const BLOCKS: u64 = 64;
 const RECORDS: u64 = 1_000;
 const ROUNDS: u64 = 30;
 
-/// As services open a store, but without threads that write when they please: those of maintenance alone have work at an
-/// opening.
+/// Options as services use them, with background threads. No thread writes at a time of its own: under
+/// `Durability::Process` none syncs, and maintenance has work only at an opening.
 fn with_threads(storage: Storage) -> Options {
     Options {
         background: true,
@@ -59,7 +59,7 @@ enum Load {
 }
 
 impl Load {
-    /// Writes what the round writes. Returns whether the records up to a number are there.
+    /// Writes the records of a round.
     fn write(self, namespace: &Namespace, round: u64) {
         let records = match self {
             Self::AtOnce if round == 0 => 0..RECORDS,
@@ -151,7 +151,7 @@ fn a_small_store_writes_less_than_a_mebibyte_through_30_openings_closes_and_kill
     }
 }
 
-/// What a store may take that holds so much: half as much again, and 2 MiB.
+/// The greatest size allowed for a store with `live_bytes`: half as much again, and 2 MiB.
 fn most_bytes(live_bytes: u64) -> u64 {
     live_bytes * 3 / 2 + 2 * MIB
 }
@@ -222,7 +222,7 @@ fn a_store_that_shrinks_gives_its_disk_space_back() {
     }
 }
 
-/// A simulated disk, and a store on it that syncs when it is told to.
+/// A simulated disk, and a store on it without a thread that syncs: the test calls `sync`.
 fn under_interval() -> (Arc<SimulatedDevice>, Namespace) {
     let device = simulated(1, BLOCKS).remove(0);
     let wanted = Options {

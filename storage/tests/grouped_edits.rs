@@ -168,7 +168,7 @@ fn what_builds_on_an_undone_group_is_undone_with_it() {
         drop(killed);
         let mut left = Arc::new(disk.crash(seed).unwrap());
         drop(namespace);
-        // What one recovery has found, the next finds, too, with all of it noted as durable.
+        // The second recovery finds the same as the first, which by then is noted as durable.
         for opening in 0..2 {
             let namespace = open(&left, 4);
             let found: Vec<_> = (0..RECORDS)
@@ -199,7 +199,7 @@ fn what_builds_on_an_undone_group_is_undone_with_it() {
     assert!(lost > 100 && kept > 100, "{lost} lost, {kept} kept");
 }
 
-/// Loses power after some of what was written has come to the device, and opens what is left.
+/// Loses power when some of the writes have reached the device, and opens the rest.
 fn lose_power(disk: &SimulatedDevice, namespace: Namespace, chance: &mut Chance) -> Namespace {
     disk.writeback(chance.next());
     let left = Arc::new(disk.crash(chance.next()).unwrap());

@@ -1,4 +1,4 @@
-//! Groups of changes: all of them are there or none, whatever is superseded, moved and restarted.
+//! Groups of changes: all of them are there or none, after overwrites, moves and restarts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -152,7 +152,7 @@ fn a_group_writes_its_members_and_nothing_else() {
     assert_eq!(appended() - before, 2 * 64);
 }
 
-/// Fills so many blocks with records from 1,000 on, and deletes them.
+/// Fills `blocks` blocks with records from 1,000 on, and deletes them.
 fn churn(namespace: &Namespace, blocks: u64) {
     let payload = vec![9; LARGE];
     for record in 1_000..1_000 + blocks * 41 {
@@ -300,12 +300,12 @@ fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
         &[(1, Some(b"new")), (3, Some(&large)), (2, Some(b"new"))],
     )
     .unwrap();
-    // While somebody reads, emptied blocks are not given back, for which there would be a sync.
+    // A reader keeps emptied blocks from being given back, which would need a sync.
     namespace
         .get(&digest(1), |_| namespace.maintain().unwrap())
         .unwrap();
     assert!(namespace.stats().traffic.moved_bytes > 0);
-    // What is moved is on stable storage first, and all of its group with it.
+    // A member is moved only once it is on stable storage, with all of its group.
     for seed in 0..40 {
         let survivor = Arc::new(disks[0].crash(seed).unwrap());
         let namespace = open(&survivor);

@@ -1,4 +1,4 @@
-//! A store whose process is killed in the middle of writing: what was acknowledged is there, what was deleted stays deleted.
+//! A store whose process is killed while it writes: acknowledged writes are there, and deleted records stay deleted.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set. Its threads note each operation in a mapped
 //! file, which outlives them, before they begin it and after it was acknowledged.
@@ -29,8 +29,8 @@ const GROUP: u64 = 3;
 /// Small enough for a store that has to use its blocks again.
 const BLOCKS: u64 = 14;
 
-/// The rounds are cut short at random, so they may all have been too short for any block to be emptied. Then
-/// there are further ones, this many at most, each of so many lines.
+/// The rounds end at random, so each may end before any block is emptied. Then up to `MORE_ROUNDS` rounds follow, each
+/// of `MORE_LINES` lines.
 const MORE_ROUNDS: u64 = 10;
 const MORE_LINES: usize = 200;
 
@@ -74,7 +74,7 @@ fn outcome(record: u64, write: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The file in which the child notes what it does. Stores into the page cache outlive a killed process, as pipes do.
+/// The file of the child's notes. Stores into the page cache outlive a killed process, as pipes do.
 struct Notes(std::fs::File);
 
 impl Notes {
@@ -118,7 +118,7 @@ impl Notes {
 /// Where the child notes how many blocks defragmentation has emptied.
 const STATS: u64 = THREADS * EACH;
 
-/// What the child does until it is killed.
+/// The child's work, until it is killed.
 #[test]
 #[ignore = "the child of the other tests"]
 fn child() {
@@ -140,8 +140,8 @@ fn child() {
     });
 }
 
-/// After so many writes of a thread the child tells its parent by a line, who kills it after some lines: by how far it
-/// got and not by the clock, since disks differ.
+/// The number of writes of a thread for which the child prints a line. The parent kills the child after some lines: by
+/// its progress and not by the clock, since disks differ.
 fn line_every(durability: Durability) -> u64 {
     if durability == Durability::Commit {
         2
@@ -307,7 +307,7 @@ fn rounds(name: &str, count: u64) {
             check_thread(&namespace, &notes, thread, &what);
         }
         defragmented += notes.of(STATS).0;
-        // The next child begins with what was found.
+        // The next child begins with the versions that were found.
         for record in 0..THREADS * EACH {
             let (begun, acknowledged) = notes.of(record);
             let found = get(&namespace, &digest(record)).unwrap();

@@ -1,6 +1,6 @@
-//! Power failures on simulated disks that reorder, tear and lose what was not synced: each record is found as it was
-//! when it was last synced, or as it was made later; groups whole or not at all; what was deleted stays deleted; and
-//! nobody reports damage.
+//! Power failures on simulated disks that reorder, tear and lose unsynced writes: each record is found in the version
+//! of its last sync or in a later one; groups whole or not at all; deleted records stay deleted; and no damage is
+//! reported.
 //!
 //! `SPIKELET_LONG=1` makes more than 10,000 images. `SPIKELET_SEED=n` runs one seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -29,7 +29,7 @@ fn runs(durability: Durability, steps: u64, seeds: Range<u64>) {
             if run.chance.one_in(4) {
                 run.fail_sync();
                 if run.chance.one_in(2) {
-                    // What the failed sync has not written is in memory only; the next one promises it.
+                    // After a failed sync its writes may be in memory only; a sync after the reopening promises them.
                     run.reopen();
                     run.sync();
                 }
@@ -39,7 +39,7 @@ fn runs(durability: Durability, steps: u64, seeds: Range<u64>) {
             }
             run.crash();
             if run.chance.one_in(2) {
-                // What one recovery has found, the next finds, too, with all of it noted as durable.
+                // The second recovery finds the same as the first, which by then is noted as durable.
                 (0..run.chance.below(4)).for_each(|_| run.sync());
                 run.crash();
             }

@@ -1,4 +1,5 @@
-//! Records against a map: whatever is written, deleted, truncated, expired, defragmented and restarted, both say the same.
+//! Records against a map: after every write, delete, truncation, expiry, defragmentation and restart, both say the
+//! same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -40,8 +41,8 @@ impl Record {
         }
     }
 
-    /// Of a record that nobody has given another size: an entry is its header of 56 bytes, its body, and padding to 16
-    /// bytes; above 1 KiB to one of 32 steps a doubling.
+    /// The smallest stored size: a header of 56 bytes, the body, and padding to 16 bytes. An entry above 1 KiB is
+    /// padded further, to one of 32 sizes a doubling.
     fn stored_bytes_min(&self) -> u64 {
         let key = self.key.as_ref().map_or(0, |key| key.len() + 1);
         (56 + key + self.payload.len()).next_multiple_of(16) as u64
@@ -65,14 +66,14 @@ enum Step {
     Delete {
         record: u64,
     },
-    /// Nothing is written: what is read under the lock must be right.
+    /// Writes nothing: a read under the lock must be right.
     Look {
         record: u64,
     },
     Pass {
         ms: u64,
     },
-    /// What is older than so many ms.
+    /// Removes records that are older than `age_ms`.
     Truncate {
         set: Option<usize>,
         age_ms: u64,
@@ -339,7 +340,7 @@ impl Pair {
         let tombstones = stats.index_entries - stats.records;
         let others = stats.live_bytes - stored.iter().sum::<u64>() - 64 * tombstones;
         let names: usize = usage.iter().skip(1).map(|set| 25 + set.name.len()).sum();
-        // An empty catalog, and nothing kept for those who follow the changes.
+        // An empty catalog, and no positions of readers of the changes.
         let (catalog, feed) = (4, 12);
         let metadata = (56 + 51 + names + catalog + feed).next_multiple_of(16) as u64;
         assert!(
@@ -409,7 +410,7 @@ fn a_record_may_fill_a_block_and_no_more() {
 }
 
 fn fill_a_block(namespace: &Namespace) {
-    // Beside the entry, whose header has 56 bytes, a block has a head of 1024, a filler and a sector of directory.
+    // Besides the entry, with its header of 56 bytes, a block has a head of 1024, a filler and a sector of directory.
     let largest = BLOCK_BYTES as usize - 1024 - 64 - 512 - 56;
     for (bytes, fits) in [
         (largest, true),

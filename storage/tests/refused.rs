@@ -1,4 +1,4 @@
-//! Files that are not what they should be are refused with a clear error, and nothing is changed in them.
+//! Invalid files are refused with a clear error, and nothing is changed in them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;

@@ -191,7 +191,7 @@ fn opening_and_closing_tell_how_far_they_are() {
     let steps = |expected: OpeningStep, total: u64| {
         let told = std::mem::take(&mut *told.lock().unwrap());
         let mut done: Vec<u64> = told.iter().map(|(_, done, _)| *done).collect();
-        // Several threads tell of the scan; each number comes once.
+        // Several threads report progress of the scan; each number comes once.
         done.sort_unstable();
         assert!(
             told.iter()

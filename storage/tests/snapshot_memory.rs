@@ -9,7 +9,7 @@ use spikelet_storage::Namespace;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts what is allocated, and the most at one time.
+/// Counts allocated bytes, and their maximum.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ fn a_snapshot_is_read_in_pieces() {
     let kept = NOW.load(Ordering::Relaxed) - before;
     let index = namespace.stats().index_bytes as usize;
     println!("snapshot {snapshot}, index {index}, kept {kept}, at most {most} bytes");
-    // Tables may lie outside of the heap: what is on it beyond what stays is what reading took.
+    // Tables may be outside of the heap. The heap's maximum less the bytes that stay is the need of the reading.
     assert!(snapshot > 9 << 20, "{snapshot}");
     assert!(most - kept < 4 << 20, "{most} at most, {kept} kept");
     let last = get(&namespace, &digest(RECORDS - 1)).unwrap();

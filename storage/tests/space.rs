@@ -1,4 +1,4 @@
-//! Space: what is dead comes back, a full namespace says so and gets well again, and what was deleted stays deleted.
+//! Space: dead bytes come back, a full namespace reports it and recovers, and deleted records stay deleted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -166,7 +166,7 @@ fn a_tombstone_stays_while_an_older_version_may_be_found() {
         namespace = open();
         assert_eq!(get(&namespace, &digest(0)).unwrap(), None);
     }
-    // Now the block goes, and what was deleted can be forgotten.
+    // Now the block goes, and its tombstones can be dropped.
     for record in 1..80 {
         assert!(delete(&namespace, &digest(record)).unwrap());
     }
@@ -407,7 +407,7 @@ fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
     let read = namespace.get(&digest(1_000_000), |entry| {
         let before = entry.payload().to_vec();
         let writer = namespace.clone();
-        // Five times what the device holds, written while this reader stays.
+        // Five times the device's capacity, written while this reader stays.
         std::thread::spawn(move || {
             for write in 0..5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 {
                 put(&writer, &digest(write % 200), &payload_of(write, 1, LARGE)).unwrap();
@@ -430,7 +430,7 @@ fn a_group_waits_for_space_as_a_single_write_does() {
         ..options(Storage::Memory, 12)
     };
     let (namespace, _) = Namespace::open(wanted).unwrap();
-    // Five times what the device holds, in groups; what is live fits.
+    // Five times the device's capacity, in groups; the live records fit.
     let groups = 5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 / 4;
     for group in 0..groups {
         let payload = payload_of(group, 1, LARGE);

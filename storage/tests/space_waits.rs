@@ -44,7 +44,7 @@ fn a_write_waits_for_space_no_longer_than_its_caller_allows() {
     drop(namespace);
 
     let (namespace, _) = Namespace::open(patient(Storage::Memory)).unwrap();
-    // A look at a record by one who holds a lock keeps all blocks from being used again, so what is dead stays to be won.
+    // A reader that holds a lock keeps all blocks from being reused, so the dead bytes cannot be won back.
     let held = namespace.lock(&digest(1_000_000), None).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -54,7 +54,7 @@ fn a_write_waits_for_space_no_longer_than_its_caller_allows() {
             for record in 0..count / 2 {
                 delete(&namespace, &digest(record)).unwrap();
             }
-            // What is left is used up, and everything waits.
+            // The rest of the space is used up, and every write waits.
             while put_within(&namespace, false, Duration::from_millis(1)).is_ok() {}
             for in_group in [false, true] {
                 let limit = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const BLOCKS: u64 = 16;
 
-/// Readers of the process, those of other tests included, make a pass look at more blocks.
+/// A reader in any thread of the process, so also in another test, makes a pass read more blocks.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn on(device: &Arc<SimulatedDevice>) -> Options {

@@ -1,5 +1,5 @@
-//! Transfers between records through power failures and kills: the sum is the same after every recovery, and what was
-//! acknowledged is there.
+//! Transfers between records through power failures and kills: every recovery keeps the sum and every acknowledged
+//! transfer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -36,7 +36,7 @@ fn look(namespace: &Namespace, account: u64) -> (SeenRecord, u64) {
     })
 }
 
-/// Puts these balances in the places of what was seen. Returns false for a conflict.
+/// Commits new balances for the records that were seen. Returns false for a conflict.
 fn commit(namespace: &Namespace, writes: &[(SeenRecord, u64)], bytes: usize) -> bool {
     let payloads: Vec<Vec<u8>> = writes
         .iter()
@@ -132,7 +132,7 @@ fn the_sum_of_all_accounts_survives_power_failures_at_any_moment() {
             disk = Arc::new(after);
             let namespace = open(&disk, durability, 1);
             check_sum(&namespace, seed);
-            // A kill costs nothing, nor does a power failure what was durable when it was acknowledged.
+            // A kill loses nothing. A power failure loses no transfer that was durable when it was acknowledged.
             if !power_fails || durability == Durability::Commit {
                 assert_eq!(balances(&namespace), acknowledged, "seed {seed}");
             }

@@ -1,4 +1,4 @@
-//! Truncations: what is older goes at once and for ever, what is younger stays.
+//! Truncations: older records go at once and for ever, younger ones stay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -172,7 +172,7 @@ fn what_a_truncation_removes_makes_room() {
     }
 }
 
-/// Writers and a truncation side by side: after each truncation, what it covers is gone from the counts, too.
+/// Writers and a truncation side by side: after each truncation, the truncated records are gone from the counts, too.
 #[test]
 fn no_write_slips_past_a_truncation() {
     let _turn = beside_others();

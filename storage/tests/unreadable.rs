@@ -1,4 +1,5 @@
-//! Sectors that cannot be read while a store is open: damage of what lies there, never a signal, and never a lost record.
+//! Sectors that become unreadable while a store is open: their records are damaged, no signal ends the process, and no
+//! record is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -23,7 +24,7 @@ fn payload(record: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// Where the payloads of records begin: number, offset. Entries lie on multiples of 16 bytes.
+/// Where the payloads of records begin: number, offset. Entries begin at multiples of 16 bytes.
 fn payloads(bytes: &[u8]) -> Vec<(u64, usize)> {
     let (words, _) = bytes.as_chunks::<8>();
     let mut found: Vec<(u64, usize)> = Vec::new();
@@ -74,7 +75,7 @@ fn a_record_that_opening_could_not_read_is_damaged_without_a_look_at_the_mapping
     assert!(damaged.contains(&50), "{damaged:?}");
     assert_eq!(damaged.len() as u64, opening.damaged_entries, "{damaged:?}");
     assert_eq!(namespace.stats().unreadable_bytes, 4096);
-    // What is written anew lies elsewhere.
+    // A new version goes to another sector.
     for record in &damaged {
         put(&namespace, &digest(*record), b"written anew").unwrap();
     }
@@ -186,7 +187,7 @@ fn a_file_that_is_cut_off_under_an_open_store_is_damage_to_cleaning() {
     for record in 0..count {
         put(&namespace, &digest(record), &payload(record, 32_000)).unwrap();
     }
-    // Free blocks in front, for what is moved and written: what is written behind the cut would make the file long again.
+    // Free blocks at the front for moves and writes: a write behind the cut would make the file long again.
     for record in 0..500 {
         delete(&namespace, &digest(record)).unwrap();
     }

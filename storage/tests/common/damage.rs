@@ -14,7 +14,7 @@ pub const BLOCKS: u64 = 8;
 pub const RECORDS: u64 = 50;
 const PAGE_BYTES: u64 = 4096;
 
-/// What was done to the bytes of a device.
+/// Damage to the bytes of a device.
 #[derive(Clone, Debug)]
 pub enum Damage {
     InvertedBytes(Vec<u64>),
@@ -28,7 +28,7 @@ pub enum Damage {
 /// The content of every block at some moment.
 pub type Blocks = Vec<Vec<u8>>;
 
-/// A store on one device, and what its records may be.
+/// A store on one device, and the versions that its records may have.
 pub struct Store {
     pub name: &'static str,
     pub device: Arc<SimulatedDevice>,
@@ -86,7 +86,7 @@ impl Store {
         let mut writer = Writer::new();
         writer.write();
         let synced = Self::of("synced", writer.device.kill().unwrap(), &writer);
-        // Twice: the second sync makes durable what was noted of the first.
+        // Twice: the second sync makes the notes of the first durable.
         writer.namespace.sync().unwrap();
         writer.namespace.sync().unwrap();
         let crashed = Self::of(
@@ -108,7 +108,7 @@ impl Store {
         vec![synced, crashed, killed, closed]
     }
 
-    /// The ranges of the device in which something lies.
+    /// The ranges of the device that are not zero.
     pub fn used(&self) -> Vec<Range<u64>> {
         let len_bytes = HEADER_BYTES + BLOCKS * BLOCK_BYTES;
         let mut used: Vec<Range<u64>> = Vec::new();
@@ -178,7 +178,7 @@ impl Store {
             let skip = usize::from(!chance.one_in(40));
             let used = &used[skip..];
             let range = &used[chance.below(used.len() as u64) as usize];
-            // Small entries lie at both ends of a range, between them what is large.
+            // Both ends of a range hold small entries; large ones are between them.
             let len = range.end - range.start;
             match chance.below(4) {
                 0 => range.start + chance.below(len),

@@ -1,4 +1,4 @@
-//! What a record may be after a power failure.
+//! The versions that a record may have after a power failure.
 
 /// A payload, or none: deleted, expired, truncated, or never written.
 pub type Version = Option<Vec<u8>>;

@@ -40,12 +40,12 @@ pub fn digest(number: u64) -> Digest {
     Digest::new(bytes)
 }
 
-/// The size of a device of so many blocks.
+/// The size of a device of `blocks` blocks.
 pub const fn device_bytes(blocks: u64) -> u64 {
     HEADER_BYTES + blocks * BLOCK_BYTES
 }
 
-/// Options without background threads, with one write lane and a clock that stands still.
+/// Options without background threads, with one write lane and a clock that only the test moves.
 pub fn options(storage: Storage, blocks: u64) -> Options {
     Options {
         max_device_bytes: device_bytes(blocks),
@@ -133,7 +133,7 @@ pub fn get(namespace: &Namespace, digest: &Digest) -> Result<Option<Vec<u8>>> {
     namespace.get(digest, |entry| entry.payload().to_vec())
 }
 
-/// A payload of `bytes` that tells record and version.
+/// A payload of `bytes` bytes that repeats the numbers of record and version.
 pub fn payload_of(record: u64, version: u64, bytes: usize) -> Vec<u8> {
     let mut payload = [record.to_le_bytes(), version.to_le_bytes()]
         .concat()
@@ -171,7 +171,7 @@ pub fn scan(namespace: &Namespace) -> (usize, usize) {
     (whole, damaged)
 }
 
-/// What is there, if it is not damaged.
+/// Reads a record; the outer `None` means that it is damaged or may be stale.
 pub fn get_or_damaged(namespace: &Namespace, digest: &Digest) -> Option<Option<Vec<u8>>> {
     match get(namespace, digest) {
         Ok(found) => Some(found),

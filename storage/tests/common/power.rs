@@ -1,4 +1,4 @@
-//! A random store on simulated devices beside a model of what it may lose, and the power failures it meets.
+//! A random store on simulated devices beside a model of the writes it may lose, and the power failures it meets.
 
 use super::history::{History, Version, write_of};
 use super::{
@@ -19,10 +19,10 @@ const BLOCKS: u64 = 9;
 /// How many images were made and read.
 pub static IMAGES: AtomicU64 = AtomicU64::new(0);
 
-/// What was written in one group: record and place of the version in its history.
+/// The members of one group: record, and index of the version in its history.
 type Group = Vec<(usize, usize)>;
 
-/// What is left after a power failure: the devices, the store that was opened on them, and its records.
+/// The result of a power failure: the devices, the store that was opened on them, and its records.
 struct Image {
     devices: Vec<Arc<SimulatedDevice>>,
     namespace: Namespace,
@@ -40,7 +40,7 @@ pub struct Run {
     records: Vec<History>,
     groups: Vec<Group>,
     writes: u64,
-    /// One in so many payloads is large.
+    /// One in `large_one_in` payloads is large.
     large_one_in: u64,
     /// How many of a hundred steps are syncs.
     sync_percent: u64,
@@ -113,7 +113,7 @@ impl Run {
         payload(self.writes, large)
     }
 
-    /// Takes note of what was attempted, and of what was promised about it.
+    /// Notes an attempted write, and whether it was promised as durable.
     fn note(&mut self, changes: &[(usize, Version)], result: Result<()>) {
         let promised = match result {
             Ok(()) => self.options.durability == Durability::Commit,
@@ -271,7 +271,7 @@ impl Run {
             Ok(_) | Err(Error::NoSpace { .. } | Error::ReadOnly { .. }) => {}
             Err(other) => panic!("{}: {other}", self.what()),
         }
-        // Whatever has expired is gone.
+        // Expired records are gone.
         self.take_over(|_| {});
     }
 
@@ -299,7 +299,7 @@ impl Run {
         }
     }
 
-    /// Everything reads as it was last written, whatever the state of the disk.
+    /// Everything reads as it was last written, in any state of the disk.
     pub fn check_now(&self) {
         for (record, history) in self.records.iter().enumerate() {
             let found = get(&self.namespace, &digest(record as u64)).unwrap();
@@ -358,7 +358,7 @@ impl Run {
         }
     }
 
-    /// The power fails, and a store is opened from what is left.
+    /// Fails the power and opens a store from the bytes that are left.
     fn crash_once(&mut self) -> Image {
         let seed = self.chance.next();
         let atomicity = match self.chance.one_in(3) {
@@ -414,7 +414,7 @@ impl Run {
 
     fn check_groups(&self, found: &[Version], places: &[usize], what: &str) {
         for group in &self.groups {
-            // A deletion may be told from another one only by what stands beside it.
+            // Two deletions look alike, so only a member that is there shows its version.
             let shows = |(record, place): &(usize, usize)| {
                 found[*record].is_some() && places[*record] == *place
             };
@@ -440,7 +440,7 @@ fn on(options: &Options, left: &[Arc<SimulatedDevice>]) -> Options {
     }
 }
 
-/// Opens a store that nobody has damaged: neither opening nor `verify` finds damage.
+/// Opens an undamaged store: neither opening nor `verify` finds damage.
 fn open(options: &Options, left: &[Arc<SimulatedDevice>], what: &str) -> (Namespace, Opening) {
     let options = on(options, left);
     let verified = Namespace::verify(&options).unwrap_or_else(|error| panic!("{what}: {error}"));

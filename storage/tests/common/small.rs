@@ -1,4 +1,4 @@
-//! A small store of every kind of entry, whose files the tests damage.
+//! A small store with every kind of entry. Tests damage its files.
 
 use super::{NOW_MS, delete, digest, files, get_or_damaged, options, put, version};
 use spikelet_storage::{BLOCK_BYTES, Change, HEADER_BYTES, Namespace, NewVersion, Options};
@@ -26,7 +26,7 @@ pub fn expected() -> Vec<(u64, Option<Vec<u8>>)> {
     ]
 }
 
-/// Writes what [`expected`] tells, with older versions of most of it that are still there to be read by mistake.
+/// Writes the records of [`expected`]. Most have older versions on the device, which a mistaken reader would find.
 pub fn fill(namespace: &Namespace) {
     let put = |number: u64, payload: &[u8]| put(namespace, &digest(number), payload).unwrap();
     let delete = |number: u64| assert!(delete(namespace, &digest(number)).unwrap());
@@ -97,7 +97,7 @@ fn pages_of(file: &File) -> (Vec<(u64, Vec<u8>)>, u64) {
     (pages, len_bytes)
 }
 
-/// The files of the small store, and what is in them.
+/// The files of the small store, and their content.
 pub struct Small {
     pub dir: tempfile::TempDir,
     pub blocks: u64,
@@ -153,8 +153,8 @@ impl Small {
         self.dir.path().join("index.snapshot")
     }
 
-    /// What holds anything but the directory, with a little of what follows: header, states, the header of the block and
-    /// its mirror, entries.
+    /// All regions with content except the directory, each with a few bytes after it: header, states, the header of the
+    /// block and its mirror, entries.
     pub fn regions(&self) -> Vec<Range<u64>> {
         let last = self.start.iter().rposition(|byte| *byte != 0).unwrap() as u64;
         let mirror = HEADER_BYTES + BLOCK_BYTES + 512;
@@ -169,7 +169,7 @@ impl Small {
         ]
     }
 
-    /// What the small store has there, undamaged.
+    /// The byte of the undamaged store at `offset`.
     pub fn byte(&self, offset: u64) -> u8 {
         let at = |(start, page): &(u64, Vec<u8>)| {
             let inside = offset.checked_sub(*start)?;
@@ -194,7 +194,7 @@ impl Small {
         self.write(offset, &[self.byte(offset) ^ (1 << bit)]);
     }
 
-    /// Makes the files what they were.
+    /// Restores the files of the undamaged store.
     pub fn restore(&self) {
         let file = OpenOptions::new().write(true).open(self.device()).unwrap();
         file.set_len(0).unwrap();
