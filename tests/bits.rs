@@ -144,7 +144,7 @@ fn integers_overflow_as_they_are_told() {
     let subtract =
         |value, sign, overflow| bits::subtract(&plain(), BIN, 4, 8, value, sign, overflow);
     let (unsigned, signed) = (BitSign::Unsigned, BitSign::Signed);
-    // The integer stands between two halves of a byte.
+    // The integer's bits begin in the middle of the first byte and end in the middle of the second.
     let of = |value: u8| blob([0xa0 | value >> 4, value << 4 | 0x0b]);
     check([
         rule("add", of(250), add(5, unsigned, Overflow::Fail)).leaves(of(255)),

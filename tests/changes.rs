@@ -1,6 +1,7 @@
-//! Following the changes of sets: subscriptions go on where they were, whoever dies.
+//! Following the changes of sets: a subscription goes on where it was, whichever process dies.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set: it writes, and consumes what it writes into a file.
+//! The child is this test binary, started again with [`CHILD_DIR`] set: it writes records, and consumes their changes
+//! into a file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +80,7 @@ fn a_subscription_goes_on_behind_what_was_acknowledged() {
     let expected: Vec<String> = ["a", "b", "c"].map(|key| Key::from(key).to_string()).into();
     assert_eq!(shown, expected);
     assert!(consumer.next_batch(2, NOW).unwrap().is_empty());
-    // What was not acknowledged comes again, to another consumer and after a restart.
+    // Changes that were not acknowledged come again, to another consumer and after a restart.
     let again = expected[first.len()..].to_vec();
     drop(consumer);
     let mut consumer = subscription.consumer().unwrap();
@@ -401,7 +402,7 @@ fn mirror(dir: &Path) -> std::fs::File {
     options.open(dir.join("mirror")).unwrap()
 }
 
-/// What the child does until it is killed.
+/// The child's work, until it is killed.
 #[test]
 #[ignore = "the child of the other test"]
 fn child() {
@@ -465,7 +466,7 @@ fn killed_after(lines: usize, dir: &Path) {
     child.wait().unwrap();
 }
 
-/// Each record's changes follow one another without a gap, and lead to what the store has.
+/// Checks that each record's changes follow one another without a gap, and end at the record in the store.
 fn check_mirror(dir: &Path, store: &Store) -> usize {
     let text = std::fs::read_to_string(dir.join("mirror")).unwrap();
     let mut changes: BTreeMap<Position, &str> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! The program on sharded collections, from outside: `demo --shard-at`, `shards`, and what `verify` tells of them.
+//! The program on sharded collections, from outside: `demo --shard-at`, `shards`, and the report of `verify` about
+//! them.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -32,7 +33,7 @@ fn json(arguments: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), object)
 }
 
-/// What others may do to records of a sharded collection only if they insist.
+/// A policy that overrides the protection of records of a sharded collection.
 fn by_force() -> WritePolicy {
     WritePolicy::default().override_shards(true)
 }
@@ -173,7 +174,7 @@ fn a_missing_companion_is_damage() {
 #[test]
 fn orphans_and_stale_companions_are_told_and_are_no_damage() {
     let dir = sharded(|set| {
-        // Somebody has deleted the root alone, and the collection was made anew.
+        // The root alone was deleted, and the collection was made anew.
         assert!(set.delete_with(&by_force(), "alice").unwrap().is_some());
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
         list.add(1).unwrap();

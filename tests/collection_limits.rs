@@ -60,6 +60,6 @@ fn what_is_put_below_a_path_counts_the_levels_above_it() {
     let below = |value| lists::append(&policy, "l", value).in_context([ctx::list_index(0)]);
     set.operate("key", &[below(nested(LEVELS - 2))]).unwrap();
     assert_eq!(refused(&set, below(nested(LEVELS - 1))), PARAMETER);
-    // What is stored can be read again whole.
+    // The whole value can still be read.
     assert!(set.get("key").unwrap().unwrap().get("l").is_some());
 }

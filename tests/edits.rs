@@ -1,4 +1,4 @@
-//! What an edit of a large list or map writes: a small part of it, whatever its elements are.
+//! An edit of a large list or map writes a small part of it, with elements of any kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use spikelet::operations::{lists, maps};

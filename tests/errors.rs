@@ -1,4 +1,4 @@
-//! What goes wrong is a variant that can be matched, names the record or the file, and fits its cause.
+//! A failure is a variant that can be matched, names the record or the file, and fits its cause.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -99,7 +99,7 @@ fn a_key_that_leaves_no_room_for_bins_is_named_as_the_cause() {
     assert!(error.to_string().len() < 300, "{error}");
     assert_eq!(error.result_code(), 13);
     assert!(set.get(&key).unwrap().is_none());
-    // What a long key is a part of shows its beginning only.
+    // A message shows only the beginning of a long key.
     let error = set.operate(&key, &[get_bin("age")]).unwrap_err();
     assert_eq!(error.record().unwrap().key(), &Key::from(&key));
     assert!(error.to_string().len() < 300, "{error}");

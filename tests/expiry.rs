@@ -1,4 +1,4 @@
-//! What writes do to the time that a record has left.
+//! How writes change a record's remaining time to live.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -11,7 +11,7 @@ use spikelet::{Expiration, NamespaceConfig, Set, Store, WritePolicy};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A set whose record "alice" expires in an hour, half of which has passed, and the namespace's default.
+/// A set with the record "alice", which has lived for half of its hour, and the namespace's default.
 fn half_an_hour_left(default: Option<Duration>) -> (Set, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(500_000_000_000));
     let store = Store::builder()

@@ -1,4 +1,4 @@
-//! Ctrl-C: what was measured is shown, no half of a backup stays, and a restore says how far it came.
+//! Ctrl-C: measurements are shown up to the interrupt, no half of a backup stays, and a restore reports its progress.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const RECORDS: i64 = 6_000;
 /// Interrupts until one falls into the work.
 const ROUNDS_MAX: usize = 40;
-/// The exit code of what was interrupted.
+/// The exit code of an interrupted program.
 const INTERRUPTED: i32 = 130;
 
 fn start(arguments: &[&str]) -> Child {

@@ -1,4 +1,4 @@
-//! Stores with several namespaces, and what is left of ones that could not be made.
+//! Stores with several namespaces, and leftovers of namespaces that could not be made.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

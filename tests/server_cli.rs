@@ -38,7 +38,7 @@ fn serve_by(arguments: &[&str]) -> Serving {
 }
 
 impl Serving {
-    /// Tells it to end, and returns what it has logged.
+    /// Ends the program, and returns its log.
     fn end(mut self) -> String {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
@@ -119,7 +119,7 @@ fn a_configuration_of_aerospike_is_read_as_far_as_it_applies() {
     ";
     std::fs::write(&path, text).unwrap();
     let path = path.to_str().unwrap();
-    // What is given on the command line counts more.
+    // The command line takes precedence over the file.
     let serving = serve_by(&["--config", path, "--listen", "127.0.0.1:0"]);
     let mut wire = Wire::to(serving.addr);
     assert_eq!(wire.info("namespaces\ncluster-name\n"), ["bar", "edge"]);
@@ -215,7 +215,7 @@ fn forty_clients_meet_error_14_and_top_shows_the_record() {
 const ACCOUNTS: i64 = 4;
 const CLIENTS: i64 = 2;
 
-/// What a client knows of its transactions: how many are committed, and the one whose mark has not been answered.
+/// A client's knowledge of its transactions: how many are committed, and the one with an unanswered mark.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     committed: i64,

@@ -134,7 +134,7 @@ fn captures() -> Vec<Vec<u8>> {
 /// Changes some bytes, cuts, lengthens or joins.
 fn mutated(random: &mut Random, captures: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = captures[random.below(captures.len())].clone();
-    // Mostly the header stays, so that what is inside is looked at.
+    // Mostly the header stays, so that the server parses the body.
     let first = if random.below(8) == 0 { 0 } else { 8 };
     for _ in 0..=random.below(4) {
         let at = first + random.below(bytes.len().saturating_sub(first));
@@ -167,7 +167,7 @@ fn mutated(random: &mut Random, captures: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Sends bytes on a connection of their own and looks at what comes back for a moment.
+/// Sends bytes on a connection of their own, and reads answers for a moment.
 fn throw(addr: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream
@@ -185,7 +185,7 @@ fn throw(addr: SocketAddr, bytes: &[u8]) {
     }
 }
 
-/// Counts panics of the server's threads, which end a connection and are seen by nobody else.
+/// Counts panics of the server's threads: such a panic ends a connection and shows nowhere else.
 fn count_panics() -> &'static AtomicUsize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     static HOOK: Once = Once::new();
@@ -202,7 +202,7 @@ fn count_panics() -> &'static AtomicUsize {
     &PANICS
 }
 
-/// Held by each test: what the process takes is what all of its tests take, some of them a gigabyte.
+/// Held by each test: memory can only be measured for the whole process, and some tests take a gigabyte.
 static MEMORY: RwLock<()> = RwLock::new(());
 
 /// For a test that measures memory.
@@ -364,7 +364,7 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
                 0 => {}
                 1 => wire.send(&put[..3]),
                 2 => wire.send(&put[..put.len() - 1]),
-                // What is announced is not what is kept.
+                // The server must take memory for received bytes only, not for the announced length.
                 _ => wire.send(&huge),
             }
             wire
@@ -379,7 +379,7 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
     }
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes for 200 slow connections");
-    // A request whose end comes late is a request.
+    // A request with a late end is answered.
     let mut late = Wire::to(addr);
     let (front, end) = put.split_at(20);
     late.send(front);
@@ -478,7 +478,7 @@ fn a_client_that_does_not_read_is_not_waited_for() {
     let put = Message::about(0, WRITE, 0, 1).op(2, 4, "blob", &vec![7; 1 << 19]);
     assert_eq!(wire.ask(&put).code, 0);
     let get = Message::get(1).frame();
-    // Far more answers than sockets buffer; nobody reads them.
+    // Far more answers than sockets buffer; the client reads none of them.
     for _ in 0..200 {
         if wire.stream.write_all(&get).is_err() {
             break;
@@ -525,7 +525,7 @@ fn answers_that_nobody_reads_share_a_budget() {
         held.unwrap().parse().unwrap()
     };
     until(|| held(&mut wire) >= 650 << 20);
-    // Others are told so, and small requests are answered as ever.
+    // Other large requests are refused with code 18, and small requests are answered as ever.
     assert_eq!(wire.ask(&hundred).code, 18);
     assert!(held(&mut wire) <= 1 << 30);
     assert_eq!(wire.ask(&Message::put(2, "i", 2)).code, 0);

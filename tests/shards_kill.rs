@@ -3,10 +3,11 @@
 //! and no reader sees a gap.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its own row, in
-//! order, to the list of the row; the removers take each row away from below. So four numbers a row say all: what was begun and what was
-//! acknowledged, above and below. The child notes them in a file, which outlives it. `SPIKELET_LONG=1` does 30 rounds.
+//! order, to the list of the row; the removers take each row away from below. So four numbers describe a row: the adds
+//! and the removals that were begun and acknowledged. The child notes them in a file, which outlives it.
+//! `SPIKELET_LONG=1` does 30 rounds.
 //!
-//! A round ends by what has been done and not by the clock, so that fast and slow machines do the same.
+//! A round ends after a number of steps and adds and not by the clock, so that fast and slow machines do the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::fs::{File, OpenOptions};
@@ -27,7 +28,7 @@ const BINS: [&str; 2] = ["followers", "following"];
 const WRITERS: u64 = 8;
 const REMOVERS: u64 = 2;
 const READERS: u64 = 2;
-/// A row keeps about so many numbers, and never more than twice as many.
+/// A row keeps about this many numbers, and never more than twice as many.
 const KEPT: u64 = 400;
 /// Numbers of a row; rows never touch.
 const ROW: u64 = 1 << 40;
@@ -93,7 +94,7 @@ impl Notes {
     }
 }
 
-/// The numbers of a row that must be there, and those that may be: from the first inclusive to the second exclusive.
+/// The numbers of a row that must be there, and the ones that may be: from the first inclusive to the second exclusive.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     must: (u64, u64),
@@ -165,7 +166,7 @@ fn read_list<S: RecordSet>(list: &ShardedList<S>) -> Vec<u64> {
 fn open(dir: &Path) -> Store {
     let mut config = NamespaceConfig::new("test");
     config.durability = Durability::Interval(std::time::Duration::from_millis(5));
-    // Whoever is refused comes again: nobody shall be refused here.
+    // The child does not retry, so no writer may be refused.
     config.max_waiters = 1_000;
     Store::builder()
         .path(dir.join("store"))
@@ -178,7 +179,7 @@ fn element(row: u64, number: u64) -> Value {
     Value::Int((row * ROW + number) as i64)
 }
 
-/// What the child does until it is killed.
+/// The child's work, until it is killed.
 #[test]
 #[ignore = "the child of the other test"]
 fn child() {
@@ -188,7 +189,7 @@ fn child() {
     let dir = Path::new(&dir);
     let store = open(dir);
     let notes = Notes::open(dir);
-    // Many threads on few cores: nobody is to run out of patience.
+    // Many threads on few cores: no call may time out.
     let patient = WritePolicy::default().total_timeout(None);
     let list = |number: usize| {
         ShardedList::new_with(&store, "hot", "key", BINS[number], &patient).unwrap()
@@ -222,7 +223,7 @@ fn dies_with(work: impl FnOnce()) {
 }
 
 fn add_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, row: u64) {
-    // What was begun and never acknowledged is done again.
+    // An add that was begun and never acknowledged is done again.
     let mut next = notes.get(row, Note::AddDone);
     loop {
         if next >= notes.get(row, Note::RemoveDone) + 2 * KEPT {
@@ -301,7 +302,7 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64
         };
         moved.unwrap();
         notes.set(number, Note::Down, u64::from(down));
-        // Whoever moves without a pause is all that writers ever meet.
+        // Without this pause, writers would meet nothing but transitions.
         let enough = notes.sum(Note::AddDone) + WRITERS;
         while notes.sum(Note::AddDone) < enough {
             std::thread::yield_now();
@@ -309,7 +310,7 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64
     }
 }
 
-/// Lets a child work until its transitions have taken so many steps and enough was added, and kills it.
+/// Lets a child work until its transitions have taken `steps` steps and enough was added, and kills it.
 fn killed_after(steps: usize, dir: &Path) {
     let enough = Notes::open(dir).sum(Note::AddDone) + ROUND_ADDS;
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -368,7 +369,7 @@ fn the_sharded_collections_of_a_record_survive_the_killed_process() {
         let is_interrupted =
             |list: &ShardedList<_>| list.shards().state().unwrap().transition.is_some();
         interrupted += usize::from(lists.iter().any(is_interrupted));
-        // As it was left, in the middle of whatever it was; and after that was ended.
+        // First as the kill left it, perhaps in the middle of a transition, then with the transition finished.
         for _ in 0..2 {
             judge(&read_all(&lists), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
             for list in &lists {

@@ -1,9 +1,10 @@
 //! Time shards that are written, trimmed, read and deleted in a process that is killed in the midst of it: every
 //! acknowledged add that was not removed is there once, nothing removed is back, and nothing of a deleted collection.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its row, each in a
-//! bucket of its own that no other row has, and removes them from below; it prints what was acknowledged, and the lines outlive
-//! it in the pipe. A round ends by what has been done and not by the clock. `SPIKELET_LONG=1` does 30 rounds.
+//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its row, each
+//! in a bucket of its own that no other row has, and removes them from below. It prints a line for each acknowledged
+//! call, and the lines outlive it in the pipe. A round ends after a number of calls and not by the clock.
+//! `SPIKELET_LONG=1` does 30 rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +20,7 @@ const BEGINS: &str = "SPIKELET_TIME_SHARDS_KILL_TEST_BEGINS";
 const ROWS: u64 = 4;
 /// Numbers of a row; rows never touch.
 const ROW: u64 = 1 << 20;
-/// A row keeps so many numbers.
+/// How many numbers a row keeps.
 const KEPT: u64 = 60;
 /// Buckets of a collection that is deleted, and begun again.
 const DOOMED: u64 = 6;
@@ -27,7 +28,7 @@ const DOOMED: u64 = 6;
 fn open(dir: &Path) -> Store {
     let mut config = NamespaceConfig::new("test");
     config.durability = Durability::Interval(Duration::from_millis(5));
-    // Whoever is refused comes again: nobody shall be refused here.
+    // The child does not retry, so no writer may be refused.
     config.max_waiters = 1_000;
     Store::builder()
         .path(dir.join("store"))
@@ -37,7 +38,7 @@ fn open(dir: &Path) -> Store {
 }
 
 fn feed(store: &Store, bin: &str) -> TimeShards<Set> {
-    // Many threads on few cores: nobody is to run out of patience.
+    // Many threads on few cores: no call may time out.
     let patient = WritePolicy::default().total_timeout(None);
     let minute = TimeWidth::minutes(1).unwrap();
     TimeShards::new_with(store, "hot", "key", bin, minute, &patient).unwrap()
@@ -52,14 +53,14 @@ fn element(row: u64, number: u64) -> Value {
     Value::Int((row * ROW + number) as i64)
 }
 
-/// A line for the parent: what was acknowledged, of whom, and how far.
+/// Prints a line for the parent: the acknowledged call, its row, and its number.
 fn tell(what: &str, row: u64, number: u64) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "told {what} {row} {number}").unwrap();
     out.flush().unwrap();
 }
 
-/// What the child does until it is killed.
+/// The child's work, until it is killed.
 #[test]
 #[ignore = "the child of the other test"]
 fn child() {
@@ -94,7 +95,7 @@ fn write_for_ever(said: &TimeShards<Set>, row: u64, begin: u64) {
         said.add(time(row, number), element(row, number)).unwrap();
         tell("added", row, number);
         if let Some(old) = number.checked_sub(KEPT) {
-            // What was removed and never acknowledged is removed again.
+            // A removal that was never acknowledged is done again.
             said.remove(time(row, old), &element(row, old)).unwrap();
             tell("removed", row, old);
         }
@@ -122,7 +123,8 @@ fn delete_for_ever(doomed: &TimeShards<Set>, begin: u64) {
     }
 }
 
-/// What was acknowledged: the next number of each row, the first one that was not removed, and the generations deleted.
+/// The acknowledged calls: the next number of each row, the first one that was not removed, and the generations
+/// deleted.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     added: [u64; ROWS as usize],
@@ -144,7 +146,7 @@ impl Told {
         }
     }
 
-    /// Checks a store that is opened again, and notes what has come out of the calls that were not acknowledged.
+    /// Checks a store that is opened again, and notes which of the unacknowledged calls took effect.
     fn judge(&mut self, store: &Store) {
         let said = feed(store, "said").range(..).all().unwrap();
         let mut back = feed(store, "said").latest(u64::MAX).unwrap();
@@ -196,7 +198,7 @@ impl Told {
     }
 }
 
-/// Lets a child work until so many calls were acknowledged, and kills it.
+/// Lets a child work until `lines` calls were acknowledged, and kills it.
 fn killed_after(lines: usize, dir: &Path, told: &mut Told) {
     let begins = told.added.iter().chain([&told.deleted]);
     let begins: Vec<String> = begins.map(u64::to_string).collect();
@@ -219,7 +221,7 @@ fn killed_after(lines: usize, dir: &Path, told: &mut Told) {
     }
     assert_eq!(count, lines, "the child has ended by itself");
     child.kill().unwrap();
-    // What was acknowledged before the kill, and not read yet. The last line may be cut off.
+    // Lines from before the kill that are not read yet. The last one may be cut off.
     let rest: Vec<String> = heard.filter(|line| line.contains("told ")).collect();
     for line in rest.iter().filter(|line| line.split(' ').count() >= 4) {
         told.hear(line);

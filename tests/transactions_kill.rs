@@ -1,8 +1,8 @@
 //! Transfers, by transactions and by groups of writes, in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, no
 //! edge of a follow graph has one side only, and secondary indexes agree with the records.
 //!
-//! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every so many transfers. A
-//! round ends by what has been done and not by the clock. `SPIKELET_LONG=1` does 50 rounds.
+//! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every `STRIDE` transfers.
+//! A round ends by its transfers and not by the clock. `SPIKELET_LONG=1` does 50 rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn child(dir: &Path) {
                 let mut random = u64::from(std::process::id()) * 1_000 + thread as u64 + 1;
                 loop {
                     (0..STRIDE).for_each(|_| transfer(store, &mut random));
-                    // Whoever has started this is gone if it fails.
+                    // Printing fails once the parent is gone.
                     if writeln!(std::io::stdout().lock(), "moving").is_err() {
                         return;
                     }

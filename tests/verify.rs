@@ -1,4 +1,4 @@
-//! A store that was used and closed is sound, whatever is left over at the ends of its blocks.
+//! A store that was used and closed is sound, with any leftover bytes at the ends of its blocks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -37,7 +37,7 @@ fn a_closed_store_is_sound_while_blocks_wait_to_be_given_back() {
     let builder = || Store::builder().path(dir.path());
     let store = builder().open().unwrap();
     let set = store.set("records").unwrap();
-    // Three quarters of the records are rewritten each time, so blocks are emptied by moving what is left in them.
+    // Three quarters of the records are rewritten each time, so blocks are emptied by moving the rest.
     for round in 0..4_u8 {
         for key in (0..4_000_i64).filter(|key| key % 4 != i64::from(round)) {
             // Nothing in common with the version before, which would be written as a small difference.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// 2026-01-01, in seconds since 2010.
 pub const NOW_S: u64 = 504_921_600;
 
-/// GeoJSON.
+/// A point in GeoJSON.
 pub const POINT: &str = r#"{"type":"Point","coordinates":[15.4,47.1]}"#;
 
 pub fn namespace(hash: KeyHash) -> NamespaceConfig {

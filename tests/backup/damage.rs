@@ -62,7 +62,7 @@ fn damage_is_told_with_its_line_and_byte() {
     let good = record(1, 1, 0, &["I i 1"]);
     let head = "Version 3.1\n# namespace test\n";
     let start = (head.len() + good.len()) as u64;
-    // What follows a whole record, at which line and byte from there it is found wrong, what is said.
+    // The text after a whole record, the line and byte from there at which it is found wrong, and the message.
     let table: [(String, u64, u64, &str); 22] = [
         ("\n".into(), 0, 0, "neither a record"),
         ("- I a 1\n".into(), 0, 0, "neither a record"),

@@ -1,4 +1,4 @@
-//! Where backups are written, and what is in them.
+//! Where backups are written, and the bytes in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -238,7 +238,7 @@ fn keys_are_saved_with_aerospikes_digest_and_others_are_counted() {
     assert_eq!(found.unwrap().get("n"), Some(2.into()));
 }
 
-/// A store on disk whose record `key` has a wrong byte in its bin, not open.
+/// A store on disk. The bin of record `key` has had a byte inverted before this opening.
 fn damaged(dir: &Path, key: &str) -> Store {
     let open = || {
         Store::builder()

@@ -12,7 +12,8 @@ use spikelet::{Expiration, ListOrder, MapOrder, Value, WritePolicy};
 
 use crate::common::{POINT, file_of, options, restore, save_all, store, store_of};
 
-/// A record of every type, as another tool would write it, and what else a file may hold.
+/// A record of every type, as another tool would write it, and the other lines that a file may
+/// hold.
 const GOLDEN: &str = concat!(
     "Version 3.1\n",
     "# namespace test\n",

@@ -12,7 +12,7 @@ use spikelet::{Error, Store, bins};
 
 use crate::common::{POINT, backup_of, file_of, options, record, restore, save_all, store};
 
-/// Of each kind: those that a line of Aerospike's tools says, and the others.
+/// Definitions of each kind, with their sets: first the ones that fit on a line of Aerospike's tools, then the others.
 fn definitions() -> [(Option<&'static str>, IndexDefinition); 10] {
     let bin = IndexComponent::bin;
     let of_client = |name: &str, component: IndexComponent| {
@@ -363,7 +363,7 @@ fn a_definition_that_does_not_hold_does_not_keep_the_records_from_being_restored
     let summary = restore(&path, &into, without).unwrap();
     assert_eq!((summary.restored, summary.indexes), (1, 0));
     assert_eq!(summary.indexes_left_out, 3);
-    // Those that hold are restored where a part is better than nothing.
+    // A partial restore makes the definitions that are valid.
     let into = store();
     let partial = options(|options| options.partial = true);
     let prepared = Restore::prepare(&path, partial, &mut |_, _| {}).unwrap();
@@ -391,7 +391,7 @@ fn a_module_of_definitions_that_does_not_hold_is_named_with_its_line() {
             .unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
-    // A module of this name by somebody else is a module.
+    // A module of this name from another program is an ordinary module.
     let foreign = "Version 3.1\n* u L spikelet-indexes.lua 4 -- 1\n";
     let mut reader = Reader::new(foreign.as_bytes()).unwrap();
     assert_eq!(reader.next_record().unwrap(), None);
@@ -411,7 +411,7 @@ fn indexes_can_be_left_out() {
     assert!(!fs::read_to_string(&none).unwrap().contains("\n* "));
     choice.no_indexes = false;
     choice.sets = vec!["demo".to_owned()];
-    // Those of all sets are not of this one.
+    // Indexes over all sets do not belong to this set.
     let saved = save(&from, &of_set, &choice, &mut |_| {}).unwrap();
     assert_eq!((saved.records, saved.indexes), (20, 8));
 

@@ -1,4 +1,4 @@
-//! Backups: their bytes, what damage does, and what becomes of records that exist.
+//! Backups: their bytes, the effect of damage, and the treatment of records that exist.
 #![cfg(feature = "backup")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

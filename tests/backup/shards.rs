@@ -36,7 +36,7 @@ fn with_user(key: &str) -> Store {
     store
 }
 
-/// Restores what one store holds into another one.
+/// Saves one store and restores the backup into another one.
 fn restored(
     from: &Store,
     into: &Store,

@@ -10,7 +10,7 @@ use super::model::call::{
 };
 use super::model::normal;
 
-/// A sequence: what the bin begins with, and the calls. Most are for what the bin holds.
+/// A sequence: the first value of the bin, and calls, most of them for a bin of that kind.
 pub fn sequence(calls: usize) -> impl Strategy<Value = (Value, Vec<Call>)> {
     let of = |kind| (bin(kind), prop::collection::vec(call(kind), 1..=calls));
     prop_oneof![of(Kind::List), of(Kind::Map)]
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// How often what is for `of` is drawn where the other kind is drawn once.
+    /// The weight of operations for `of` on a bin of this kind: 9 to 1 for its own kind.
     fn weight(self, of: Self) -> u32 {
         if self == of { 9 } else { 1 }
     }
@@ -139,7 +139,7 @@ fn distinct(entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
     kept
 }
 
-/// What is looked for: a value, perhaps with a wildcard or without end.
+/// A value to look for, perhaps with a wildcard or an infinity.
 fn sought() -> BoxedStrategy<Value> {
     prop_oneof![
         12 => value().prop_map(normal),
@@ -160,7 +160,7 @@ fn index() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// A place to write to: not so far beyond the end that lists get long.
+/// A position to write to. Positions far beyond the end are rare, so that lists stay short.
 fn place() -> impl Strategy<Value = i64> {
     prop_oneof![
         20 => -6..8_i64,

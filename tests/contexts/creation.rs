@@ -1,4 +1,4 @@
-//! What a path makes on its way.
+//! The lists and maps that a path creates.
 
 use super::*;
 

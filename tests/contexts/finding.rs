@@ -1,4 +1,4 @@
-//! What a path finds, and what it must lead to.
+//! The element that each step of a path finds, and the list or map that a path must lead to.
 
 use super::*;
 

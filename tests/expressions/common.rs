@@ -19,7 +19,7 @@ pub const POINT: &str = r#"{"type":"Point","coordinates":[15.4,47.1]}"#;
 pub const FAR: &str = r#"{"type":"Point","coordinates":[-70.0,-30.0]}"#;
 pub const AROUND: &str = r#"{"type":"AeroCircle","coordinates":[[15.4,47.1],1000.0]}"#;
 
-/// What comes of an expression.
+/// The outcome of an expression.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Is(Value),

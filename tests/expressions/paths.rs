@@ -313,7 +313,7 @@ fn a_path_selects_what_its_levels_choose() {
             Err(error) => Err(error.result_code()),
         };
         assert_eq!(got, expected, "{what}");
-        // The same as a call: what fails is unknown.
+        // The same selection as an expression: a failure is an unknown value.
         let call = select_by_path(ExpType::Map, result, flags, map_bin("shop"), steps);
         let expected = expected.map_or(Unknown, Outcome::Is);
         assert_eq!(evaluate(&set, call), expected, "{what}");
@@ -519,7 +519,7 @@ fn a_path_changes_what_its_levels_choose() {
             Err(error) => Err(error.result_code()),
         };
         assert_eq!(got, expected, "{what}");
-        // The same as a call: what fails is unknown, but for what is no expression.
+        // The same change as an expression: every failure is an unknown value.
         set.put(KEY, [("c", start.clone())]).unwrap();
         let (kind, bin) = match start {
             Value::Map(_) => (ExpType::Map, map_bin("c")),

@@ -1,4 +1,4 @@
-//! The bin, its type, several operations together, and what may be stored.
+//! The bin, its type, several operations together, and the values that may be stored.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is told of elements, and which of them an index, a rank or a value means.
+//! The return types of elements, and the elements that an index, a rank or a value selects.
 
 use super::*;
 

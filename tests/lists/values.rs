@@ -382,7 +382,6 @@ fn sorting() {
 
 #[test]
 fn all_types_have_their_order() {
-    // Ascending.
     let ascending = || {
         list![
             NIL,

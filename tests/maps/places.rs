@@ -1,4 +1,4 @@
-//! What is told of entries that are selected by key, index or rank.
+//! The return types of entries that are selected by key, index or rank.
 
 use super::*;
 

@@ -21,7 +21,7 @@ fn filled(store: &Store) -> Set {
 fn each_record_is_met_once_though_its_key_moves_ahead() {
     let store = Store::in_memory().unwrap();
     let set = filled(&store);
-    // By an index whose order the operation changes, and by none.
+    // By an index with an order that the operation changes, and without an index.
     let by_index = set.query("by_n").unwrap().at_least(5);
     let done = by_index.operate(&BackgroundPolicy::default(), [add("n", 1)]);
     let done = done.unwrap().wait().unwrap();

@@ -133,7 +133,7 @@ proptest! {
             let by_circle = set.query("place").unwrap().within(&around);
             prop_assert_eq!(found(&by_circle), scanned("place", &around));
         }
-        // Few entries a region, whatever its form.
+        // Few entries a region, for any form.
         let entries = set.query("region").unwrap().explain().unwrap().entries;
         prop_assert!(entries <= 16 * regions.len() as u64, "{} entries", entries);
     }

@@ -1,4 +1,4 @@
-//! What indexes are of, and what becomes of them when records and stores come and go.
+//! The definitions of indexes, and their content as records and stores come and go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,7 +189,7 @@ fn a_unique_index_refuses_a_second_record() {
     let refused = users.put("eve", [("mail", "a@b.c")]).unwrap_err();
     assert!(matches!(&refused, Error::NotUnique { other, .. } if **other == *"ada"));
     assert!(!users.exists("eve").unwrap());
-    // The same record may be written again, and what it gives up is free.
+    // The same record may be written again, and a value that it gives up is free.
     users.put("ada", [("mail", "a@b.c")]).unwrap();
     users.put("ada", [("mail", "ada@b.c")]).unwrap();
     users.put("eve", [("mail", "a@b.c")]).unwrap();

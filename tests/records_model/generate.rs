@@ -1,4 +1,4 @@
-//! What a caller may do, and random choices of it.
+//! The steps of a caller, and random choices of them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use spikelet::policy::RecordExistsAction;
 /// Records that steps are about: few, so that they meet.
 pub const KEYS: u8 = 6;
 
-/// What a caller may do.
+/// A step of a caller.
 #[derive(Clone, Debug)]
 pub enum Step {
     Put(u8, Policy, Vec<(u8, Content)>),

@@ -235,7 +235,7 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
             subject.set().truncate(None).unwrap();
             assert!(subject.set().is_empty());
             model.records.clear();
-            // What was truncated at this millisecond is told from what is written next.
+            // Later writes must have a later millisecond than the truncation.
             subject.clock.advance_ms(1);
             model.now_ms += 1;
         }

@@ -78,7 +78,7 @@ fn a_batch_may_say_that_its_rows_are_longer_than_its_message() {
     wire.send(&frame(3, &body));
     let (answers, code) = wire.receive_many();
     assert_eq!((answers.len(), answers[0].code, code), (1, 0, 0));
-    // What is malformed is still answered as the last.
+    // The answer to a malformed batch is a last message, too.
     body[rows_at + 5 + 3] = 9;
     wire.send(&frame(3, &body));
     assert_eq!(wire.receive_many(), (vec![], 4));

@@ -17,7 +17,7 @@ fn put(key: i64) -> Message {
     }
 }
 
-/// Sends a write whose answer is not waited for.
+/// Sends a write, and does not wait for its answer.
 fn begin(running: &Running, message: &Message) -> Wire {
     let mut wire = Wire::to(running.handle.addr());
     wire.send(&message.frame());

@@ -75,7 +75,7 @@ fn a_query_by_an_index_that_is_being_built_is_answered_203() {
         load.split(';').next().unwrap().parse::<u8>().unwrap() < 100,
         "{told}"
     );
-    // Background queries, too, and those of the application.
+    // Background queries are refused, too, and so are queries of the application.
     let mut background = Message::new(0, WRITE, 0).op(2, 1, "m", &1_i64.to_be_bytes());
     let fields = asked().fields.into_iter().filter(|(kind, _)| *kind != 11);
     background.fields = fields.collect();
@@ -107,7 +107,8 @@ fn a_namespace_has_256_indexes_and_no_more() {
         .create_index(IndexDefinition::new("more", ["n"]))
         .unwrap_err();
     assert!(matches!(error, Error::TooManyIndexes { limit: 256 }));
-    // Those that are there may be declared again, other namespaces have their own, and one that goes makes room.
+    // An existing index may be declared again, another namespace has a limit of its own, and a deleted index makes
+    // room.
     let told = wire.info(&format!(
         "{}{}sindex-delete:namespace=test;indexname=i7\n{}",
         create(3),

@@ -1,4 +1,4 @@
-//! What the server tells about itself: info commands and metrics.
+//! The server's reports about itself: info commands and metrics.
 
 use crate::server_client::*;
 

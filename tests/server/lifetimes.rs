@@ -50,7 +50,8 @@ fn a_read_renews_a_record_that_has_lived_long_enough() {
     let mut wire = Wire::to(handle.addr());
     wire.ask(&Message::put(1, "i", 1).ttl(100));
     clock.advance_ms(30_000);
-    // At 80 % of what is left to live it is not due, at 80 % of what has passed it is.
+    // 70 % of the time to live is left. A read renews the record if less than its percentage is
+    // left: 80 does, 60 does not.
     assert_eq!(wire.ask(&Message::get(1).ttl(60)).void_time, 1_000_100);
     assert_eq!(wire.ask(&Message::get(1).ttl(80)).void_time, 1_000_100);
     let renewed = wire.ask(&Message::get(1));

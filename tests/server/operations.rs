@@ -62,13 +62,13 @@ fn filters_and_expressions_are_evaluated() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
     wire.ask(&Message::put(1, "i", 7));
-    // i > 3, i > 8, and something that is no expression.
+    // i > 3, i > 8, and bytes that are not an expression.
     let greater = |than: u8| [0x93, 3, 0x93, 0x51, 2, 0xa1, b'i', than];
     let get = |filter: &[u8]| Message::get(1).field(43, filter);
     assert_eq!(wire.ask(&get(&greater(3))).code, 0);
     assert_eq!(wire.ask(&get(&greater(8))).code, 27);
     assert_eq!(wire.ask(&get(&[0xc1])).code, 4);
-    // Nobody asks a filter about a record that does not exist.
+    // A filter counts only for a record that exists; so does an invalid one.
     assert_eq!(wire.ask(&Message::get(2).field(43, &[0xc1])).code, 2);
     let put = |key, filter: &[u8]| Message::put(key, "i", 9).field(43, filter);
     assert_eq!(wire.ask(&put(1, &greater(8))).code, 27);
@@ -95,7 +95,7 @@ fn text_and_bytes_are_joined_to_their_own_type() {
     for (key, kind) in (0..).zip(types) {
         let change =
             |code, kind, value: &[u8]| Message::about(0, WRITE, 0, key).op(code, kind, "v", value);
-        // What is not there becomes the operand, with its type.
+        // A missing bin becomes the operand, with its type.
         assert_eq!(wire.ask(&change(APPEND, kind, b"b")).code, 0, "{kind}");
         for other in types {
             let code = if other == kind { 0 } else { 12 };

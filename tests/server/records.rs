@@ -1,4 +1,4 @@
-//! Records, one at a time: what is written, what a read returns, in which order flags decide.
+//! Records, one at a time: the effect of a write, the result of a read, and the order in which flags decide.
 
 use crate::server_client::*;
 use spikelet::{ShardedList, operations};
@@ -111,7 +111,7 @@ fn existence_and_generation_decide_in_this_order() {
             let bins = wire.ask(&Message::get(key)).ops.len();
             assert_eq!(bins, 1 + usize::from(found > 0 && !replaced), "row {key}");
         } else if found > 0 {
-            // A refusal tells what was found.
+            // A refusal has the generation of the record that was found.
             assert_eq!(answer.generation, found, "row {key}");
         }
     }

@@ -1,4 +1,4 @@
-//! Keys, sets and requests that do not fit, and what they are answered.
+//! Invalid keys, sets and requests, and the answers to them.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ fn requests_that_cannot_be_answered_say_why() {
     for (what, message, code) in table {
         assert_eq!(wire.ask(&message).code, code, "{what}");
     }
-    // A function that nobody has registered.
+    // A function of a module that was never registered.
     let apply = Message::about(0, WRITE, 0, 9)
         .field(30, b"module")
         .field(31, b"function")
@@ -160,7 +160,7 @@ fn compressed_requests_are_understood_and_answers_compressed_if_asked() {
     wire.send(&get.frame());
     let (kind, answer) = wire.receive().unwrap();
     assert!(kind == 4 && answer.len() < 500);
-    // What is no stream ends the connection.
+    // A body that cannot be inflated ends the connection.
     body.truncate(100);
     wire.send(&frame(4, &body));
     assert_eq!(wire.receive(), None);

@@ -20,7 +20,7 @@ fn pairs(wire: &mut Wire, command: &str) -> BTreeMap<String, String> {
     text.split(';').filter_map(pair).collect()
 }
 
-/// What has changed of the counts in `names` since `before`.
+/// The counts in `names` that have grown since `before`, and by how much.
 fn grown(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
@@ -261,8 +261,8 @@ fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
 
 #[test]
 fn they_do_not_wait_for_a_transaction() {
-    // Whose writes may wait for a device is served by threads that share their work: a writer that waits holds up no other
-    // connection of its thread.
+    // A writer that waits, for its record or for the device, holds no thread of the server: other connections are
+    // answered meanwhile.
     let mut config = NamespaceConfig::new("test");
     config.durability = Durability::Commit;
     config.key_hash = KeyHash::Ripemd160;

@@ -1,4 +1,5 @@
-//! Transactions over several records: who sees what, who is refused with which code, and how they end.
+//! Transactions over several records: which writes each client sees, which requests are refused with which code, and
+//! how a transaction ends.
 
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ fn writes_are_seen_inside_and_by_nobody_else_before_the_commit() {
     wire.ask(&Message::put(1, "i", 1));
     let mut txn = Txn::new(7);
     assert_eq!(txn.get(&mut wire, 1).int("i"), 1);
-    // What exists, what is new, twice, a touch, an addition that reads, a deletion.
+    // An existing record, a new one, and a second write of it: an addition that reads.
     assert_eq!(txn.put(&mut wire, 1, 10).generation, 2);
     assert_eq!(txn.put(&mut wire, 2, 20).generation, 1);
     let add = Message::about(READ, WRITE | RESPOND_ALL_OPS, 0, 2)
@@ -130,7 +131,7 @@ fn writes_are_seen_inside_and_by_nobody_else_before_the_commit() {
     assert_eq!((added.generation, added.ops[1].value[7]), (2, 21));
     let inside = txn.get(&mut wire, 2);
     assert_eq!((inside.int("i"), inside.generation), (21, 2));
-    // It must not be verified: no version is told.
+    // The answer has no version: the client must not verify the transaction's own write.
     assert!(inside.fields.is_empty() && txn.reads.is_empty());
     assert_eq!(seen(&mut wire, 1), Some((1, 1)));
     assert_eq!(seen(&mut wire, 2), None);
@@ -154,7 +155,7 @@ fn an_aborted_transaction_leaves_everything_as_it_was() {
     txn.put(&mut wire, 1, 10);
     assert_eq!(txn.delete(&mut wire, 2).code, 0);
     txn.put(&mut wire, 3, 30);
-    // A record that it has deleted is gone for it, and for nobody else.
+    // A record that the transaction has deleted is gone for the transaction only.
     assert_eq!(txn.delete(&mut wire, 2).code, 2);
     assert_eq!(txn.get(&mut wire, 2).code, 2);
     assert_eq!(seen(&mut wire, 2), Some((2, 1)));

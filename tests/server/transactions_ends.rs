@@ -8,8 +8,8 @@ use crate::transactions::seen;
 use spikelet::server::Server;
 use spikelet::storage::ManualClock;
 
-/// A server whose clock stands, with a transaction in each state: 1 has never begun, 2 is open, 3 is committed, 4 was rolled
-/// back when its time was over, 5 is closed.
+/// A server with a clock that only the test moves, and a transaction in each state: 1 has never begun, 2 is open, 3 is
+/// committed, 4 was rolled back at its deadline, 5 is closed.
 fn in_each_state() -> (spikelet::server::ServerHandle, Wire, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(1_000_000_000));
     let store = namespaces().clock(Arc::clone(&clock) as _).open().unwrap();
@@ -68,7 +68,7 @@ fn a_transaction_whose_time_is_over_holds_nobody_up() {
     assert_eq!(wire.ask(&late.inside(Message::get(2))).int("i"), 2);
     assert_eq!(wire.ask(&Message::put(2, "i", 9)).code, BLOCKED);
     clock.advance_ms(10_001);
-    // Whoever comes first ends it: a writer here, which finds the record as it was.
+    // The first request about one of its records ends it: a writer here, which finds the record as it was.
     let add = Message::about(0, WRITE, 0, 2).op(5, 1, "i", &5_i64.to_be_bytes());
     assert_eq!(wire.ask(&add).code, 0);
     assert_eq!(seen(&mut wire, 2), Some((5, 1)));
@@ -124,7 +124,7 @@ fn a_server_that_stops_rolls_back_and_one_that_starts_knows_what_was_committed()
     open.put(&mut wire, 1, 10);
     done.put(&mut wire, 2, 20);
     assert_eq!(wire.ask(&mark(8)).code, 0);
-    // Its monitor is a record now, which is shown only to those who ask for its set.
+    // The monitor of a committed transaction is a record, which only a scan of its set returns.
     let partitions: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
     let all = Message::new(READ, 0, PARTITIONS)
         .field(0, b"test")

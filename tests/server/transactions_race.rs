@@ -36,7 +36,8 @@ impl Draw {
     }
 }
 
-/// For the process, whose transactions may meet those of clients any number of times.
+/// A policy for transactions inside the process: without limits, since they may meet clients' transactions any number
+/// of times.
 fn patient() -> TransactionPolicy {
     TransactionPolicy::default()
         .max_attempts(u32::MAX)
@@ -50,7 +51,7 @@ fn begin() -> Txn {
     Txn::new(NUMBERS.fetch_add(1, Ordering::Relaxed) as i64)
 }
 
-/// Moves an amount; false: somebody else was in the way.
+/// Moves an amount. Returns false if another transaction was in the way.
 fn transfer(wire: &mut Wire, from: i64, to: i64, amount: i64) -> bool {
     let mut txn = begin();
     let mut moved = || {
@@ -69,7 +70,7 @@ fn transfer(wire: &mut Wire, from: i64, to: i64, amount: i64) -> bool {
     txn.commit(wire) == 0
 }
 
-/// The sum of all accounts at one moment; `None`: somebody was in the way.
+/// The sum of all accounts at one moment; `None` if another transaction was in the way.
 fn sum(wire: &mut Wire) -> Option<i64> {
     let mut txn = begin();
     let sum = (0..ACCOUNTS)
@@ -198,8 +199,8 @@ fn a_group_of_the_process_is_not_held_up_by_a_client_which_then_cannot_commit() 
     assert_eq!(left, [3, 9, 1]);
 }
 
-/// Two records, of which one at least is to be 1. Each client takes one away if the other is there: with both taken away,
-/// neither has seen what the other did.
+/// Two records, of which at least one must be 1. Each client takes one away if the other is there. If both are taken
+/// away, neither client has seen the other's write.
 #[test]
 fn two_transactions_do_not_pass_each_other() {
     let running = serve();

@@ -255,7 +255,7 @@ impl Message {
         self
     }
 
-    /// What the request is in a transaction.
+    /// Sets the flags for the request's role in a transaction.
     pub fn info4(mut self, info4: u8) -> Self {
         self.info[3] = info4;
         self

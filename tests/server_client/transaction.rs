@@ -25,7 +25,7 @@ pub const ABORTED: u8 = 125;
 pub const LOCKED_ALREADY: u8 = 126;
 pub const MONITOR_EXISTS: u8 = 127;
 
-/// A transaction of a client: what it has read, with the versions, and what it has written.
+/// A client's transaction: its reads, with their versions, and its writes.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
     pub number: i64,
@@ -88,7 +88,7 @@ impl Txn {
         }
     }
 
-    /// Notes the version that an answer tells, or that it tells none.
+    /// Notes the version in an answer, if there is one.
     fn note(&mut self, key: i64, answer: &Answer) {
         let version = answer.fields.iter().find(|field| field.0 == VERSION);
         if let Some((_, version)) = version {
@@ -106,7 +106,7 @@ impl Txn {
         self.read(wire, key, Message::get(key))
     }
 
-    /// Tells the monitor of a record that is going to be written. Returns the code.
+    /// Announces records to the monitor before they are written. Returns the code.
     pub fn announce(&mut self, wire: &mut Wire, keys: &[i64]) -> u8 {
         let begins = self.deadline.is_empty();
         let answer = wire.ask(&operate(self.number, begins, keys).ttl(self.timeout));
@@ -116,7 +116,7 @@ impl Txn {
         answer.code
     }
 
-    /// Writes a record, which the monitor is told of before.
+    /// Writes a record, after announcing it to the monitor.
     pub fn write(&mut self, wire: &mut Wire, key: i64, message: Message) -> Answer {
         if !self.writes.contains(&key) {
             let code = self.announce(wire, &[key]);
@@ -148,7 +148,7 @@ impl Txn {
         self.write(wire, key, Message::about(0, WRITE | DELETE | 0x10, 0, key))
     }
 
-    /// The code of the first record that is not what was read, or 0.
+    /// The code of the first record that has changed since it was read, or 0.
     pub fn verify(&self, wire: &mut Wire) -> u8 {
         let verify = |(key, version): (&i64, &Vec<u8>)| {
             let message = Message::about(READ | NO_BINS, 0, 0x40, *key).info4(VERIFY);

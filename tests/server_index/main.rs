@@ -1,4 +1,5 @@
-//! Queries by an index: which records they return, in which order and pages, and what is told of indexes and modules.
+//! Queries by an index: which records they return, in which order and pages, and the info commands about indexes and
+//! modules.
 #![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -479,7 +480,7 @@ fn an_index_of_a_namespace_elsewhere_takes_its_name() {
     assert_eq!(wire.info(&format!("{create};bin=i\n")), ["ok"]);
     let other = wire.info(&format!("{create};bin=j\n"));
     assert!(other[0].starts_with("ERROR:200:"), "{other:?}");
-    // Whoever waits until it is there hears that the namespace is not.
+    // A client that waits for the index learns that the namespace does not exist.
     for command in ["sindex-stat", "sindex-exists", "sindex-list"] {
         let told = wire.info(&format!("{command}:namespace=nope;indexname=i\n"));
         assert!(told[0].starts_with("ERROR:20:"), "{told:?}");

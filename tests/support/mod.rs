@@ -1,4 +1,4 @@
-//! Tables of rules: what an operation does to a bin.
+//! Tables of rules: the effect of an operation on a bin.
 
 #![allow(dead_code, unused_macros, unused_imports)]
 
@@ -140,7 +140,7 @@ impl Rule {
         self
     }
 
-    /// What the bin holds afterwards; [`MISSING`] if it is gone.
+    /// The bin's value afterwards; [`MISSING`] if the bin is gone.
     pub fn leaves(mut self, after: impl Into<Value>) -> Self {
         self.after = Some(after.into());
         self
@@ -207,7 +207,7 @@ pub fn prepare(set: &Set, start: &Value, persisted: bool) {
     }
 }
 
-/// What the bin holds.
+/// The bin's value.
 pub fn read(set: &Set) -> Value {
     let record = set.get("k").unwrap().unwrap();
     record.get(BIN).unwrap_or(MISSING)

@@ -157,7 +157,7 @@ fn write_skew_is_refused() {
     let (store, _, accounts) = store();
     accounts.put("a", [("n", 1)]).unwrap();
     accounts.put("b", [("n", 1)]).unwrap();
-    // Whoever is on duty may go if the other one stays.
+    // Each may leave only while the other stays on duty.
     let leave = |inside: &TransactionSet<'_>, who: &str| -> Result<()> {
         let duty: i64 = ["a", "b"]
             .iter()

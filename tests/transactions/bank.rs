@@ -1,4 +1,4 @@
-//! Transfers between accounts: the sum stays, whoever looks.
+//! Transfers between accounts: every reader sees the same sum.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};

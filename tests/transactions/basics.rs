@@ -1,4 +1,4 @@
-//! What a transaction sees and leaves behind, with nobody else about.
+//! The reads and the results of a transaction that runs alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +161,7 @@ fn policies_filters_and_limits_hold_as_for_single_writes() {
             assert_eq!(code(filtered.put("alice", [("n", 9)])), 27);
             assert_eq!(code(inside.put("alice", [("n", vec![0u8; 2 << 20])])), 13);
             assert_eq!(code(inside.add("alice", [("n", "text")])), 12);
-            // Each is judged by what the transaction has made of the record.
+            // The transaction's own version of the record decides.
             inside.put("alice", [("n", 6)])?;
             inside.put_with(&second, "alice", [("n", 7)])?;
             filtered.put("alice", [("n", 9)])

@@ -1,10 +1,10 @@
 //! Histories of many threads, checked for serializability.
 //!
-//! Every record holds a list, and every transaction appends numbers that nobody else appends, so the final lists tell the
-//! order of all versions. From them and from what each transaction has read follow the edges of Adya's graph: a write
-//! depends on the write before it, a read on the write that it saw, and a read comes before the write that it did not see.
-//! The history is serializable if the graph has no cycle. An edge from each transaction to those that began after it had
-//! ended makes that strict.
+//! Every record holds a list, and no two transactions append the same number, so the final lists show the order of all
+//! versions. The edges of Adya's graph follow from these lists and from the reads of each transaction: a write depends
+//! on the write before it, a read on the write that it saw, and a read comes before the write that it did not see. The
+//! history is serializable if the graph has no cycle. A further edge from each transaction to all that began after its
+//! end makes the check strict.
 
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -15,7 +15,7 @@ use spikelet::{ListPolicy, TransactionSet, Value};
 
 use super::*;
 
-/// What one transaction has seen and done; the times are drawn from one counter.
+/// The reads and appends of one transaction; the times are drawn from one counter.
 #[derive(Debug)]
 struct Run {
     began: u64,
@@ -62,7 +62,7 @@ fn one_run(namespace: &Namespace, clock: &AtomicU64, random: &mut u64, keys: usi
         let set = tx.set("lists")?;
         (reads, appends) = (Vec::new(), Vec::new());
         for (key, writes) in &steps {
-            // What it appended itself is no read of another's write.
+            // The transaction's own number does not count as a read of another's write.
             let own = |number: &i64| appends.contains(&(*key, *number));
             let mut found = read(&set, *key)?;
             found.retain(|number| !own(number));
@@ -147,7 +147,8 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
     edges
 }
 
-/// Whether there is a cycle: what is left when nodes without incoming edges are taken away again and again.
+/// Whether there is a cycle: nodes without incoming edges are taken away again and again, and the nodes of a cycle
+/// remain.
 fn has_cycle(edges: &[Vec<usize>]) -> bool {
     let mut incoming = vec![0usize; edges.len()];
     edges.iter().flatten().for_each(|to| incoming[*to] += 1);

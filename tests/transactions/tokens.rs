@@ -38,7 +38,7 @@ fn a_token_counts_once_also_after_a_restart() {
     assert!(matches!(other, Err(Error::Parameter(_))), "{other:?}");
     assert!(pay(&store, "second", &one).unwrap());
     assert_eq!(cents(&store), 2);
-    // What is refused leaves no token.
+    // A refused transaction leaves no token.
     let wrong = pay(&store, "third", &[add("n", "text")]);
     assert!(
         matches!(wrong, Err(Error::WritesRefused { .. })),

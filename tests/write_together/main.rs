@@ -480,7 +480,7 @@ fn large_groups_and_edits_of_large_records_are_groups_like_others() {
     }
 }
 
-/// Two threads move money by groups, two by closures; whoever looks sees the same sum.
+/// Two threads move money by groups, two by closures; every reader sees the same sum.
 #[test]
 fn groups_are_serializable_with_one_another_and_with_transactions() {
     const ACCOUNTS: i64 = 8;

@@ -8,7 +8,7 @@ use spikelet::Operation;
 
 use super::*;
 
-/// A write of the model: a key of a few, and what is done to it.
+/// A change to one record of the model.
 #[derive(Clone, Debug)]
 enum ModelWrite {
     Put(i64),

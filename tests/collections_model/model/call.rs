@@ -1,4 +1,4 @@
-//! What can be asked of a list or map.
+//! Calls of operations on a list or map.
 
 use spikelet::{ListOrder, MapOrder, Value};
 
@@ -36,7 +36,7 @@ pub enum ListCreation {
     Ordered,
 }
 
-/// How a list is made if it is missing, and what a write may do.
+/// The form of a list that a write makes if it is missing, and the write's flags.
 #[derive(Clone, Copy, Debug)]
 pub struct ListPolicy {
     pub order: ListOrder,
@@ -96,7 +96,7 @@ pub enum ListSelector {
     ValueRelativeRankRange(Value, i64, u64),
 }
 
-/// How a map is made if it is missing, and what a write may do.
+/// The form of a map that a write makes if it is missing, and the write's flags.
 #[derive(Clone, Copy, Debug)]
 pub struct MapPolicy {
     pub order: MapOrder,
@@ -127,14 +127,14 @@ pub enum MapSelector {
     IndexRange(i64, u64),
     Rank(i64),
     RankRange(i64, u64),
-    /// All entries whose value equals this one.
+    /// All entries with a value equal to this one.
     Value(Value),
     ValueList(Vec<Value>),
     ValueRange(Option<Value>, Option<Value>),
     ValueRelativeRankRange(Value, i64, u64),
 }
 
-/// What is told of the elements that were picked (semantics.md#return-types).
+/// The return type of the elements that were picked (semantics.md#return-types).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Return {
     pub kind: ReturnKind,

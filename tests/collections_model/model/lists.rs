@@ -72,7 +72,7 @@ impl ListOperation {
         )
     }
 
-    /// Whether the operation does nothing if there is no list: those that only take away
+    /// Whether the operation does nothing if there is no list, as operations do that only remove
     /// (semantics.md#lists-operations).
     pub fn only_removes(&self) -> bool {
         matches!(
@@ -353,7 +353,7 @@ impl ListSelector {
         let content = list.content();
         let n = content.values.len();
         let ordered = list.is_ordered();
-        // In an ordered list what stands in a row has ranks in a row, and the other way round.
+        // In an ordered list, consecutive indexes have consecutive ranks, and the other way round.
         let row = |start: usize, count: usize| Numbers::Row(start as i64, count);
         Ok(match self {
             Self::Index(index) => {
@@ -465,7 +465,7 @@ fn ranks_in_a_row(list: &List, start: usize, count: usize) -> Picked {
     } else {
         let mut ascending = places.clone();
         ascending.sort_unstable();
-        // QUIRK: the values come from the greatest down, unless fewer lie above them than below.
+        // QUIRK: the values come in descending order, unless the list has fewer elements above them than below.
         if start <= n - start - count {
             places.reverse();
         }

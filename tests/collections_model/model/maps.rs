@@ -76,7 +76,7 @@ impl Map {
     }
 }
 
-/// What may be a key (semantics.md#maps-keys-and-order).
+/// Refuses a value that cannot be a key (semantics.md#maps-keys-and-order).
 pub fn check_key(key: &Value) -> Result<(), Code> {
     match key {
         Value::Int(_) | Value::String(_) | Value::Blob(_) => Ok(()),
@@ -328,7 +328,7 @@ impl MapSelector {
     }
 }
 
-/// The entries whose value equals this one (a wildcard may equal several), in the order of keys, or of values.
+/// The entries with a value equal to this one (a wildcard may equal several), in the order of keys, or of values.
 fn matches(map: &Map, value: &Value) -> Vec<usize> {
     let all: Vec<usize> = (0..map.entries.len())
         .filter(|i| equal(&map.entries[*i].1, value))
@@ -382,7 +382,7 @@ fn ranks_in_a_row(content: &Content<'_>, start: usize, count: usize) -> Picked {
             Numbers::Row(start as i64, count),
         )
     };
-    // All others lie above, or all lie below, or there are no others.
+    // The others have consecutive ranks, too, if all are above, if all are below, or if no entry was picked.
     let others = match (start, by_rank.len() - start - count) {
         (_, _) if count == 0 => row(0, by_rank.len()),
         (0, above) => row(count, above),

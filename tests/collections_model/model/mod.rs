@@ -1,9 +1,9 @@
 //! The naive model of lists and maps: every rule of semantics.md about them on decoded values, with
 //! whole copies, linear searches and full sorts, so that each rule can be seen to be right.
 //!
-//! * `call`: what can be asked: an operation, and the path to what it is for.
+//! * `call`: an operation, and the path to its list or map.
 //! * `order`: how two values compare (semantics.md#order-of-values).
-//! * `reply`: what is picked, and what is told of it (semantics.md#return-types).
+//! * `reply`: the picked elements, and the reply about them (semantics.md#return-types).
 //! * `lists`, `maps`: the operations (semantics.md#lists-operations, semantics.md#maps-operations).
 //! * `path`: which list or map an operation is for, and how a missing one is made
 //!   (semantics.md#contexts-what-they-create).

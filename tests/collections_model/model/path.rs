@@ -146,7 +146,7 @@ fn read(container: Container, path: &[Step], operation: &Operation) -> Result<Va
     read(child(&container, place, rest)?, rest, operation)
 }
 
-/// What stands at a position: the list or map to go on with, or that the operation is for.
+/// The list or map at a position: the path goes on in it, or it is the operation's.
 fn child(container: &Container, place: usize, rest: &[Step]) -> Result<Container, Code> {
     let wrong = if rest.is_empty() {
         WRONG_TYPE

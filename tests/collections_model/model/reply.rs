@@ -1,4 +1,4 @@
-//! What an operation picks (semantics.md#index-rank-and-count), and what it tells of it
+//! The elements that an operation picks (semantics.md#index-rank-and-count), and its reply about them
 //! (semantics.md#return-types).
 
 use spikelet::value::Map;
@@ -14,13 +14,13 @@ pub struct Picked {
     /// One result, not a list of results.
     pub single: bool,
     pub by: By,
-    /// Positions, in the order in which values are told; some perhaps more than once.
+    /// Positions, in the order of the returned values; a position may occur more than once.
     pub places: Vec<usize>,
     pub indexes: Numbers,
     pub ranks: Numbers,
 }
 
-/// How elements were picked; it matters for what INVERTED tells.
+/// How elements were picked; INVERTED depends on it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
     /// By index or key.
@@ -33,7 +33,7 @@ pub enum By {
     Ranks { others: Box<Picked> },
 }
 
-/// Indexes or ranks of what was picked.
+/// Indexes or ranks of the picked elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Numbers {
     /// These in a row: the first, and how many.
@@ -114,7 +114,7 @@ impl Numbers {
     }
 }
 
-/// What can be told of a container's elements.
+/// A container's elements, as far as a reply can return them.
 pub struct Content<'a> {
     /// None for a list.
     pub keys: Option<Vec<&'a Value>>,
@@ -149,7 +149,7 @@ impl Content<'_> {
         taken.sort_unstable();
         taken.dedup();
         let value = match returns.kind {
-            // QUIRK (semantics.md#return-types): by value or rank, EXISTS of the others tells whether none was picked.
+            // QUIRK (semantics.md#return-types): by value or rank, an inverted EXISTS is true if no element was picked.
             R::Exists if returns.inverted && by == By::Value => was_empty.into(),
             R::Exists => (!taken.is_empty()).into(),
             R::Count => (taken.len() as i64).into(),
@@ -317,7 +317,7 @@ pub fn relative(base: usize, offset: i64, count: u64, n: usize) -> (usize, usize
     cut(base as i128 + i128::from(offset), count, n)
 }
 
-/// Cuts off what a range has before the beginning and beyond the end.
+/// Cuts a range to the `n` elements that there are.
 fn cut(start: i128, count: u64, n: usize) -> (usize, usize) {
     let end = (start + i128::from(count)).clamp(0, n as i128) as usize;
     let start = start.clamp(0, n as i128) as usize;

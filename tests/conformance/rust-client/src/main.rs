@@ -437,7 +437,7 @@ impl Served {
         assert!(self.pages(0, || None).await.is_empty());
     }
 
-    /// The numbers of all records that a filter by an index lets through, in pages of so many, in order.
+    /// The numbers of all records that a filter by an index lets through, in pages of `most` records, in order.
     async fn pages(&self, most: u64, filter: impl Fn() -> Option<Filter>) -> Vec<i64> {
         let mut policy = QueryPolicy::default();
         policy.max_records = most;
