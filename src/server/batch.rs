@@ -153,7 +153,8 @@ struct RowWrites<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Checks all rows of a message before the first is executed. Otherwise the code of the answer to the whole.
+    /// Checks all rows of a message before the first is executed. An error is the code of the answer to the whole
+    /// message.
     pub(crate) fn start(shared: &'a Shared, message: &Message<'a>) -> Result<Self, u8> {
         let fields = &message.fields;
         let data = fields.get(Field::Batch).or(fields.get(Field::OldBatch));
@@ -202,8 +203,8 @@ impl<'a> Batch<'a> {
         self.end
     }
 
-    /// Executes some rows, up to one that must wait, and appends their answers to `out`. False: that was the last of it.
-    /// Afterwards [`Batch::synced`] and [`Batch::wait`] are to be awaited.
+    /// Executes some rows, up to one that must wait, and appends their answers to `out`. Returns false after the last
+    /// row. Callers then await [`Batch::synced`] and [`Batch::wait`].
     pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
@@ -247,14 +248,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Waits until the next row is worth another run.
+    /// Waits until another try of the next row may succeed.
     pub(crate) async fn wait(&mut self, stopping: &watch::Receiver<bool>) {
         if let Some(write) = self.writes.write.as_mut().filter(|write| write.must_wait()) {
             write.wait(stopping).await;
         }
     }
 
-    /// Waits until the rows' writes are as durable as their namespace promises. Otherwise the code of the answer.
+    /// Waits until the rows' writes are as durable as their namespace promises. An error is the code of the answer.
     pub(crate) async fn synced(&mut self) -> Result<(), u8> {
         match &mut self.writes.write {
             Some(write) => write.synced().await,
@@ -262,7 +263,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Executes a row. False: it must wait, and is to be executed again.
+    /// Executes a row. Returns false if the row must wait and be executed again.
     fn execute(
         &mut self,
         row: &Row<'a>,

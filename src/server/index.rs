@@ -102,7 +102,7 @@ pub(crate) struct Builds {
 #[derive(Debug, Default)]
 struct BuildStates {
     under_way: Vec<(String, IndexBuild)>,
-    /// Why, by the name. As many as there may be indexes.
+    /// The error of each failed build, by the index's name; `INDEXES_MAX` at most.
     failed: BTreeMap<String, String>,
 }
 
@@ -115,7 +115,7 @@ impl Builds {
         state.under_way.push((name.to_owned(), build));
     }
 
-    /// Why the last build of an index has failed, if it has.
+    /// Returns the error of the last build of an index, if it failed.
     pub(crate) fn failure(&self, name: &str) -> Option<String> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.note_finished();
@@ -142,7 +142,7 @@ impl BuildStates {
 /// Why an index cannot be declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CannotDeclare {
-    /// Its name is that of another one.
+    /// Another index has the name.
     NameTaken,
     TooMany,
 }

@@ -31,7 +31,7 @@ bitflags! {
         const GENERATION_GREATER = 0x08;
         const DURABLE_DELETE = 0x10;
         const CREATE_ONLY = 0x20;
-        /// Of a long query: that it may see less than everything.
+        /// In long queries: the answer may lack some records.
         const RELAXED_LONG_QUERY = 0x40;
         const RESPOND_ALL_OPS = 0x80;
         const _ = !0;

@@ -81,7 +81,8 @@ impl<'o, 'b> Reply<'o, 'b> {
         }
     }
 
-    /// Adds a field. All fields come before the first operation. For a large one [`Reply::reserve`] was asked.
+    /// Adds a field. All fields come before the first operation. For a large field, callers ask [`Reply::reserve`]
+    /// first.
     pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
         debug_assert_eq!(self.ops, 0);
         self.out

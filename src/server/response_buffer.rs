@@ -10,7 +10,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// A buffer up to this size is kept for the next answers.
 const KEPT_BYTES: usize = 128 << 10;
 
-/// What a large answer leaves free for heads and fields.
+/// The room that a large answer keeps for heads and fields.
 const HEADROOM_BYTES: usize = 4 << 10;
 
 /// The buffer of a connection's answers. Callers `reserve` room before they add bytes whose number a client controls.
@@ -41,7 +41,7 @@ impl<'b> ResponseBuffer<'b> {
     #[cold]
     fn grow(&mut self, wanted: usize) -> bool {
         let capacity = (wanted + HEADROOM_BYTES).max(2 * self.bytes.capacity());
-        // Less than double, if that is all there is.
+        // If the budget does not allow twice the capacity, the wanted bytes are enough.
         let given = [capacity, wanted + HEADROOM_BYTES]
             .into_iter()
             .find(|capacity| self.memory.resize(*capacity));
@@ -52,7 +52,7 @@ impl<'b> ResponseBuffer<'b> {
         given.is_some()
     }
 
-    /// Whether room was refused since this was asked last.
+    /// Returns whether room was refused since the last call.
     pub(crate) const fn take_refusal(&mut self) -> bool {
         std::mem::replace(&mut self.was_refused, false)
     }

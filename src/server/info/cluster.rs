@@ -42,7 +42,7 @@ pub(super) fn partitions(_: &mut Ask<'_>) -> Answer {
     Ok("4096".to_owned())
 }
 
-/// Of what never happens: peers come and go, data moves between nodes.
+/// A number that never changes here: no peer comes or goes, and no data moves between nodes.
 pub(super) fn generation(_: &mut Ask<'_>) -> Answer {
     Ok("0".to_owned())
 }

@@ -53,7 +53,8 @@ pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
         ("cluster_clock_skew_outliers", "null".to_owned()),
         ("paxos_principal", shared.node.clone()),
         ("migrate_allowed", "true".to_owned()),
-        // Of one thread: the batches under way, and no buffers, since answers go out by themselves.
+        // Values of one thread: the batches under way, and no buffers, since each connection sends
+        // its answers.
         (
             "batch_index_queue",
             format!("{}:0", counters.batches_under_way()),

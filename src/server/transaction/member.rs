@@ -181,7 +181,7 @@ fn change<T>(
 /// The answer to a transaction that is not open.
 const EXPIRED: Refusal = Refusal::Code(result_code::MRT_EXPIRED);
 
-/// The transaction that is to write a record. The lock decides first.
+/// Returns the transaction that writes a record. Another transaction's lock is reported before this one's end.
 fn open_for(
     served: &ServedNamespace,
     address: &Address<'_>,
@@ -194,7 +194,7 @@ fn open_for(
     }
 }
 
-/// What the write of a transaction is made on.
+/// Returns the version that the transaction's write changes.
 fn before<'s>(
     command: &Command<'_>,
     address: &Address<'_>,

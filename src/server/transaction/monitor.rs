@@ -219,7 +219,7 @@ fn is_committed(
     }
 }
 
-/// Makes all that the transaction has written records, at once.
+/// Commits: makes all writes of the transaction records, at once.
 fn commit(
     command: &Command<'_>,
     served: &ServedNamespace,
@@ -278,7 +278,7 @@ fn publish(
         Err(error) if error.is_retryable() || matches!(error, Error::StopWrites { .. }) => {
             Err(error.into())
         }
-        // It would fail again and again, with everything locked.
+        // A retry would fail again and again, and keep all its records locked.
         Err(error) => {
             transactions.end(namespace, open, state, Some(TransactionEnd::Aborted));
             Err(error.into())

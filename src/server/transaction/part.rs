@@ -11,7 +11,7 @@ pub(crate) const MONITOR_SET: &str = "<ERO~MRT";
 /// The role of a request in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionPart {
-    /// It is in none.
+    /// The request belongs to no transaction.
     None,
     /// It is about a monitor.
     Monitor,

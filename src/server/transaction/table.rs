@@ -55,7 +55,7 @@ pub(crate) enum Known {
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     table: Mutex<Table>,
-    /// What the provisional versions take.
+    /// The bytes of all provisional versions and of the open transactions.
     bytes: AtomicUsize,
     /// How many records open transactions have written.
     records: AtomicUsize,
@@ -83,7 +83,7 @@ pub(crate) struct OpenTransaction {
 /// The writes of a transaction.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// False: it has ended while this was waited for.
+    /// False if the transaction ended while a thread waited for this lock.
     is_open: bool,
     pub(crate) monitor: Provisional,
     writes: BTreeMap<Digest, Provisional>,
@@ -92,7 +92,8 @@ pub(crate) struct State {
 }
 
 impl OpenTransaction {
-    /// Whether it is to be rolled back. A deadline further away than any can be is that of a clock that was set back.
+    /// Whether the deadline has passed. A deadline further away than `MAX_DURATION` is from before the clock was set
+    /// back, and counts as passed.
     fn is_over(&self, now_ms: u64) -> bool {
         self.deadline_ms < now_ms || self.deadline_ms - now_ms > MAX_DURATION.as_millis() as u64
     }
@@ -115,7 +116,7 @@ impl State {
         self.writes.get(digest)
     }
 
-    /// All that it has written, and this monitor, in the order of their digests.
+    /// Returns all writes of the transaction, and this monitor, in the order of their digests.
     pub(crate) fn all_with<'s>(
         &'s self,
         digest: Digest,
@@ -178,7 +179,7 @@ impl Transactions {
         Ok(open)
     }
 
-    /// Exchanges memory for other, unless all of them would take too much.
+    /// Replaces `before` bytes by `bytes`, unless the sum over all transactions would exceed the limit.
     fn take(&self, before: usize, bytes: usize) -> Result<(), u8> {
         let more = bytes.saturating_sub(before);
         if more == 0 {
@@ -193,7 +194,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Keeps another content of the monitor.
+    /// Replaces the monitor's content.
     ///
     /// # Errors
     /// Code 18 if there is no memory for it.
@@ -253,7 +254,8 @@ impl Transactions {
         }
     }
 
-    /// Ends a transaction: unlocks its records and forgets its writes. `end` is `None` for a commit.
+    /// Ends a transaction: unlocks its records and forgets its writes. Notes `end`, which is `None` after a commit and
+    /// when the server ends.
     pub(crate) fn end(
         &self,
         namespace: &Namespace,
@@ -274,7 +276,7 @@ impl Transactions {
         }
     }
 
-    /// Notes that a transaction has ended which is not open.
+    /// Notes that a transaction which is not open has ended.
     pub(crate) fn note_closed(&self, namespace: &Namespace, monitor: Digest) {
         let mut table = self.table.lock();
         table.note_end(monitor, TransactionEnd::Closed, namespace.now_ms());
@@ -294,7 +296,7 @@ impl Transactions {
         };
         let open = self.table.lock().open.get(&other).map(Arc::clone);
         if let Some(open) = open.filter(|open| open.is_over(namespace.now_ms())) {
-            // It is being used at this moment: it has its end to come.
+            // A transaction that a request is using now is rolled back later: this must not wait for its state.
             self.expire(namespace, &open, open.state.try_lock());
         }
         owner().is_some_and(|owner| Some(&owner) != own)
@@ -345,7 +347,7 @@ impl Transactions {
         }
     }
 
-    /// All that is counted, by Aerospike's names. No transaction is waited for.
+    /// Returns all counts, by Aerospike's names. Waits for no transaction.
     pub(crate) fn statistics(&self, namespace: &Namespace) -> Vec<(String, u64)> {
         self.expire_due(namespace);
         let (records, open) = (
