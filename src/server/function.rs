@@ -1,5 +1,6 @@
-//! User-defined functions of records: what clients call, and what becomes of it.
+//! User-defined functions of records: calls of clients, and the writes that come of them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::command::{Refusal, expiration, found};
@@ -13,6 +14,36 @@ use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{Bins, Metadata};
 use crate::value::{List, ParticleType, Purpose, normalize_element, write_stored};
 use crate::{Digest, Error, Expression, Key, Namespace, Value, WritePolicy};
+
+/// The most calls at once: each may take the memory of a state.
+const CALLS_MAX: usize = 128;
+
+/// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
+pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
+    tokio::task::block_in_place(run)
+}
+
+/// A call under way, counted.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    /// # Errors
+    /// The code for the client, if too many are under way.
+    fn begin(count: &'a AtomicUsize) -> Result<Self, Refusal> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let running = Self(count);
+        match before < CALLS_MAX {
+            true => Ok(running),
+            false => Err(Refusal::Code(result_code::OVERLOAD)),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A function that a client calls.
 #[derive(Debug)]
@@ -42,7 +73,7 @@ pub(crate) struct RecordInput {
     pub(crate) now_ms: u64,
 }
 
-/// What a function has returned and done.
+/// The result of a function.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "lua"),
@@ -53,7 +84,7 @@ pub(crate) struct FunctionResult {
     pub(crate) change: Change,
 }
 
-/// What becomes of the record.
+/// The change to a record.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "lua"),
@@ -68,7 +99,7 @@ pub(crate) enum Change {
         is_emptied: bool,
         /// Values by bin; `Nil` removes one.
         bins: Vec<(String, Value)>,
-        /// As in a client's request; `None`: what the request says.
+        /// As in a client's request; `None`: the request's own.
         time_to_live: Option<u32>,
     },
 }
@@ -154,7 +185,7 @@ pub(crate) struct Applied {
 }
 
 impl RecordFunction<'_> {
-    /// Calls the function, and writes what it has done to the record: all of it or nothing. If another writer has come
+    /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
     /// between, calls it again for the record as that has left it.
     pub(crate) fn apply(
         &self,
@@ -163,12 +194,13 @@ impl RecordFunction<'_> {
         scratch: &mut Vec<u8>,
     ) -> Result<Applied, Refusal> {
         let functions = &self.served.functions;
+        let _running = Running::begin(&self.served.calls)?;
         loop {
             let record = self.read(address)?;
             let met = record.metadata;
-            let result = functions.call(self.call, record, ends);
+            let result = blocking(|| functions.call(self.call, record, ends));
             let result = result.map_err(Refusal::Function)?;
-            // Before anything is written: a value that cannot be told is a failure.
+            // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
             let kind = write_stored(&result.value, &mut value).map_err(Error::from)?;
             match self.write(address, met.as_ref(), result.change, scratch) {

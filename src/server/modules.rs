@@ -45,7 +45,7 @@ impl Modules {
     /// Reads the modules that are stored.
     ///
     /// # Errors
-    /// Those of reading them.
+    /// [`Error::Storage`](crate::Error::Storage) if one cannot be read.
     pub(crate) fn open(store: &Store) -> Result<Self> {
         let Some(namespace) = store.namespaces().into_iter().next() else {
             return Ok(Self::default());
@@ -83,7 +83,7 @@ impl Modules {
     /// Keeps a module, instead of one of the same name. False if there is no room for it.
     ///
     /// # Errors
-    /// Those of storing it.
+    /// As for [`Set::put`].
     pub(crate) fn put(&self, file: &str, content: &str) -> Result<bool> {
         if !self.keep(file, content) {
             return Ok(false);
@@ -117,7 +117,7 @@ impl Modules {
     /// Forgets a module. One that is not there is no error.
     ///
     /// # Errors
-    /// Those of deleting it.
+    /// As for [`Set::delete`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
         if let Some(set) = &self.set {
             set.delete(file)?;

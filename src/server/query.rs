@@ -16,6 +16,7 @@ use self::source::{Allowance, NextRecord, RecordSource};
 use self::stream::{StreamState, tell_failure};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
+use super::function::blocking;
 use super::job::{End, Job};
 use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
@@ -86,8 +87,15 @@ enum Visited {
 }
 
 impl Query<'_> {
-    /// Appends some records to `out`.
+    /// Appends some records to `out`, or the values of a function's stream.
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
+        match &self.stream {
+            None => self.advance(out),
+            Some(_) => blocking(|| self.advance(out)),
+        }
+    }
+
+    fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
         if self.job.is_aborted() || self.shared.is_closing() {
             return self.end(End::Aborted, result_code::ABORTED, out);
         }

@@ -1,6 +1,7 @@
 //! A namespace under service.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
@@ -43,6 +44,8 @@ pub(crate) struct ServedNamespace {
     pub(crate) transactions: Transactions,
     /// Those of the server.
     pub(crate) functions: Arc<Functions>,
+    /// Calls of functions under way.
+    pub(crate) calls: AtomicUsize,
     /// Whether clients are told that the namespace is strongly consistent.
     pub(crate) is_strongly_consistent: bool,
     /// `None`: it behaves as this server does.

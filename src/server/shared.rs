@@ -170,6 +170,7 @@ impl Shared {
                 hold: hold.cloned(),
                 transactions: Transactions::default(),
                 functions: Arc::clone(&functions),
+                calls: AtomicUsize::new(0),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =

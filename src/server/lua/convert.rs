@@ -56,7 +56,7 @@ impl Objects {
     }
 
     /// # Errors
-    /// For what is no value of a bin: functions, plain tables, text that is not UTF-8, and what is nested too deep or too large.
+    /// For functions, plain tables, text that is not UTF-8, and values nested too deep or too large.
     pub(super) fn to_value(&self, value: &mlua::Value) -> Result<Value> {
         self.take(value, 0, &mut 0)
     }

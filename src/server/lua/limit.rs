@@ -7,13 +7,13 @@ use std::time::Instant;
 /// The most instructions of a call.
 const INSTRUCTIONS_MAX: u64 = 200_000_000;
 
-/// The most memory of a state: what it has loaded, and what a call takes.
+/// The most memory of a state: the loaded module, its variables, and the call.
 pub(super) const MEMORY_BYTES_MAX: usize = 64 << 20;
 
-/// After so many instructions the limits are looked at.
+/// The instructions between two checks of the limits.
 pub(super) const CHECK_EVERY: u32 = 10_000;
 
-/// What a call may still take.
+/// The instructions and the time that a call has left.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     instructions: AtomicU64,

@@ -1,7 +1,7 @@
 //! User-defined functions, run in Lua.
 //!
 //! A [`Vm`] is a state of Lua with one module loaded. A call takes an idle one of its module, or makes one, and gives it
-//! back: what a module keeps in its own variables may be there at the next call, as in Aerospike. A call has limits of
+//! back: the module's own variables may be there at the next call, as in Aerospike. A call has limits of
 //! time, instructions and memory; it reaches no file, process or network.
 
 mod bytes;
@@ -50,12 +50,10 @@ impl Functions {
         record: RecordInput,
         ends: Instant,
     ) -> Result<FunctionResult, String> {
-        blocking(|| {
-            let vm = self.take(call, ends)?;
-            let result = vm.call_with_record(call, record, ends);
-            self.give_back(&call.file, vm);
-            result
-        })
+        let vm = self.take(call, ends)?;
+        let result = vm.call_with_record(call, record, ends);
+        self.give_back(&call.file, vm);
+        result
     }
 
     /// Begins a stream of records.
@@ -67,11 +65,9 @@ impl Functions {
         call: &FunctionCall,
         ends: Instant,
     ) -> Result<Stream, String> {
-        blocking(|| {
-            let vm = self.take(call, ends)?;
-            let (push, finish) = vm.begin_stream(call, ends)?;
-            Ok(Stream { push, finish, vm })
-        })
+        let vm = self.take(call, ends)?;
+        let (push, finish) = vm.begin_stream(call, ends)?;
+        Ok(Stream { push, finish, vm })
     }
 
     fn take(&self, call: &FunctionCall, ends: Instant) -> Result<Vm, String> {
@@ -113,7 +109,7 @@ impl Stream {
     /// # Errors
     /// The text for the client.
     pub(crate) fn push(&self, record: RecordInput, ends: Instant) -> Result<Vec<Value>, String> {
-        blocking(|| self.vm.push(&self.push, record, ends))
+        self.vm.push(&self.push, record, ends)
     }
 
     /// Ends the stream, and returns the values that come out.
@@ -121,16 +117,11 @@ impl Stream {
     /// # Errors
     /// The text for the client.
     pub(crate) fn finish(&self, ends: Instant) -> Result<Vec<Value>, String> {
-        blocking(|| self.vm.finish(&self.finish, ends))
+        self.vm.finish(&self.finish, ends)
     }
 }
 
 /// Checks that a module compiles. Otherwise its line and the message.
 pub(crate) fn check(file: &str, text: &[u8]) -> Result<(), (u32, String)> {
     vm::check(file, text)
-}
-
-/// Runs what may take long while other connections of the thread are served by another.
-fn blocking<R>(run: impl FnOnce() -> R) -> R {
-    tokio::task::block_in_place(run)
 }

@@ -18,7 +18,7 @@ use crate::server::function::{Change, FunctionCall, FunctionResult, RecordInput}
 use crate::server::modules::Modules;
 use crate::value::{ParticleType, write_stored};
 
-/// What modules find beside Lua's own libraries.
+/// The libraries of modules beside Lua's own.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 /// A value that was copied out of Lua.
@@ -201,7 +201,7 @@ impl Vm {
             .collect()
     }
 
-    /// What a record object begins with.
+    /// The contents of a new record object.
     fn facts(&self, record: RecordInput) -> Result<Table> {
         let RecordInput {
             bins,
@@ -240,7 +240,7 @@ impl Vm {
     }
 }
 
-/// What a function has done to its record.
+/// The change that a function has made to its record.
 fn change_of(existed: bool, facts: &Table) -> Result<Change> {
     let flag =
         |name: &str| Ok::<_, mlua::Error>(facts.raw_get::<Option<bool>>(name)? == Some(true));
@@ -276,7 +276,7 @@ fn change_of(existed: bool, facts: &Table) -> Result<Change> {
     })
 }
 
-/// Leaves what tells the time of `os`.
+/// Leaves the clocks of `os`.
 fn keep_clock_only(lua: &Lua) -> Result<()> {
     let os: Table = lua.globals().raw_get("os")?;
     let kept = lua.create_table()?;

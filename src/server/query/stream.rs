@@ -1,5 +1,4 @@
-//! Queries whose records go through the stream of a function: filters, maps, an aggregation and a reduction, as much of them
-//! as the server does.
+//! Aggregations: queries that send their records through the stream of a function, up to its first reduction.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,7 @@ impl Query<'_> {
         })
     }
 
-    /// Sends a record through, and appends what comes out. Otherwise the text for the client.
+    /// Sends a record through, and appends the values that come out. Otherwise the text for the client.
     pub(super) fn send_through(
         &mut self,
         digest: &Digest,
@@ -68,7 +67,7 @@ impl Query<'_> {
         Ok(Visited::Returned)
     }
 
-    /// Ends the stream after the last record, and appends what comes out.
+    /// Ends the stream after the last record, and appends the values that come out.
     pub(super) fn end_stream(&mut self, out: &mut ResponseBuffer<'_>) -> Result<(), String> {
         let Some(stream) = self.stream()? else {
             return Ok(());
