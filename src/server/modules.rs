@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 use sha1::{Digest as _, Sha1};
 
-use crate::{Result, Set, Store, base64};
+use crate::{Expiration, Result, Set, Store, WritePolicy, base64};
 
 /// The set of the stored modules, by the names of their files.
 const MODULE_SET: &str = "<functions";
@@ -89,7 +89,8 @@ impl Modules {
             return Ok(false);
         }
         if let Some(set) = &self.set {
-            set.put(file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
+            let lasting = WritePolicy::default().expiration(Expiration::Never);
+            set.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
         }
         Ok(true)
     }

@@ -296,6 +296,10 @@ fn a_function_that_does_not_end_is_ended_and_holds_up_nobody() {
         "function spins(rec) rec.i = 2 aerospike:update(rec) while true do end end
          function catches(rec) while true do pcall(function() while true do end end) end end
          function swallows(rec) pcall(function() while true do end end) return 'went on' end
+         function finalizes(rec)
+           setmetatable({}, {__gc = function() while true do end end})
+           for i = 1, 1000000 do local t = {} end
+         end
          function hoards(rec) local t = {} while true do t[#t + 1] = string.rep('x', 100000) end end",
     );
     let demo = running
@@ -331,6 +335,8 @@ fn a_function_that_does_not_end_is_ended_and_holds_up_nobody() {
     }
     let text = failure(&wire.ask(&call(1, "m.hoards", &[])));
     assert!(text.contains("bytes of memory"), "{text}");
+    let text = failure(&wire.ask(&call(1, "m.finalizes", &[])));
+    assert!(text.contains("__gc is refused"), "{text}");
     assert_eq!(demo.get(1).unwrap().unwrap().generation(), 1);
 }
 
@@ -489,6 +495,7 @@ fn modules_outlive_the_server_and_a_new_text_counts_at_once() {
     let open = || {
         let mut config = NamespaceConfig::new("test");
         config.key_hash = KeyHash::Ripemd160;
+        config.default_time_to_live = Some(Duration::from_secs(1_000));
         Store::builder()
             .path(dir.path())
             .namespace(config)
@@ -507,6 +514,9 @@ fn modules_outlive_the_server_and_a_new_text_counts_at_once() {
         assert_eq!(wire.ask(&call(1, "m.f", &[])).int("SUCCESS"), 2);
     }
     let store = open();
+    let modules = store.set("<functions").unwrap();
+    let module = modules.get("m.lua").unwrap().unwrap();
+    assert_eq!(module.metadata().expires_at(), None);
     let handle = Server::builder(&store).start().unwrap();
     let mut wire = Wire::to(handle.addr());
     assert_eq!(wire.ask(&call(1, "m.f", &[])).int("SUCCESS"), 2);

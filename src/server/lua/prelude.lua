@@ -46,6 +46,27 @@ function type(value)
     return class_of(value) and "userdata" or raw_type(value)
 end
 
+-- Modules compare metatables to tell lists from maps.
+_G.List, _G.Map = List, Map
+
+-- Contents are for the functions below alone.
+local function refused(value)
+    error(names[class_of(value)] .. " has no pairs: use list.iterator, map.pairs or record.bin_names", 2)
+end
+for class in next, names do class.__pairs = refused end
+function _G.next(value, key)
+    if class_of(value) then refused(value) end
+    return next(value, key)
+end
+
+-- Hooks are off while a finalizer runs: it would know no limit.
+function _G.setmetatable(value, class)
+    if raw_type(class) == "table" and rawget(class, "__gc") ~= nil then
+        error("a metatable with __gc is refused", 2)
+    end
+    return setmetatable(value, class)
+end
+
 -- An iterator: the function for a loop, and the object for `iterator.next`.
 local function iterate(items, count, step)
     local it = object(Iterator, { at = 0, count = count, items = items, step = step })
