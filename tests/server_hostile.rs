@@ -94,11 +94,18 @@ fn captures() -> Vec<Vec<u8>> {
         .field(2, &key)
         .ttl(100);
     let bytes = Message::about(0, WRITE, 0, 6).op(9, 9, "python", b"pickled");
-    let apply = Message::about(0, WRITE, 0, 1)
-        .field(30, b"module")
-        .field(31, b"function")
-        .field(32, &[0x90])
-        .field(43, &filter);
+    // function f(r, a) r.i = a aerospike:update(r) return map{a = r.i} end
+    // function s(t, n) return t : map(function(r) return n end) : reduce(math.sum) end
+    let module = "udf-put:filename=m.lua;udf-type=LUA;content=\
+        ZnVuY3Rpb24gZihyLCBhKSByLmkgPSBhIGFlcm9zcGlrZTp1cGRhdGUocikgcmV0dXJuIG1hcHthID0gci5pfSBlbmQgZnVuY3Rpb24gcyh0LCBuKSByZXR1cm4gdCA6IG1hcChmdW5jdGlvbihyKSByZXR1cm4gbiBlbmQpIDogcmVkdWNlKG1hdGguc3VtKSBlbmQ=\n";
+    let called = |message: Message, function: &[u8]| {
+        let arguments = [0x92, 0x81, 0xa2, 3, b'a', 7, 0xa3, 4, 1, 2];
+        let call = message.field(30, b"m").field(31, function);
+        call.field(32, &arguments)
+    };
+    let apply = called(Message::about(0, WRITE, 0, 1), b"f").field(43, &filter);
+    let stream = called(query(), b"s").field(33, &[1]);
+    let jobs = called(query(), b"f").field(33, &[2]).field(7, &[8; 8]);
     let mut short = query().op(1, 0, "i", &[]);
     short.info[0] |= SHORT_QUERY;
     let index = "sindex-create:namespace=test;set=demo;indexname=i;indextype=set\nsindex-list\n";
@@ -121,7 +128,10 @@ fn captures() -> Vec<Vec<u8>> {
             .frame(),
         background.frame(),
         bytes.frame(),
+        frame(1, module.as_bytes()),
         apply.frame(),
+        stream.frame(),
+        jobs.frame(),
         short.frame(),
         frame(1, index.as_bytes()),
         frame(1, texts.as_bytes()),

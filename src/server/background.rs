@@ -5,14 +5,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use spikelet_storage::PARTITIONS;
 
+use super::command::Refusal;
 use super::condition::Condition;
 use super::counters::Outcome;
+use super::function::{FunctionCall, RecordFunction};
 use super::job::{End, Job};
 use super::query_counters::{QueryKind, QueryOutcome};
 use super::rate_limit::RateLimit;
+use super::served::ServedNamespace;
 use super::shared::Shared;
 use super::transaction::part::MONITOR_SET;
 use crate::engine::{Address, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
@@ -22,6 +26,9 @@ use crate::{Digest, Error, Expression, Namespace, WritePolicy};
 /// About how many digests are gathered from an index at once: 20 MB.
 const DIGESTS_AT_ONCE: u64 = 1 << 20;
 
+/// How long a function may take for a record.
+pub(crate) const CALL_TIME: Duration = Duration::from_secs(1);
+
 /// Operations to be done on all records of a set.
 #[derive(Debug)]
 pub(crate) struct Background {
@@ -29,15 +36,24 @@ pub(crate) struct Background {
     pub(crate) set_id: Option<u16>,
     pub(crate) condition: Option<Condition>,
     pub(crate) filter: Option<Expression>,
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) work: Work,
     pub(crate) policy: WritePolicy,
     pub(crate) mode: Mode,
     pub(crate) job: Arc<Job>,
 }
 
+/// What is done to each record.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Operations(Vec<Operation>),
+    Function(FunctionCall),
+}
+
 /// What a job keeps from record to record.
 struct Run<'a> {
-    checked: &'a Checked<'a>,
+    /// `None`: a function is called.
+    checked: Option<&'a Checked<'a>>,
+    served: &'a ServedNamespace,
     pace: RateLimit,
     scratch: Vec<u8>,
     /// The last set whose name was needed.
@@ -47,7 +63,8 @@ struct Run<'a> {
 impl Background {
     /// Runs to the end, or until it is aborted or the server stops, and counts what became of it. Blocks.
     pub(crate) fn run(&self, shared: &Shared) {
-        let is_done = self.visit_all(shared);
+        let served = shared.namespace(self.namespace.name().as_bytes());
+        let is_done = served.is_some_and(|served| self.visit_all(shared, served));
         self.job.finish(match is_done {
             true => End::Complete,
             false => End::Aborted,
@@ -67,8 +84,17 @@ impl Background {
             Some(End::Aborted) => QueryOutcome::Ended,
             Some(End::Abandoned) | None => QueryOutcome::Error,
         };
-        queries.add(QueryKind::Background, outcome);
-        let operations = &served.counters.background_operations;
+        let (kind, operations) = match self.work {
+            Work::Operations(_) => (
+                QueryKind::Background,
+                &served.counters.background_operations,
+            ),
+            Work::Function(_) => (
+                QueryKind::BackgroundFunction,
+                &served.counters.background_functions,
+            ),
+        };
+        queries.add(kind, outcome);
         for (outcome, count) in [
             (Outcome::Success, &self.job.succeeded),
             (Outcome::Error, &self.job.failed),
@@ -79,12 +105,21 @@ impl Background {
     }
 
     /// False: it was aborted.
-    fn visit_all(&self, shared: &Shared) -> bool {
-        let Ok(checked) = Checked::new(&self.operations, self.mode) else {
-            return false;
+    fn visit_all(&self, shared: &Shared, served: &ServedNamespace) -> bool {
+        let operations = match &self.work {
+            Work::Operations(operations) => operations.as_slice(),
+            Work::Function(_) => &[],
+        };
+        let checked = match operations {
+            [] => None,
+            operations => match Checked::new(operations, self.mode) {
+                Ok(checked) => Some(checked),
+                Err(_) => return false,
+            },
         };
         let mut run = Run {
-            checked: &checked,
+            checked: checked.as_ref(),
+            served,
             pace: RateLimit::new(self.job.records_per_second),
             scratch: Vec::new(),
             set_name: (0, String::new()),
@@ -187,23 +222,48 @@ impl Background {
             set: &run.set_name.1,
             key: None,
         };
-        // They only write; what they have to say is said to nobody.
-        let mut ignored = OperationResults::default();
-        let counter = match self.namespace.write_at(
-            &address,
-            self.filter.as_ref(),
-            &self.policy,
-            run.checked,
-            &mut run.scratch,
-            &mut ignored,
-        ) {
-            Ok(_) => &self.job.succeeded,
-            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => return,
-            Err(refused) if matches!(refused.error, Error::FilteredOut { .. }) => {
+        let counter = match self.change(&address, run.served, run.checked, &mut run.scratch) {
+            Ok(()) => &self.job.succeeded,
+            Err(Refusal::Refused(refused)) if matches!(refused.error, Error::NotFound { .. }) => {
+                return;
+            }
+            Err(Refusal::Refused(refused))
+                if matches!(refused.error, Error::FilteredOut { .. }) =>
+            {
                 &self.job.filtered
             }
             Err(_) => &self.job.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The results are for nobody.
+    fn change(
+        &self,
+        address: &Address<'_>,
+        served: &ServedNamespace,
+        checked: Option<&Checked<'_>>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let filter = self.filter.as_ref();
+        match (&self.work, checked) {
+            (Work::Function(call), _) => {
+                let function = RecordFunction {
+                    served,
+                    call,
+                    filter,
+                    policy: &self.policy,
+                };
+                let ends = Instant::now() + CALL_TIME;
+                function.apply(address, ends, scratch).map(drop)
+            }
+            (Work::Operations(_), Some(checked)) => {
+                let (policy, mut ignored) = (&self.policy, OperationResults::default());
+                self.namespace
+                    .write_at(address, filter, policy, checked, scratch, &mut ignored)?;
+                Ok(())
+            }
+            (Work::Operations(_), None) => Ok(()),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! One request about one record, whether it came alone or as a row of a batch.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fields::{Field, Fields};
+use super::function::{Applied, FunctionCall, RecordFunction};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
@@ -175,18 +176,30 @@ impl Command<'_> {
             .total_timeout(Some(self.timeout()))
     }
 
-    /// Calls no function: none is run here. Whether the record may be touched is told first, as by a server that runs them.
-    pub(crate) fn apply(&self, served: &ServedNamespace, address: &Address<'_>) -> Refusal {
-        if !self.fields.has(Field::UdfFunction) || !self.fields.has(Field::UdfArguments) {
-            return Refusal::Code(result_code::PARAMETER);
-        }
-        let found = served
-            .namespace
-            .read_at(address, self.filter, ReadTouch::Never, |_| Ok(()));
-        match found {
-            Err(refused) if !matches!(refused.error, Error::NotFound { .. }) => refused.into(),
-            _ => Refusal::Code(result_code::UDF),
-        }
+    /// Whether it calls a function for the record.
+    pub(crate) fn calls_function(&self) -> bool {
+        self.verb() == Verb::Write && self.fields.has(Field::UdfPackage)
+    }
+
+    /// Calls a function for the record.
+    pub(crate) fn apply(
+        &self,
+        served: &ServedNamespace,
+        address: &Address<'_>,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_, '_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let call = FunctionCall::of(&self.fields).map_err(Refusal::Code)?;
+        let function = RecordFunction {
+            served,
+            call: &call,
+            filter: self.filter,
+            policy: &self.policy(served)?,
+        };
+        let ends = Instant::now() + self.timeout();
+        let Applied { value, answer } = function.apply(address, ends, scratch)?;
+        reply.op(code::READ, b"SUCCESS", value.0, &value.1)?;
+        Ok(answer)
     }
 
     /// Reads among writes must be announced, and so must a read of all bins
@@ -286,13 +299,32 @@ impl Command<'_> {
 pub(crate) enum Refusal {
     Code(u8),
     Refused(WriteRefusal),
+    /// A function has failed: the text for the client.
+    Function(String),
 }
 
 impl Refusal {
+    /// Whether another writer has come between a read and the write that relied on it.
+    pub(crate) fn has_come_late(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(WriteRefusal {
+                error: Error::Generation { .. }
+                    | Error::RecordExists { .. }
+                    | Error::NotFound { .. },
+                ..
+            })
+        )
+    }
+
     /// What the client is told: the code, and generation and expiry of the record that was met.
     pub(crate) fn answer(&self) -> Answer {
         match self {
             Self::Code(code) => Answer::code(*code),
+            Self::Function(text) => {
+                tracing::debug!(%text, "a function has failed");
+                Answer::code(result_code::UDF)
+            }
             Self::Refused(WriteRefusal { error, found, .. }) => {
                 tracing::debug!(%error, "refused");
                 Answer {

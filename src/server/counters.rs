@@ -95,6 +95,8 @@ pub(crate) struct Counters {
     pub(crate) index_queries: QueryCounters,
     /// Operations of background queries on single records.
     pub(crate) background_operations: ByOutcome,
+    /// Calls of functions by background queries.
+    pub(crate) background_functions: ByOutcome,
 }
 
 impl Counters {
@@ -141,6 +143,12 @@ impl Counters {
             ("batch_sub_write", "success", &self.batch_write, FILTERED),
             ("batch_sub_delete", "success", &self.batch_delete, FOUND),
             ("batch_sub_udf", "complete", &self.batch_function, FILTERED),
+            (
+                "udf_sub_udf",
+                "complete",
+                &self.background_functions,
+                FILTERED,
+            ),
             (
                 "ops_sub_write",
                 "success",

@@ -2,7 +2,6 @@
 
 use super::command::{Command, Refusal};
 use super::counters::RequestKind;
-use super::fields::Field;
 use super::message::{Info1, Verb};
 use super::ops::code;
 use super::reply::{Answer, Reply, Room};
@@ -33,19 +32,23 @@ impl Command<'_> {
                     ..answer
                 };
             }
-            if let Refusal::Refused(WriteRefusal {
-                stamp: Some(stamp), ..
-            }) = refused
-            {
-                member::tell_version(&mut reply, stamp.get());
+            match refused {
+                Refusal::Refused(WriteRefusal {
+                    stamp: Some(stamp), ..
+                }) => member::tell_version(&mut reply, stamp.get()),
+                Refusal::Function(text) => {
+                    // Without room for the text the code says enough.
+                    let _ = reply.op(
+                        code::READ,
+                        b"FAILURE",
+                        ParticleType::String,
+                        text.as_bytes(),
+                    );
+                }
+                _ => {}
             }
             answer
         });
-        // Of a user-defined function clients want to be told in a bin what went wrong.
-        if answer.code == result_code::UDF {
-            let text = b"this server runs no user-defined functions";
-            let _ = reply.op(code::READ, b"FAILURE", ParticleType::String, text);
-        }
         reply.finish(&Answer {
             row: self.row.unwrap_or_default(),
             ..answer
@@ -73,7 +76,7 @@ impl Command<'_> {
             return;
         }
         let kind = match self.verb() {
-            Verb::Write if self.fields.has(Field::UdfPackage) => RequestKind::Function,
+            _ if self.calls_function() => RequestKind::Function,
             verb => verb.into(),
         };
         served.counters.count(kind, self.row.is_some(), code);
@@ -120,7 +123,7 @@ impl Command<'_> {
     ) -> std::result::Result<Answer, Refusal> {
         match self.verb() {
             Verb::Delete => self.delete(served, address),
-            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, address)),
+            Verb::Write if self.calls_function() => self.apply(served, address, scratch, reply),
             Verb::Write => self.write(served, address, scratch, reply),
             Verb::Read if self.head.info1.contains(Info1::READ) => {
                 self.read(served, address, reply)

@@ -18,6 +18,10 @@ pub(crate) enum JobKind {
     Basic,
     /// Operations are done on records.
     Background,
+    /// Records go through the stream of a function.
+    Aggregation,
+    /// A function is called for records.
+    BackgroundFunction,
 }
 
 impl JobKind {
@@ -25,6 +29,8 @@ impl JobKind {
         match self {
             Self::Basic => "basic",
             Self::Background => "background-ops",
+            Self::Aggregation => "aggregation",
+            Self::BackgroundFunction => "background-udf",
         }
     }
 }

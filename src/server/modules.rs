@@ -1,12 +1,23 @@
-//! The texts of user-defined functions: kept for those who ask for them, run by nobody.
+//! The modules of user-defined functions that clients have registered.
 //!
-//! Clients register modules when they start. They are listed and given back, as long as the server runs; a call of a
-//! function is refused.
+//! They are stored in a set of the first namespace, a record each, and read when the server starts.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use ripemd::{Digest as _, Ripemd160};
+use sha1::{Digest as _, Sha1};
+
+use crate::{Expiration, Result, Set, Store, WritePolicy, base64};
+
+/// The set of the stored modules, by the names of their files.
+const MODULE_SET: &str = "<functions";
+
+/// The bin with the name of the file.
+const FILE_BIN: &str = "file";
+
+/// The bin with the text in base64.
+const CONTENT_BIN: &str = "content";
 
 /// The most bytes of all modules together, encoded.
 const MODULES_BYTES_MAX: usize = 16 << 20;
@@ -16,7 +27,7 @@ const MODULES_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Module {
     /// The text in base64, as it came.
     pub(crate) content: String,
-    /// 40 hexadecimal digits that tell one text from another.
+    /// SHA-1 of the text, in hexadecimal digits.
     pub(crate) hash: String,
 }
 
@@ -24,11 +35,67 @@ pub(crate) struct Module {
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     known: RwLock<BTreeMap<String, Module>>,
+    /// Counts the changes.
+    version: AtomicU64,
+    /// Where they are stored.
+    set: Option<Set>,
 }
 
 impl Modules {
+    /// Reads the modules that are stored.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage) if one cannot be read.
+    pub(crate) fn open(store: &Store) -> Result<Self> {
+        let Some(namespace) = store.namespaces().into_iter().next() else {
+            return Ok(Self::default());
+        };
+        let set = namespace.set(MODULE_SET)?;
+        let modules = Self::default();
+        for found in set.query_all().iter() {
+            let record = found?.record;
+            let text = |bin| {
+                record
+                    .get(bin)
+                    .and_then(|value| String::try_from(value).ok())
+            };
+            if let (Some(file), Some(content)) = (text(FILE_BIN), text(CONTENT_BIN)) {
+                modules.keep(&file, &content);
+            }
+        }
+        Ok(Self {
+            set: Some(set),
+            ..modules
+        })
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The text of a module.
+    #[cfg(feature = "lua")]
+    pub(crate) fn text(&self, file: &str) -> Option<Vec<u8>> {
+        base64::decode(self.get(file)?.content.as_bytes())
+    }
+
     /// Keeps a module, instead of one of the same name. False if there is no room for it.
-    pub(crate) fn put(&self, file: &str, content: &str) -> bool {
+    ///
+    /// # Errors
+    /// As for [`Set::put`].
+    pub(crate) fn put(&self, file: &str, content: &str) -> Result<bool> {
+        if !self.keep(file, content) {
+            return Ok(false);
+        }
+        if let Some(set) = &self.set {
+            let lasting = WritePolicy::default().expiration(Expiration::Never);
+            set.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
+        }
+        Ok(true)
+    }
+
+    fn keep(&self, file: &str, content: &str) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let others = known.iter().filter(|(name, _)| *name != file);
         let taken: usize = others
@@ -37,19 +104,29 @@ impl Modules {
         if taken + file.len() + content.len() > MODULES_BYTES_MAX {
             return false;
         }
-        let hash = Ripemd160::digest(content.as_bytes());
+        let text = base64::decode(content.as_bytes()).unwrap_or_default();
+        let hash = Sha1::digest(text);
         let module = Module {
             content: content.to_owned(),
             hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
         known.insert(file.to_owned(), module);
+        self.version.fetch_add(1, Ordering::Release);
         true
     }
 
     /// Forgets a module. One that is not there is no error.
-    pub(crate) fn remove(&self, file: &str) {
+    ///
+    /// # Errors
+    /// As for [`Set::delete`].
+    pub(crate) fn remove(&self, file: &str) -> Result<()> {
+        if let Some(set) = &self.set {
+            set.delete(file)?;
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.remove(file);
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn get(&self, file: &str) -> Option<Module> {
@@ -72,17 +149,17 @@ mod tests {
     #[test]
     fn modules_are_kept_up_to_a_limit() {
         let modules = Modules::default();
-        assert!(modules.put("a.lua", "eA=="));
+        assert!(modules.put("a.lua", "eA==").unwrap());
         let first = modules.list();
         assert_eq!((first[0].0.as_str(), first[0].1.len()), ("a.lua", 40));
-        assert!(modules.put("a.lua", "eQ=="));
+        assert!(modules.put("a.lua", "eQ==").unwrap());
         assert_ne!(modules.list(), first);
         assert_eq!(modules.get("a.lua").unwrap().content, "eQ==");
         let large = "A".repeat(MODULES_BYTES_MAX - 20);
-        assert!(modules.put("b.lua", &large[..large.len() / 2]));
-        assert!(!modules.put("c.lua", &large));
-        modules.remove("b.lua");
-        assert!(modules.put("c.lua", &large[..large.len() - 20]));
+        assert!(modules.put("b.lua", &large[..large.len() / 2]).unwrap());
+        assert!(!modules.put("c.lua", &large).unwrap());
+        modules.remove("b.lua").unwrap();
+        assert!(modules.put("c.lua", &large[..large.len() - 20]).unwrap());
         assert_eq!(modules.list().len(), 2);
     }
 }

@@ -3,6 +3,7 @@
 mod projection;
 mod source;
 mod start;
+mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +13,10 @@ pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
 use self::source::{Allowance, NextRecord, RecordSource};
+use self::stream::{StreamState, tell_failure};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
+use super::function::blocking;
 use super::job::{End, Job};
 use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
@@ -24,7 +27,7 @@ use super::shared::Shared;
 use super::transaction::part::MONITOR_SET;
 use crate::engine::RemoteRecord;
 use crate::operation::Mode;
-use crate::{Digest, Expression};
+use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -47,6 +50,8 @@ pub(crate) struct Query<'a> {
     filter: Option<Expression>,
     projection: Projection,
     mode: Mode,
+    /// The function that records are sent through instead of to the client.
+    stream: Option<StreamState>,
     source: RecordSource,
     /// Whether all records have been met.
     is_exhausted: bool,
@@ -82,8 +87,15 @@ enum Visited {
 }
 
 impl Query<'_> {
-    /// Appends some records to `out`.
+    /// Appends some records to `out`, or the values of a function's stream.
     pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
+        match &self.stream {
+            None => self.advance(out),
+            Some(_) => blocking(|| self.advance(out)),
+        }
+    }
+
+    fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
         if self.job.is_aborted() || self.shared.is_closing() {
             return self.end(End::Aborted, result_code::ABORTED, out);
         }
@@ -102,6 +114,7 @@ impl Query<'_> {
         };
         let mut wait = None;
         let mut no_room = false;
+        let mut failure = None;
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
             wait = self.pace.wait();
             if wait.is_some() {
@@ -121,7 +134,17 @@ impl Query<'_> {
                     }
                 };
             records += 1;
-            match self.visit(&digest, value, out) {
+            let visited = match self.stream {
+                None => self.visit(&digest, value, out),
+                Some(_) => match self.send_through(&digest, out) {
+                    Ok(visited) => visited,
+                    Err(text) => {
+                        failure = Some(text);
+                        break;
+                    }
+                },
+            };
+            match visited {
                 Visited::Returned => {
                     self.left -= 1;
                     self.pace.count();
@@ -133,6 +156,16 @@ impl Query<'_> {
                     break;
                 }
             }
+        }
+        if self.is_exhausted
+            && failure.is_none()
+            && let Err(text) = self.end_stream(out)
+        {
+            failure = Some(text);
+        }
+        let failed = failure.is_some();
+        if let Some(text) = failure {
+            tell_failure(&text, out);
         }
         let bytes = out.len() - start;
         if bytes > FRAME_HEADER_BYTES {
@@ -146,6 +179,9 @@ impl Query<'_> {
                 self.job.progress(*next, starts.len());
             }
             RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
+        }
+        if failed {
+            return self.end(End::Aborted, result_code::UDF, out);
         }
         if no_room {
             return self.end(End::Aborted, result_code::OVERLOAD, out);
@@ -235,18 +271,27 @@ impl Query<'_> {
                 },
             }
         };
-        let written = match &self.source {
-            RecordSource::Index(query) => query.read(namespace, self.set_id, visit),
-            RecordSource::Partitions { .. } => namespace.read_scanned(digest, self.set_id, visit),
-        };
-        match written {
-            Ok(written) => written.unwrap_or(Visited::Passed),
-            Err(damage) => {
-                job.fail(&damage);
-                Visited::Passed
-            }
-        }
+        read(&self.source, namespace, digest, self.set_id, job, visit).unwrap_or(Visited::Passed)
     }
+}
+
+/// Lends the record that the query has met to `visit`; `None` if it is gone, or damaged.
+fn read<R>(
+    source: &RecordSource,
+    namespace: &Namespace,
+    digest: &Digest,
+    set_id: Option<u16>,
+    job: &Job,
+    visit: impl FnOnce(&RemoteRecord<'_>) -> R,
+) -> Option<R> {
+    let found = match source {
+        RecordSource::Index(query) => query.read(namespace, set_id, visit),
+        RecordSource::Partitions { .. } => namespace.read_scanned(digest, set_id, visit),
+    };
+    found.unwrap_or_else(|damage| {
+        job.fail(&damage);
+        None
+    })
 }
 
 impl Drop for Query<'_> {

@@ -13,6 +13,10 @@ pub(crate) enum QueryKind {
     Long,
     /// It operates on records once its client is answered.
     Background,
+    /// It sends records through the stream of a function.
+    Aggregation,
+    /// It calls a function for records once its client is answered.
+    BackgroundFunction,
 }
 
 /// How a query ended.
@@ -31,7 +35,7 @@ impl QueryOutcome {
         match (kind, code) {
             (_, Some(result_code::OK)) => Self::Complete,
             (QueryKind::Short, Some(result_code::TIMEOUT))
-            | (QueryKind::Long, Some(result_code::ABORTED)) => Self::Ended,
+            | (QueryKind::Long | QueryKind::Aggregation, Some(result_code::ABORTED)) => Self::Ended,
             _ => Self::Error,
         }
     }
@@ -39,7 +43,7 @@ impl QueryOutcome {
 
 /// Counts of queries by how they ended.
 #[derive(Debug, Default)]
-pub(crate) struct QueryCounters([[AtomicU64; 3]; 3]);
+pub(crate) struct QueryCounters([[AtomicU64; 3]; 5]);
 
 impl QueryCounters {
     pub(crate) fn add(&self, kind: QueryKind, outcome: QueryOutcome) {
@@ -49,11 +53,10 @@ impl QueryCounters {
         }
     }
 
-    /// All counts by Aerospike's names behind `pi_query` or `si_query`. No functions are run, so that
-    /// queries which call some have never been begun.
+    /// All counts by Aerospike's names behind `pi_query` or `si_query`.
     pub(crate) fn by_name(&self) -> Vec<(String, u64)> {
         let mut pairs = Vec::new();
-        let kinds = ["short_basic", "long_basic", "ops_bg"];
+        let kinds = ["short_basic", "long_basic", "ops_bg", "aggr", "udf_bg"];
         for (kind, counts) in kinds.into_iter().zip(&self.0) {
             let ended = match kind {
                 "short_basic" => "timeout",
@@ -61,11 +64,6 @@ impl QueryCounters {
             };
             for (word, count) in ["complete", "error", ended].into_iter().zip(counts) {
                 pairs.push((format!("{kind}_{word}"), count.load(Ordering::Relaxed)));
-            }
-        }
-        for kind in ["aggr", "udf_bg"] {
-            for word in ["complete", "error", "abort"] {
-                pairs.push((format!("{kind}_{word}"), 0));
             }
         }
         pairs

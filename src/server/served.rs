@@ -1,10 +1,13 @@
 //! A namespace under service.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
 use super::counters::{Counters, Latency};
 use super::index::Builds;
+use super::lua::Functions;
 use super::transaction::table::Transactions;
 use crate::Namespace;
 
@@ -39,6 +42,10 @@ pub(crate) struct ServedNamespace {
     /// Which writes keep their record for a while; `None`: none does.
     pub(crate) hold: Option<HoldConfig>,
     pub(crate) transactions: Transactions,
+    /// Those of the server.
+    pub(crate) functions: Arc<Functions>,
+    /// Calls of functions under way.
+    pub(crate) calls: AtomicUsize,
     /// Whether clients are told that the namespace is strongly consistent.
     pub(crate) is_strongly_consistent: bool,
     /// `None`: it behaves as this server does.

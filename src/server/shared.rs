@@ -1,5 +1,6 @@
 //! What all connections share: the store, its namespaces with their counters, who this server is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,6 +10,7 @@ use super::community::CommunityEdition;
 use super::counters::{Counters, Latency, NodeCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
+use super::lua::Functions;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
 use super::served::{HoldConfig, ServedNamespace};
@@ -115,7 +117,7 @@ pub(crate) struct Shared {
     pub(crate) jobs: Jobs,
     /// Indexes of namespaces that are not served.
     pub(crate) elsewhere: Elsewhere,
-    pub(crate) modules: Modules,
+    pub(crate) functions: Arc<Functions>,
     pub(crate) batches: Latency,
     pub(crate) counters: NodeCounters,
     /// Memory for large messages.
@@ -145,6 +147,7 @@ impl Shared {
         limits: Limits,
         hold: Option<&HoldConfig>,
     ) -> Result<Self> {
+        let functions = Arc::new(Functions::new(Modules::open(store)?));
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {
                 return Err(Error::parameter(format!(
@@ -166,6 +169,8 @@ impl Shared {
                 queries: Latency::default(),
                 hold: hold.cloned(),
                 transactions: Transactions::default(),
+                functions: Arc::clone(&functions),
+                calls: AtomicUsize::new(0),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =
@@ -183,7 +188,7 @@ impl Shared {
             connections: Connections::default(),
             jobs: Jobs::default(),
             elsewhere: Elsewhere::default(),
-            modules: Modules::default(),
+            functions,
             batches: Latency::default(),
             counters: NodeCounters::default(),
             budget: MemoryBudget::default(),

@@ -55,14 +55,13 @@ impl<'s> WaitingWrite<'s> {
         self.unsynced.is_some()
     }
 
-    /// Queues for the record where the server holds writes to its set. Otherwise the code of the answer.
+    /// Queues for the record where the server holds writes to its set, and for functions: no writer comes between their read
+    /// and their write. Otherwise the code of the answer.
     pub(crate) fn hold(&mut self, command: &Command<'_>) -> Result<(), u8> {
-        let Some(config) = &self.served.hold else {
-            return Ok(());
-        };
         let set = command.fields.get(Field::Set).unwrap_or_default();
-        let hold = config.time_of(set);
-        if hold.is_some() {
+        let config = self.served.hold.as_ref();
+        let hold = config.and_then(|config| config.time_of(set));
+        if hold.is_some() || command.calls_function() {
             let queued = self
                 .served
                 .namespace

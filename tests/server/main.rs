@@ -4,6 +4,8 @@
 
 mod batches;
 mod community;
+#[cfg(feature = "lua")]
+mod functions;
 mod held;
 mod index_limits;
 mod info;

@@ -491,7 +491,7 @@ fn an_index_of_a_namespace_elsewhere_takes_its_name() {
 }
 
 #[test]
-fn modules_are_kept_and_not_run() {
+fn modules_are_kept_and_a_call_is_checked_before_it_runs() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
     let put = "udf-put:filename=m.lua;content=LS0geA==;content-len=8;udf-type=LUA;";
@@ -517,7 +517,7 @@ fn modules_are_kept_and_not_run() {
         .field(32, &[0x90]);
     let answer = wire.ask(&apply);
     assert_eq!((answer.code, answer.ops[0].name.as_str()), (100, "FAILURE"));
-    // What keeps a function from a record is told before that none is run.
+    // A call without a function's name, or for a record that the filter refuses, does not reach the function.
     let mut unnamed = apply.clone();
     unnamed.fields.retain(|field| field.0 != 31);
     assert_eq!(wire.ask(&unnamed).code, 4);

@@ -196,9 +196,10 @@ impl Connection<'_> {
             .counters
             .queries(message.fields.has(Field::IndexRange));
         let short = message.head.info1.contains(Info1::SHORT_QUERY);
-        let kind = match short {
-            true => QueryKind::Short,
-            false => QueryKind::Long,
+        let kind = match (short, message.fields.has(Field::UdfPackage)) {
+            (true, _) => QueryKind::Short,
+            (false, true) => QueryKind::Aggregation,
+            (false, false) => QueryKind::Long,
         };
         let mut query = match query::start(shared, served, message, &self.session.peer) {
             Ok(Started::Query(query)) => query,

@@ -1,7 +1,8 @@
-//! The texts of user-defined functions: kept, listed, given back.
+//! The modules of user-defined functions: registered, listed, given back, removed.
 
 use super::{Answer, Ask};
 use crate::base64;
+use crate::server::lua;
 
 /// The longest name of a file.
 const FILE_NAME_BYTES_MAX: usize = 127;
@@ -22,13 +23,20 @@ pub(super) fn put(ask: &mut Ask<'_>) -> Answer {
     if content.is_empty() {
         return refused("invalid_content");
     }
-    if base64::decode(content.as_bytes()).is_none() {
+    let Some(text) = base64::decode(content.as_bytes()) else {
         return refused("invalid_base64_content");
+    };
+    if let Err((line, message)) = lua::check(file, &text) {
+        let message = base64::encode(message.as_bytes());
+        return refused(&format!(
+            "compile_error;file={file};line={line};message={message}"
+        ));
     }
-    if !ask.shared.modules.put(file, content) {
-        return refused("no room for more modules");
+    match ask.shared.functions.modules.put(file, content) {
+        Ok(true) => Ok("ok".to_owned()),
+        Ok(false) => refused("no room for more modules"),
+        Err(error) => refused(&error.to_string()),
     }
-    Ok("ok".to_owned())
 }
 
 /// `udf-remove:filename=F`.
@@ -37,8 +45,10 @@ pub(super) fn remove(ask: &mut Ask<'_>) -> Answer {
     let Some(file) = file_name(ask) else {
         return Ok("error=invalid_filename".to_owned());
     };
-    ask.shared.modules.remove(file);
-    Ok("ok".to_owned())
+    Ok(match ask.shared.functions.modules.remove(file) {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => format!("error={error}"),
+    })
 }
 
 /// `udf-get:filename=F`.
@@ -47,7 +57,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
     let Some(file) = file_name(ask) else {
         return Ok("error=invalid_filename".to_owned());
     };
-    Ok(match ask.shared.modules.get(file) {
+    Ok(match ask.shared.functions.modules.get(file) {
         Some(module) => format!("type=LUA;content={};", module.content),
         None => "error=not_found".to_owned(),
     })
@@ -55,7 +65,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
 pub(super) fn list(ask: &mut Ask<'_>) -> Answer {
-    let all = ask.shared.modules.list();
+    let all = ask.shared.functions.modules.list();
     let each = |(file, hash): (String, String)| format!("filename={file},hash={hash},type=LUA;");
     Ok(all.into_iter().map(each).collect())
 }

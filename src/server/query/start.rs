@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 use super::Query;
 use super::projection::{Projection, projection_of};
 use super::source::{RecordSource, Start};
-use crate::operation::{Checked, Mode, Operation};
+use super::stream::StreamState;
+use crate::operation::{Checked, Mode};
 use crate::policy::RecordExistsAction;
-use crate::server::background::Background;
+use crate::server::background::{Background, Work};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::Condition;
 use crate::server::fields::{Field, Fields};
+use crate::server::function::FunctionCall;
 use crate::server::job::{Job, JobKind, JobStart};
 use crate::server::message::{Head, Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;
@@ -33,6 +35,10 @@ const BACKGROUND_RPS_MAX: u32 = 10_000;
 
 /// How long a short query may take if its client does not say: Aerospike's default.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Of [`Field::UdfKind`].
+const AGGREGATE: u8 = 1;
+const IN_BACKGROUND: u8 = 2;
 
 /// The code of too many queries at once.
 const FORBIDDEN: u8 = 22;
@@ -56,9 +62,16 @@ pub(crate) fn start<'a>(
     client: &str,
 ) -> std::result::Result<Started<'a>, u8> {
     let fields = &message.fields;
-    if fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
-        return Err(result_code::UDF);
-    }
+    let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
+        true => Some(FunctionCall::of(fields)?),
+        false => None,
+    };
+    let in_background = match (&call, fields.get(Field::UdfKind)) {
+        (None, _) => false,
+        (Some(_), Some([AGGREGATE])) => false,
+        (Some(_), Some([IN_BACKGROUND])) => true,
+        (Some(_), _) => return Err(result_code::PARAMETER),
+    };
     // What may see less than everything is refused where nothing does.
     let relaxed = message.head.info2.contains(Info2::RELAXED_LONG_QUERY);
     if relaxed && served.is_strongly_consistent {
@@ -67,8 +80,8 @@ pub(crate) fn start<'a>(
     let set = set_of(fields).map_err(|_| result_code::PARAMETER)?;
     let set_id = served.namespace.set_number(set);
     let short = message.head.info1.contains(Info1::SHORT_QUERY);
-    let writes = message.head.info2.contains(Info2::WRITE);
-    if short && (writes || fields.has(Field::RecordsPerSecond)) {
+    let writes = message.head.info2.contains(Info2::WRITE) || in_background;
+    if short && (writes || call.is_some() || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
     let condition = match Condition::of(fields, &served.namespace, set) {
@@ -80,6 +93,9 @@ pub(crate) fn start<'a>(
     };
     let starts = if writes {
         Vec::new()
+    } else if call.is_some() && !fields.has(Field::Partitions) && !fields.has(Field::Digests) {
+        // The client asks the node, whatever partitions it has.
+        (0..PARTITIONS).map(|partition| (partition, None)).collect()
     } else {
         starts_of(fields, message.head.info3, condition.is_some())?
     };
@@ -105,10 +121,16 @@ pub(crate) fn start<'a>(
         false => starts.len(),
     };
     let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
-    let (kind, rps) = match (writes, asked_rps) {
-        (false, rps) => (JobKind::Basic, rps),
-        (true, 0) => (JobKind::Background, BACKGROUND_RPS_MAX),
-        (true, rps @ ..=BACKGROUND_RPS_MAX) => (JobKind::Background, rps),
+    let kind = match (writes, &call) {
+        (false, None) => JobKind::Basic,
+        (false, Some(_)) => JobKind::Aggregation,
+        (true, None) => JobKind::Background,
+        (true, Some(_)) => JobKind::BackgroundFunction,
+    };
+    let rps = match (writes, asked_rps) {
+        (false, rps) => rps,
+        (true, 0) => BACKGROUND_RPS_MAX,
+        (true, rps @ ..=BACKGROUND_RPS_MAX) => rps,
         (true, _) => return Err(result_code::PARAMETER),
     };
     let start = JobStart {
@@ -132,15 +154,15 @@ pub(crate) fn start<'a>(
     let set_id = (set_id != 0).then_some(set_id);
     let parameter = |_| result_code::PARAMETER;
     if writes {
-        let (operations, policy) =
-            background_of(&message.head, message, served).map_err(|error| error.result_code())?;
+        let (work, policy) = background_of(&message.head, message, served, call)
+            .map_err(|error| error.result_code())?;
         let job = shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?;
         return Ok(Started::Background(Box::new(Background {
             namespace: served.namespace.clone(),
             set_id,
             condition,
             filter,
-            operations,
+            work,
             policy,
             mode,
             job,
@@ -163,6 +185,7 @@ pub(crate) fn start<'a>(
         ms => Duration::from_millis(u64::from(ms)),
     };
     Ok(Started::Query(Box::new(Query {
+        stream: call.map(StreamState::Ahead),
         shared,
         served,
         set_id,
@@ -227,19 +250,25 @@ fn starts_of(
     Ok(starts)
 }
 
-/// Operations and policy of a background query.
+/// The work and the policy of a background query.
 fn background_of(
     head: &Head,
     message: &Message<'_>,
     served: &ServedNamespace,
-) -> Result<(Vec<Operation>, WritePolicy)> {
+    call: Option<FunctionCall>,
+) -> Result<(Work, WritePolicy)> {
     let operations = operations_of(head, &message.ops)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
-    if reads || operations.is_empty() || head.info1.contains(Info1::READ) {
+    let is_wrong = match &call {
+        None => reads || operations.is_empty() || head.info1.contains(Info1::READ),
+        Some(_) => !operations.is_empty(),
+    };
+    if is_wrong {
         return Err(Error::parameter(
-            "a background query takes operations that write, and at least one",
+            "a background query takes operations that write, at least one, or a function",
         ));
     }
+    let work = call.map_or(Work::Operations(operations), Work::Function);
     let action = if head.info3.contains(Info3::REPLACE_ONLY) {
         RecordExistsAction::ReplaceOnly
     } else {
@@ -248,5 +277,5 @@ fn background_of(
     let policy = WritePolicy::default()
         .record_exists_action(action)
         .expiration(expiration(head.ttl, served)?);
-    Ok((operations, policy))
+    Ok((work, policy))
 }

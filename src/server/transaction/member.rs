@@ -42,9 +42,9 @@ pub(crate) fn answer(
             read(command, served, address, &transaction, reply)
         }
         Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
-        Verb::Write if command.fields.has(Field::UdfPackage) => {
+        Verb::Write if command.calls_function() => {
             check_unlocked(served, &address.digest, Some(&transaction))?;
-            Err(command.apply(served, address))
+            Err(Refusal::Code(result_code::UNSUPPORTED))
         }
         Verb::Write => write(command, served, address, &transaction, scratch, reply),
         Verb::Delete => delete(command, served, address, &transaction),

@@ -1,0 +1,308 @@
+//! User-defined functions of records: calls of clients, and the writes that come of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::command::{Refusal, expiration, found};
+use super::fields::{Field, Fields};
+use super::reply::Answer;
+use super::result_code;
+use super::served::ServedNamespace;
+use crate::engine::{Address, ReadTouch, RemoteRecord};
+use crate::operation::{Checked, Mode, OperationResults, operations};
+use crate::policy::{GenerationPolicy, RecordExistsAction};
+use crate::record::{Bins, Metadata};
+use crate::value::{List, ParticleType, Purpose, normalize_element, write_stored};
+use crate::{Digest, Error, Expression, Key, Namespace, Value, WritePolicy};
+
+/// The most calls at once: each may take the memory of a state.
+const CALLS_MAX: usize = 128;
+
+/// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
+pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
+    tokio::task::block_in_place(run)
+}
+
+/// A call under way, counted.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    /// # Errors
+    /// The code for the client, if too many are under way.
+    fn begin(count: &'a AtomicUsize) -> Result<Self, Refusal> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let running = Self(count);
+        match before < CALLS_MAX {
+            true => Ok(running),
+            false => Err(Refusal::Code(result_code::OVERLOAD)),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A function that a client calls.
+#[derive(Debug)]
+pub(crate) struct FunctionCall {
+    /// The file of the module.
+    pub(crate) file: String,
+    pub(crate) function: String,
+    pub(crate) arguments: Vec<Value>,
+}
+
+/// A record as a function gets it.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "read by functions only")
+)]
+pub(crate) struct RecordInput {
+    pub(crate) bins: Bins,
+    /// `None`: there is no record.
+    pub(crate) metadata: Option<Metadata>,
+    pub(crate) key: Option<Value>,
+    pub(crate) set: String,
+    pub(crate) digest: Digest,
+    /// The size of the record.
+    pub(crate) bytes: u64,
+    /// Milliseconds since 2010.
+    pub(crate) now_ms: u64,
+}
+
+/// The result of a function.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "made by functions only")
+)]
+pub(crate) struct FunctionResult {
+    pub(crate) value: Value,
+    pub(crate) change: Change,
+}
+
+/// The change to a record.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "made by functions only")
+)]
+pub(crate) enum Change {
+    None,
+    Remove,
+    Write {
+        is_new: bool,
+        /// Whether the bins that were there go.
+        is_emptied: bool,
+        /// Values by bin; `Nil` removes one.
+        bins: Vec<(String, Value)>,
+        /// As in a client's request; `None`: the request's own.
+        time_to_live: Option<u32>,
+    },
+}
+
+impl FunctionCall {
+    /// The call that a message has. Otherwise the code of the answer.
+    pub(crate) fn of(fields: &Fields<'_>) -> Result<Self, u8> {
+        let text = |field| {
+            let name = fields
+                .get(field)
+                .and_then(|name| std::str::from_utf8(name).ok());
+            name.ok_or(result_code::PARAMETER)
+        };
+        let package = text(Field::UdfPackage)?;
+        let encoded = fields
+            .get(Field::UdfArguments)
+            .ok_or(result_code::PARAMETER)?;
+        let decode = || {
+            let mut normal = Vec::with_capacity(encoded.len());
+            normalize_element(encoded, Purpose::Storage, &mut normal)?;
+            Value::decode_front(&mut normal.as_slice())
+        };
+        let arguments = match encoded {
+            // Some clients send nothing instead of an empty list.
+            [] => List::default(),
+            _ => match decode() {
+                Ok(Value::List(arguments)) => arguments,
+                _ => return Err(result_code::PARAMETER),
+            },
+        };
+        Ok(Self {
+            file: format!("{package}.lua"),
+            function: text(Field::UdfFunction)?.to_owned(),
+            arguments: arguments.into_items(),
+        })
+    }
+}
+
+impl RecordInput {
+    /// A record that is there. `set` is the name of its set.
+    pub(crate) fn of(
+        namespace: &Namespace,
+        record: &RemoteRecord<'_>,
+        digest: Digest,
+        set: &str,
+    ) -> crate::Result<Self> {
+        Ok(Self {
+            bins: record.view()?.to_bins()?,
+            metadata: Some(record.metadata()),
+            key: record.key().and_then(key_value),
+            set: set.to_owned(),
+            digest,
+            bytes: namespace.facts(record, set).stored_bytes,
+            now_ms: namespace.now_ms(),
+        })
+    }
+}
+
+/// A user key as a value.
+fn key_value(stored: &[u8]) -> Option<Value> {
+    Some(match Key::from_stored(stored).ok()? {
+        Key::Integer(number) => Value::Int(number),
+        Key::String(text) => Value::String(text.into_owned()),
+        Key::Blob(bytes) => Value::Blob(bytes.into_owned()),
+    })
+}
+
+/// A call on records, one after the other.
+#[derive(Debug)]
+pub(crate) struct RecordFunction<'a> {
+    pub(crate) served: &'a ServedNamespace,
+    pub(crate) call: &'a FunctionCall,
+    pub(crate) filter: Option<&'a Expression>,
+    pub(crate) policy: &'a WritePolicy,
+}
+
+/// A call that is done.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The value that the function returned, in its stored form.
+    pub(crate) value: (ParticleType, Vec<u8>),
+    pub(crate) answer: Answer,
+}
+
+impl RecordFunction<'_> {
+    /// Calls the function, and writes its change to the record: all of it or nothing. If another writer has come
+    /// between, calls it again for the record as that has left it.
+    pub(crate) fn apply(
+        &self,
+        address: &Address<'_>,
+        ends: Instant,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Applied, Refusal> {
+        let functions = &self.served.functions;
+        let _running = Running::begin(&self.served.calls)?;
+        loop {
+            let record = self.read(address)?;
+            let met = record.metadata;
+            let result = blocking(|| functions.call(self.call, record, ends));
+            let result = result.map_err(Refusal::Function)?;
+            // Encode the value before the write: a call whose value cannot be sent has changed nothing.
+            let mut value = Vec::new();
+            let kind = write_stored(&result.value, &mut value).map_err(Error::from)?;
+            match self.write(address, met.as_ref(), result.change, scratch) {
+                Ok(answer) => {
+                    return Ok(Applied {
+                        value: (kind, value),
+                        answer,
+                    });
+                }
+                Err(refused) if refused.has_come_late() && Instant::now() < ends => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+    }
+
+    fn read(&self, address: &Address<'_>) -> Result<RecordInput, Refusal> {
+        let namespace = &self.served.namespace;
+        let read = namespace.read_at(address, self.filter, ReadTouch::Never, |record| {
+            let set = namespace.set_name_or(record.set_id(), address.set);
+            RecordInput::of(namespace, record, address.digest, &set)
+        });
+        match read {
+            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(RecordInput {
+                bins: Bins::new(),
+                metadata: None,
+                key: address.key.and_then(key_value),
+                set: address.set.to_owned(),
+                digest: address.digest,
+                bytes: 0,
+                now_ms: namespace.now_ms(),
+            }),
+            read => Ok(read?),
+        }
+    }
+
+    fn write(
+        &self,
+        address: &Address<'_>,
+        met: Option<&Metadata>,
+        change: Change,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Answer, Refusal> {
+        let served = self.served;
+        if matches!(change, Change::None) {
+            return Ok(met.map(found).unwrap_or_default());
+        }
+        let kept = match &served.community {
+            Some(community) => community.begin(&served.namespace, &address.digest)?,
+            None => None,
+        };
+        let generation = met.map_or(GenerationPolicy::None, |met| {
+            GenerationPolicy::ExpectEqual(met.generation.into())
+        });
+        let policy = self.policy.clone().generation(generation);
+        let answer = match change {
+            Change::Write {
+                is_new,
+                is_emptied,
+                bins,
+                time_to_live,
+            } => {
+                let mut writes = Vec::with_capacity(bins.len() + 1);
+                if is_emptied {
+                    writes.push(operations::delete_all_bins());
+                }
+                let put = |(name, value): (String, Value)| operations::put(&name, value);
+                writes.extend(bins.into_iter().map(put));
+                if writes.is_empty() {
+                    writes.push(operations::touch());
+                }
+                let action = match is_new {
+                    true => RecordExistsAction::CreateOnly,
+                    false => RecordExistsAction::UpdateOnly,
+                };
+                let mut policy = policy.record_exists_action(action);
+                if let Some(seconds) = time_to_live {
+                    policy = policy.expiration(expiration(seconds, served)?);
+                }
+                let checked = Checked::new(&writes, Mode::empty())?;
+                let mut ignored = OperationResults::default();
+                let wrote = served.namespace.write_at(
+                    address,
+                    self.filter,
+                    &policy,
+                    &checked,
+                    scratch,
+                    &mut ignored,
+                )?;
+                Answer {
+                    generation: u32::from(wrote.generation),
+                    void_time: wrote.void_time,
+                    ..Answer::default()
+                }
+            }
+            Change::None | Change::Remove => {
+                served.namespace.delete_at(address, self.filter, &policy)?;
+                Answer::default()
+            }
+        };
+        if let (Some(kept), 0) = (kept, answer.generation) {
+            kept.done()?;
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,326 @@
+//! Bytes, as functions see them: a buffer with a type, read and written at positions from 1 on.
+
+use mlua::{AnyUserData, Lua, MetaMethod, Result, Table, UserData, UserDataMethods, Variadic};
+
+use crate::value::ParticleType;
+
+/// The most bytes that a buffer grows to.
+const BYTES_MAX: usize = 16 << 20;
+
+/// A buffer.
+#[derive(Clone, Debug)]
+pub(super) struct Bytes {
+    pub(super) data: Vec<u8>,
+    /// Room asked for: `set_size` answers by it.
+    capacity: usize,
+    /// The number of the [`ParticleType`].
+    pub(super) kind: u8,
+}
+
+impl Bytes {
+    pub(super) fn new(data: Vec<u8>, kind: ParticleType) -> Self {
+        Self {
+            capacity: data.len(),
+            data,
+            kind: kind.number(),
+        }
+    }
+
+    /// The bytes from a position on, `None` unless all of them are there.
+    fn get(&self, position: i64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(position.checked_sub(1)?).ok()?;
+        self.data.get(at..at.checked_add(len)?)
+    }
+
+    /// Writes bytes at a position; a gap before it is filled with zeros. False if there is no such position.
+    fn set(&mut self, position: i64, bytes: &[u8]) -> bool {
+        let at = position
+            .checked_sub(1)
+            .and_then(|at| usize::try_from(at).ok());
+        let Some((at, end)) = at.and_then(|at| Some((at, at.checked_add(bytes.len())?))) else {
+            return false;
+        };
+        if end > BYTES_MAX {
+            return false;
+        }
+        if end > self.data.len() {
+            self.data.resize(end, 0);
+            self.capacity = self.capacity.max(end);
+        }
+        if let Some(place) = self.data.get_mut(at..end) {
+            place.copy_from_slice(bytes);
+        }
+        true
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        self.set(self.data.len() as i64 + 1, bytes)
+    }
+}
+
+impl UserData for Bytes {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_meta_method(MetaMethod::Len, |_, this, ()| Ok(this.data.len()));
+        methods.add_meta_method(MetaMethod::ToString, |_, this, ()| {
+            let shown: Vec<_> = this.data.iter().map(|byte| format!("{byte:02X}")).collect();
+            Ok(shown.join(" "))
+        });
+        methods.add_meta_method(MetaMethod::Index, |_, this, position: mlua::Value| {
+            let byte = position.as_integer().and_then(|at| this.get(at, 1));
+            Ok(byte.and_then(|byte| byte.first().copied()))
+        });
+        methods.add_meta_method_mut(
+            MetaMethod::NewIndex,
+            |_, this, (position, byte): (i64, i64)| {
+                if let Ok(byte) = u8::try_from(byte) {
+                    this.set(position, &[byte]);
+                }
+                Ok(())
+            },
+        );
+    }
+}
+
+/// The functions `bytes.*`, and `bytes(capacity)`.
+pub(super) fn library(lua: &Lua) -> Result<Table> {
+    let library = lua.create_table()?;
+    let set = |name: &str, function: mlua::Function| library.raw_set(name, function);
+    set(
+        "size",
+        reader(lua, |this, ()| Some(this.data.len() as i64))?,
+    )?;
+    set(
+        "get_type",
+        reader(lua, |this, ()| Some(i64::from(this.kind)))?,
+    )?;
+    set(
+        "set_type",
+        writer(lua, |this, kind: i64| match u8::try_from(kind) {
+            Ok(kind @ 1..) => {
+                this.kind = kind;
+                true
+            }
+            _ => false,
+        })?,
+    )?;
+    set(
+        "set_size",
+        reader(lua, |this, size: i64| {
+            usize::try_from(size).is_ok_and(|size| size <= this.capacity)
+        })?,
+    )?;
+    set(
+        "get_string",
+        lua.create_function(|lua, (this, at, len): (AnyUserData, i64, i64)| {
+            let this = this.borrow::<Bytes>()?;
+            let found = usize::try_from(len).ok().and_then(|len| this.get(at, len));
+            found.map(|bytes| lua.create_string(bytes)).transpose()
+        })?,
+    )?;
+    set(
+        "get_bytes",
+        reader(lua, |this, (at, len): (i64, i64)| {
+            let found = usize::try_from(len).ok().and_then(|len| this.get(at, len));
+            found.map(|bytes| Bytes::new(bytes.to_vec(), ParticleType::Blob))
+        })?,
+    )?;
+    set(
+        "set_string",
+        writer(lua, |this, (at, text): (i64, mlua::LuaString)| {
+            this.set(at, &text.as_bytes())
+        })?,
+    )?;
+    set(
+        "append_string",
+        writer(lua, |this, text: mlua::LuaString| {
+            this.append(&text.as_bytes())
+        })?,
+    )?;
+    // The first bytes of others, all of them if no length is given.
+    let front = |other: &AnyUserData, len: Option<i64>| -> Result<Vec<u8>> {
+        let other = other.borrow::<Bytes>()?;
+        let len = len.map_or(other.data.len(), |len| usize::try_from(len).unwrap_or(0));
+        Ok(other.data.get(..len).unwrap_or(&other.data).to_vec())
+    };
+    set(
+        "set_bytes",
+        lua.create_function(
+            move |_, (this, at, other, len): (AnyUserData, i64, AnyUserData, Option<i64>)| {
+                let bytes = front(&other, len)?;
+                Ok(this.borrow_mut::<Bytes>()?.set(at, &bytes))
+            },
+        )?,
+    )?;
+    set(
+        "append_bytes",
+        lua.create_function(
+            move |_, (this, other, len): (AnyUserData, AnyUserData, Option<i64>)| {
+                let bytes = front(&other, len)?;
+                Ok(this.borrow_mut::<Bytes>()?.append(&bytes))
+            },
+        )?,
+    )?;
+    for (name, len, is_little) in [
+        ("byte", 1, false),
+        ("int16", 2, false),
+        ("int16_be", 2, false),
+        ("int16_le", 2, true),
+        ("int32", 4, false),
+        ("int32_be", 4, false),
+        ("int32_le", 4, true),
+        ("int64", 8, false),
+        ("int64_be", 8, false),
+        ("int64_le", 8, true),
+    ] {
+        let number = Number { len, is_little };
+        set(
+            &format!("get_{name}"),
+            reader(lua, move |this, at: i64| {
+                this.get(at, len).map(|bytes| number.read(bytes))
+            })?,
+        )?;
+        set(
+            &format!("set_{name}"),
+            writer(lua, move |this, (at, value): (i64, i64)| {
+                number
+                    .bytes(value)
+                    .is_some_and(|bytes| this.set(at, &bytes))
+            })?,
+        )?;
+        set(
+            &format!("append_{name}"),
+            writer(lua, move |this, value: i64| {
+                number.bytes(value).is_some_and(|bytes| this.append(&bytes))
+            })?,
+        )?;
+    }
+    set(
+        "get_var_int",
+        lua.create_function(|_, (this, at): (AnyUserData, i64)| {
+            let this = this.borrow::<Bytes>()?;
+            Ok(read_var_int(&this, at).unwrap_or((0, 0)))
+        })?,
+    )?;
+    set(
+        "set_var_int",
+        writer(lua, |this, (at, value): (i64, i64)| {
+            let bytes = var_int(value);
+            i64::from(this.set(at, &bytes)) * bytes.len() as i64
+        })?,
+    )?;
+    set(
+        "append_var_int",
+        writer(lua, |this, value: i64| {
+            let bytes = var_int(value);
+            i64::from(this.append(&bytes)) * bytes.len() as i64
+        })?,
+    )?;
+    let meta = lua.create_table()?;
+    meta.raw_set(
+        "__call",
+        lua.create_function(|_, (_, capacity): (Table, Option<i64>)| {
+            let capacity = capacity.and_then(|bytes| usize::try_from(bytes).ok());
+            Ok(Bytes {
+                capacity: capacity.unwrap_or(0).min(BYTES_MAX),
+                ..Bytes::new(Vec::new(), ParticleType::Blob)
+            })
+        })?,
+    )?;
+    library.set_metatable(Some(meta))?;
+    Ok(library)
+}
+
+/// A function that only reads a buffer.
+fn reader<A: mlua::FromLuaMulti, R: mlua::IntoLua>(
+    lua: &Lua,
+    read: impl Fn(&Bytes, A) -> R + Send + Sync + 'static,
+) -> Result<mlua::Function> {
+    lua.create_function(
+        move |lua, (this, rest): (AnyUserData, Variadic<mlua::Value>)| {
+            let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
+            let this = this.borrow::<Bytes>()?;
+            Ok(read(&this, arguments))
+        },
+    )
+}
+
+/// A function that changes a buffer.
+fn writer<A: mlua::FromLuaMulti, R: mlua::IntoLua>(
+    lua: &Lua,
+    write: impl Fn(&mut Bytes, A) -> R + Send + Sync + 'static,
+) -> Result<mlua::Function> {
+    lua.create_function(
+        move |lua, (this, rest): (AnyUserData, Variadic<mlua::Value>)| {
+            let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
+            let mut this = this.borrow_mut::<Bytes>()?;
+            Ok(write(&mut this, arguments))
+        },
+    )
+}
+
+/// An integer in a buffer.
+#[derive(Clone, Copy)]
+struct Number {
+    len: usize,
+    is_little: bool,
+}
+
+impl Number {
+    /// A single byte has no sign, others do.
+    fn read(self, bytes: &[u8]) -> i64 {
+        let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);
+        let first = if self.is_little {
+            bytes.last()
+        } else {
+            bytes.first()
+        };
+        let is_negative = self.len > 1 && first.is_some_and(|byte| *byte >= 0x80);
+        let start = -i64::from(is_negative);
+        if self.is_little {
+            bytes.iter().rev().fold(start, join)
+        } else {
+            bytes.iter().fold(start, join)
+        }
+    }
+
+    /// The bytes of a number that fits.
+    fn bytes(self, value: i64) -> Option<Vec<u8>> {
+        let bits = 8 * self.len as u32;
+        let fits = match self.len {
+            1 => (0..=255).contains(&value),
+            8 => true,
+            _ => value >> (bits - 1) == 0 || value >> (bits - 1) == -1,
+        };
+        let bytes = value.to_be_bytes();
+        let mut bytes = bytes.get(8 - self.len..).filter(|_| fits)?.to_vec();
+        if self.is_little {
+            bytes.reverse();
+        }
+        Some(bytes)
+    }
+}
+
+/// Seven bits a byte, the low ones first; the high bit says that more follow.
+fn var_int(value: i64) -> Vec<u8> {
+    let mut left = value.cast_unsigned() & u64::from(u32::MAX);
+    let mut bytes = Vec::new();
+    while left >= 0x80 {
+        bytes.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left as u8);
+    bytes
+}
+
+/// A number, and the bytes that it takes.
+fn read_var_int(this: &Bytes, position: i64) -> Option<(i64, i64)> {
+    let mut value = 0_u64;
+    for at in 0..5 {
+        let byte = *this.get(position.checked_add(at)?, 1)?.first()?;
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Some((value.cast_signed(), at + 1));
+        }
+    }
+    None
+}

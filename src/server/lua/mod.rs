@@ -1,0 +1,127 @@
+//! User-defined functions, run in Lua.
+//!
+//! A [`Vm`] is a state of Lua with one module loaded. A call takes an idle one of its module, or makes one, and gives it
+//! back: the module's own variables may be there at the next call, as in Aerospike. A call has limits of
+//! time, instructions and memory; it reaches no file, process or network.
+
+mod bytes;
+mod convert;
+mod limit;
+mod vm;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use vm::Vm;
+
+use super::function::{FunctionCall, FunctionResult, RecordInput};
+use super::modules::Modules;
+use crate::Value;
+
+/// The most idle states of a module.
+const IDLE_MAX: usize = 16;
+
+/// A state that has grown beyond this is not kept.
+const IDLE_BYTES_MAX: usize = 8 << 20;
+
+/// The registered modules, and the states that wait for calls, by the files of their modules.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    pub(crate) modules: Arc<Modules>,
+    idle: Mutex<HashMap<String, Vec<Vm>>>,
+}
+
+impl Functions {
+    pub(crate) fn new(modules: Modules) -> Self {
+        Self {
+            modules: Arc::new(modules),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Calls a function for a record. Blocks until it returns, or until a limit ends it.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn call(
+        &self,
+        call: &FunctionCall,
+        record: RecordInput,
+        ends: Instant,
+    ) -> Result<FunctionResult, String> {
+        let vm = self.take(call, ends)?;
+        let result = vm.call_with_record(call, record, ends);
+        self.give_back(&call.file, vm);
+        result
+    }
+
+    /// Begins a stream of records.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn begin_stream(
+        &self,
+        call: &FunctionCall,
+        ends: Instant,
+    ) -> Result<Stream, String> {
+        let vm = self.take(call, ends)?;
+        let (push, finish) = vm.begin_stream(call, ends)?;
+        Ok(Stream { push, finish, vm })
+    }
+
+    fn take(&self, call: &FunctionCall, ends: Instant) -> Result<Vm, String> {
+        let mut all = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = all.entry(call.file.clone()).or_default();
+        // A module, or one that it requires, may have changed.
+        idle.retain(|vm| vm.version == self.modules.version());
+        let found = idle.pop();
+        if idle.is_empty() {
+            all.remove(&call.file);
+        }
+        drop(all);
+        found.map_or_else(|| Vm::new(&self.modules, &call.file, ends), Ok)
+    }
+
+    fn give_back(&self, file: &str, vm: Vm) {
+        if vm.used_bytes() > IDLE_BYTES_MAX {
+            return;
+        }
+        let mut all = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = all.entry(file.to_owned()).or_default();
+        if idle.len() < IDLE_MAX {
+            idle.push(vm);
+        }
+    }
+}
+
+/// A stream under way: filters, maps, aggregation and reduction of one query.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    push: mlua::Function,
+    finish: mlua::Function,
+    vm: Vm,
+}
+
+impl Stream {
+    /// Sends a record through, and returns the values that come out.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn push(&self, record: RecordInput, ends: Instant) -> Result<Vec<Value>, String> {
+        self.vm.push(&self.push, record, ends)
+    }
+
+    /// Ends the stream, and returns the values that come out.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn finish(&self, ends: Instant) -> Result<Vec<Value>, String> {
+        self.vm.finish(&self.finish, ends)
+    }
+}
+
+/// Checks that a module compiles. Otherwise its line and the message.
+pub(crate) fn check(file: &str, text: &[u8]) -> Result<(), (u32, String)> {
+    vm::check(file, text)
+}

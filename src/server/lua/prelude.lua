@@ -1,0 +1,621 @@
+-- What a module finds beside Lua's own libraries: lists, maps, GeoJSON, records, streams and the log.
+--
+-- `host` has the functions of the server: `freeze(value)` copies a value out of Lua, `size(value)` counts the bytes that it
+-- takes in a record, `log(level, text)`, `now()` in milliseconds since 2010, `source(name)` the text of a registered module,
+-- `is_over()` whether a limit of the call is exceeded, `set_bytes` the metatables of bytes.
+local host = ...
+
+local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawset, select, setmetatable, tostring =
+    error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawset, select, setmetatable, tostring
+local raw_type, raw_pcall, raw_xpcall = type, pcall, xpcall
+local concat, move, format, tointeger = table.concat, table.move, string.format, math.tointeger
+
+-- The key of an object's contents: no other key is set in the table itself, so that every access comes by a metamethod.
+local CONTENTS = {}
+-- Stands for nil where a table cannot hold it.
+local NIL = {}
+
+local List, Map, GeoJson, Record, Iterator = {}, {}, {}, {}, {}
+local names = { [List] = "List", [Map] = "Map", [GeoJson] = "GeoJSON", [Record] = "Record", [Iterator] = "Iterator" }
+
+local function class_of(value)
+    local class = raw_type(value) == "table" and getmetatable(value)
+    return class and names[class] and class or nil
+end
+
+local function object(class, contents)
+    return setmetatable({ [CONTENTS] = contents }, class)
+end
+
+local function contents(value, class)
+    if class_of(value) ~= class then
+        error(format("%s expected, got %s", names[class], names[class_of(value)] or raw_type(value)), 3)
+    end
+    return rawget(value, CONTENTS)
+end
+
+local function position(value)
+    return tointeger(value) or 0
+end
+
+local function show(value)
+    return raw_type(value) == "string" and format("%q", value) or tostring(value)
+end
+
+function type(value)
+    return class_of(value) and "userdata" or raw_type(value)
+end
+
+-- Modules compare metatables to tell lists from maps.
+_G.List, _G.Map = List, Map
+
+-- Contents are for the functions below alone.
+local function refused(value)
+    error(names[class_of(value)] .. " has no pairs: use list.iterator, map.pairs or record.bin_names", 2)
+end
+for class in next, names do class.__pairs = refused end
+function _G.next(value, key)
+    if class_of(value) then refused(value) end
+    return next(value, key)
+end
+
+-- Hooks are off while a finalizer runs: it would know no limit.
+function _G.setmetatable(value, class)
+    if raw_type(class) == "table" and rawget(class, "__gc") ~= nil then
+        error("a metatable with __gc is refused", 2)
+    end
+    return setmetatable(value, class)
+end
+
+-- An iterator: the function for a loop, and the object for `iterator.next`.
+local function iterate(items, count, step)
+    local it = object(Iterator, { at = 0, count = count, items = items, step = step })
+    return Iterator.__call, it
+end
+
+function Iterator.__call(it)
+    local c = contents(it, Iterator)
+    if c.at >= c.count then return nil end
+    c.at = c.at + 1
+    return c.step(c.items, c.at)
+end
+
+iterator = {
+    has_next = function(it)
+        local c = contents(it, Iterator)
+        return c.at < c.count
+    end,
+    next = function(it) return Iterator.__call(it) end,
+}
+
+-- Lists: the elements and their number, since elements may be nil.
+
+local function new_list(items, count, is_ordered)
+    return object(List, { items = items, count = count, is_ordered = is_ordered })
+end
+
+local function insert(c, at, value)
+    local end_ = c.count
+    if at > end_ + 1 then end_ = at - 1 end
+    move(c.items, at, end_, at + 1)
+    c.items[at] = value
+    c.count = end_ + 1
+end
+
+local function part(c, from, to)
+    if to < from then return new_list({}, 0) end
+    return new_list(move(c.items, from, to, 1, {}), to - from + 1)
+end
+
+function List.__index(l, at)
+    return contents(l, List).items[position(at)]
+end
+
+function List.__newindex(l, at, value)
+    local c = contents(l, List)
+    at = position(at)
+    if at < 1 then return end
+    c.items[at] = value
+    if at > c.count then c.count = at end
+end
+
+function List.__len(l) return contents(l, List).count end
+
+function List.__tostring(l)
+    local c, shown = contents(l, List), {}
+    for at = 1, c.count do shown[at] = show(c.items[at]) end
+    return "List(" .. concat(shown, ", ") .. ")"
+end
+
+list = setmetatable({
+    create = function() return new_list({}, 0) end,
+    insert = function(l, at, value)
+        local c = contents(l, List)
+        at = position(at)
+        if at > 0 then insert(c, at, value) end
+    end,
+    append = function(l, value)
+        local c = contents(l, List)
+        c.count = c.count + 1
+        c.items[c.count] = value
+    end,
+    prepend = function(l, value) insert(contents(l, List), 1, value) end,
+    remove = function(l, at)
+        local c = contents(l, List)
+        at = position(at)
+        if at < 1 or at > c.count then return end
+        move(c.items, at + 1, c.count + 1, at)
+        c.count = c.count - 1
+    end,
+    concat = function(l, other)
+        local c, from = contents(l, List), contents(other, List)
+        move(from.items, 1, from.count, c.count + 1, c.items)
+        c.count = c.count + from.count
+    end,
+    -- Drops the elements from a position on.
+    trim = function(l, at)
+        local c = contents(l, List)
+        at = position(at)
+        if at < 1 or at > c.count then return end
+        for gone = at, c.count do c.items[gone] = nil end
+        c.count = at - 1
+    end,
+    take = function(l, count)
+        local c = contents(l, List)
+        count = position(count)
+        return count > 0 and part(c, 1, count < c.count and count or c.count) or nil
+    end,
+    drop = function(l, count)
+        local c = contents(l, List)
+        count = position(count)
+        return count > 0 and part(c, count + 1, c.count) or nil
+    end,
+    size = function(l) return contents(l, List).count end,
+    nbytes = function(l) return contents(l, List) and host.size(l) end,
+    iterator = function(l)
+        local c = contents(l, List)
+        return iterate(c.items, c.count, function(items, at) return items[at] end)
+    end,
+    tostring = function(l) return List.__tostring(l) end,
+    clone = function(l)
+        local c = contents(l, List)
+        return part(c, 1, c.count)
+    end,
+    merge = function(one, other)
+        local merged = list.clone(one)
+        list.concat(merged, other)
+        return merged
+    end,
+}, {
+    __call = function(_, elements)
+        if raw_type(elements) ~= "table" or getmetatable(elements) then return new_list({}, 0) end
+        local count = #elements
+        return new_list(move(elements, 1, count, 1, {}), count)
+    end,
+})
+
+-- Maps: values by key. Bytes are keys by their content: one table stands for each content.
+
+local bytes_keys = setmetatable({}, { __mode = "v" })
+
+local function key_of(key)
+    if raw_type(key) ~= "userdata" then return key end
+    local content = host.key(key)
+    local stand_in = bytes_keys[content]
+    if not stand_in then
+        stand_in = { key }
+        bytes_keys[content] = stand_in
+    end
+    return stand_in
+end
+
+local function shown_key(key)
+    return raw_type(key) == "table" and key[1] or key
+end
+
+local function shown_value(value)
+    if rawequal(value, NIL) then return nil end
+    return value
+end
+
+local function new_map(order)
+    return object(Map, { values = {}, count = 0, order = order })
+end
+
+local function put(c, key, value)
+    if key == nil then return end
+    local kind = class_of(key)
+    if kind or raw_type(key) == "table" or raw_type(key) == "boolean" then
+        error(format("a key of a map is a number, a string or bytes, got %s", names[kind] or raw_type(key)), 3)
+    end
+    key = key_of(key)
+    local had = c.values[key] ~= nil
+    c.values[key] = value
+    if value ~= nil and not had then
+        c.count = c.count + 1
+    elseif value == nil and had then
+        c.count = c.count - 1
+    end
+end
+
+local function each(c, step)
+    local keys, count = {}, 0
+    for key in next, c.values do
+        count = count + 1
+        keys[count] = key
+    end
+    return iterate(keys, count, step)
+end
+
+function Map.__index(m, key)
+    local c = contents(m, Map)
+    if key == nil then return nil end
+    return shown_value(c.values[key_of(key)])
+end
+
+function Map.__newindex(m, key, value) put(contents(m, Map), key, value) end
+function Map.__len(m) return contents(m, Map).count end
+
+function Map.__tostring(m)
+    local shown = {}
+    for key, value in pairs(contents(m, Map).values) do
+        shown[#shown + 1] = show(shown_key(key)) .. "->" .. show(shown_value(value))
+    end
+    return "Map(" .. concat(shown, ", ") .. ")"
+end
+
+local function copied(to, from, keeps)
+    for key, value in next, contents(from, Map).values do
+        if keeps(key) then put(to, shown_key(key), value) end
+    end
+end
+
+map = setmetatable({
+    create = function() return new_map() end,
+    pairs = function(m)
+        local c = contents(m, Map)
+        return each(c, function(keys, at) return shown_key(keys[at]), shown_value(c.values[keys[at]]) end)
+    end,
+    keys = function(m)
+        return each(contents(m, Map), function(keys, at) return shown_key(keys[at]) end)
+    end,
+    values = function(m)
+        local c = contents(m, Map)
+        return each(c, function(keys, at) return shown_value(c.values[keys[at]]) end)
+    end,
+    remove = function(m, key) put(contents(m, Map), key, nil) end,
+    size = function(m) return contents(m, Map).count end,
+    nbytes = function(m) return contents(m, Map) and host.size(m) end,
+    tostring = function(m) return Map.__tostring(m) end,
+    clone = function(m)
+        local clone = new_map()
+        copied(rawget(clone, CONTENTS), m, function() return true end)
+        return clone
+    end,
+    -- All entries of both; `f` joins the values of a key that both have, else the second's counts.
+    merge = function(one, other, f)
+        local merged = map.clone(one)
+        for key, value in map.pairs(other) do
+            local both = merged[key]
+            if both and raw_type(f) == "function" then value = f(both, value) or value end
+            merged[key] = value
+        end
+        return merged
+    end,
+    -- The entries whose key only one of them has.
+    diff = function(one, other)
+        local diff, a, b = new_map(), contents(one, Map).values, contents(other, Map).values
+        local c = rawget(diff, CONTENTS)
+        copied(c, one, function(key) return b[key] == nil end)
+        copied(c, other, function(key) return a[key] == nil end)
+        return diff
+    end,
+}, {
+    __call = function(_, entries)
+        local m = new_map()
+        if raw_type(entries) == "table" and not getmetatable(entries) then
+            local c = rawget(m, CONTENTS)
+            for key, value in next, entries do put(c, key, value) end
+        end
+        return m
+    end,
+})
+map.iterator = map.pairs
+
+GeoJson.__tostring = function(g) return contents(g, GeoJson) end
+GeoJson.__index = function() return nil end
+GeoJson.__newindex = function() error("GeoJSON cannot be changed: make another by geojson(text)", 2) end
+geojson = setmetatable({}, { __call = function(_, text) return object(GeoJson, tostring(text)) end })
+
+function putX(value) return tostring(value) end
+
+function math.sum(a, b) return a + b end
+function math.product(a, b) return a * b end
+
+-- Records. `load(name)` gives the stored bin; bins that were set wait in `dirty` for `aerospike:update`.
+
+local function bin_value(c, name)
+    local value = c.bins[name]
+    if value == nil then
+        value = c.load(name)
+        if value == nil then value = NIL end
+        c.bins[name] = value
+    end
+    return shown_value(value)
+end
+
+function Record.__index(rec, name) return bin_value(contents(rec, Record), name) end
+
+function Record.__newindex(rec, name, value)
+    local c = contents(rec, Record)
+    if raw_type(name) ~= "string" then error("the name of a bin is a string, got " .. type(name), 2) end
+    if value == nil then value = NIL end
+    if c.bins[name] == nil then bin_value(c, name) end
+    c.bins[name] = value
+    if not c.is_dirty[name] then
+        c.is_dirty[name] = true
+        c.dirty[#c.dirty + 1] = name
+    end
+end
+
+-- Copies what was set: a list that changes afterwards is not stored.
+local function flush(c)
+    for _, name in ipairs(c.dirty) do
+        local value = c.bins[name]
+        c.writes[#c.writes + 1] = { name, host.freeze(shown_value(value), name) }
+    end
+    c.dirty, c.is_dirty = {}, {}
+end
+
+local function bin_names(c)
+    local all, seen = {}, {}
+    local function add(name)
+        if not seen[name] and bin_value(c, name) ~= nil then
+            seen[name] = true
+            all[#all + 1] = name
+        end
+    end
+    for _, name in ipairs(c.names) do add(name) end
+    for name in pairs(c.bins) do add(name) end
+    return all
+end
+
+local function fact(name)
+    return function(rec) return contents(rec, Record)[name] end
+end
+
+record = {
+    ttl = fact("ttl"),
+    last_update_time = fact("last_update_time"),
+    gen = fact("gen"),
+    size = fact("size"),
+    memory_size = fact("size"),
+    device_size = fact("size"),
+    key = fact("key"),
+    setname = fact("setname"),
+    digest = fact("digest"),
+    numbins = function(rec) return #bin_names(contents(rec, Record)) end,
+    bin_names = function(rec) return bin_names(contents(rec, Record)) end,
+    set_ttl = function(rec, seconds) contents(rec, Record).new_ttl = tointeger(seconds) end,
+    drop_key = function(rec) contents(rec, Record).drops_key = true end,
+}
+
+local LEVELS = { "warn", "info", "debug", "trace" }
+
+aerospike = {
+    create = function(_, rec)
+        local c = contents(rec, Record)
+        if c.exists then return 1 end
+        flush(c)
+        c.exists = true
+        return 0
+    end,
+    update = function(_, rec)
+        local c = contents(rec, Record)
+        if not c.exists then return -2 end
+        flush(c)
+        c.is_updated = true
+        return 0
+    end,
+    exists = function(_, rec) return contents(rec, Record).exists end,
+    remove = function(_, rec)
+        local c = contents(rec, Record)
+        if not c.exists then return 1 end
+        c.exists, c.is_emptied, c.writes, c.bins, c.dirty, c.is_dirty = false, true, {}, {}, {}, {}
+        c.load, c.names = function() return nil end, {}
+        return 0
+    end,
+    log = function(_, level, text) return host.log(LEVELS[tointeger(level)] or "info", tostring(text)) end,
+    get_current_time = function() return host.now() end,
+    get_config = function() return nil end,
+    set_context = function()
+        error("aerospike:set_context is not known to this server: change the list or map as a whole", 2)
+    end,
+}
+for level, name in ipairs(LEVELS) do
+    _G[name] = function(text, ...) return aerospike:log(level, format(text, ...)) end
+end
+function print(...)
+    local shown = {}
+    for at = 1, select("#", ...) do shown[at] = tostring((select(at, ...))) end
+    host.log("info", concat(shown, "\t"))
+end
+
+-- A stream: the function names its steps, and records are pushed through those up to the first reduce, which the client
+-- goes on with.
+
+local Stream = {}
+Stream.__index = Stream
+
+local function add_step(step)
+    return function(stream, ...)
+        local steps = stream.steps
+        if not stream.is_reduced then steps[#steps + 1] = { step, ... } end
+        stream.is_reduced = stream.is_reduced or step == stream.reducing
+        return stream
+    end
+end
+
+local function filter(sink, f)
+    return { push = function(v) if f(v) then sink.push(v) end end, finish = sink.finish }
+end
+
+local function transform(sink, f)
+    local function push(v)
+        local made = f(v)
+        if made ~= nil then sink.push(made) end
+    end
+    return { push = push, finish = sink.finish }
+end
+
+local function clone(v)
+    local class = class_of(v)
+    if class == Map then return map.clone(v) elseif class == List then return list.clone(v) end
+    return v
+end
+
+local function aggregate(sink, first, f)
+    local sum = clone(first)
+    local function finish()
+        if sum ~= nil then sink.push(sum) end
+        sink.finish()
+    end
+    return { push = function(v) sum = f(sum, v) end, finish = finish }
+end
+
+local function reduce(sink, f)
+    local sum
+    local function push(v) if sum == nil then sum = v else sum = f(sum, v) end end
+    local function finish()
+        if sum ~= nil then sink.push(sum) end
+        sink.finish()
+    end
+    return { push = push, finish = finish }
+end
+
+Stream.filter, Stream.map, Stream.aggregate, Stream.reduce =
+    add_step(filter), add_step(transform), add_step(aggregate), add_step(reduce)
+
+function Stream.groupby(stream, f)
+    local function add(groups, value)
+        local key = f and f(value)
+        local group = groups[key] or list()
+        list.append(group, value)
+        groups[key] = group
+        return groups
+    end
+    return stream:aggregate(map(), add):reduce(function(one, other) return map.merge(one, other, list.merge) end)
+end
+
+-- The environment of a module: its own functions, and through them everything above.
+local module = setmetatable({}, { __index = _G })
+local loaded = {}
+
+local function run_module(name)
+    if loaded[name] == nil then
+        local text = host.source(name)
+        if not text then error("module '" .. name .. "' is not registered", 0) end
+        local chunk, message = load(text, "=" .. name, "t", module)
+        if not chunk then error(message, 0) end
+        loaded[name] = true
+        local result = chunk(name)
+        if result ~= nil then loaded[name] = result end
+    end
+    return loaded[name]
+end
+
+function require(name) return run_module(name:find("%.lua$") and name or name .. ".lua") end
+
+-- A function cannot catch the end of its time, or go on after it.
+local function checked(...)
+    if host.is_over() then error("over", 0) end
+    return ...
+end
+function pcall(...) return checked(raw_pcall(...)) end
+function xpcall(...) return checked(raw_xpcall(...)) end
+
+local function function_of(name)
+    local f = rawget(module, name)
+    if raw_type(f) ~= "function" then error("function not found: '" .. name .. "'", 0) end
+    return f
+end
+
+for _, gone in ipairs { "load", "loadstring", "loadfile", "dofile", "collectgarbage" } do _G[gone] = nil end
+string.dump = nil
+
+-- What the server calls.
+return {
+    run_module = run_module,
+    new_list = new_list,
+    -- From arrays of keys and of values.
+    new_map = function(keys, values, count, order)
+        local m = new_map(order)
+        local c = rawget(m, CONTENTS)
+        for at = 1, count do
+            local value = values[at]
+            if value == nil then value = NIL end
+            put(c, keys[at], value)
+        end
+        return m
+    end,
+    geojson = function(text) return object(GeoJson, text) end,
+    -- The kind of an object and its parts.
+    open = function(value)
+        local class = class_of(value)
+        local c = class and rawget(value, CONTENTS)
+        if class == List then
+            return "list", c.items, c.count, c.is_ordered
+        elseif class == GeoJson then
+            return "geojson", c
+        elseif class == Map or class == Record then
+            local keys, values, count = {}, {}, 0
+            if class == Record then
+                for _, name in ipairs(bin_names(c)) do
+                    count = count + 1
+                    keys[count], values[count] = name, bin_value(c, name)
+                end
+            else
+                for key, item in next, c.values do
+                    count = count + 1
+                    keys[count], values[count] = shown_key(key), shown_value(item)
+                end
+            end
+            return "map", keys, count, c.order, values
+        end
+        return nil
+    end,
+    new_record = function(facts)
+        facts.bins, facts.dirty, facts.is_dirty, facts.writes = {}, {}, {}, {}
+        return object(Record, facts)
+    end,
+    call = function(name, ...) return function_of(name)(...) end,
+    -- Returns the ends of a stream: one takes a record, the other ends it; both return the values that came out.
+    begin_stream = function(name, ...)
+        local made = function_of(name)(setmetatable({ steps = {}, reducing = reduce }, Stream), ...)
+        if getmetatable(made) ~= Stream then error("a stream function returns its stream, got " .. type(made), 0) end
+        local out, count = {}, 0
+        local sink = {
+            push = function(v)
+                count = count + 1
+                out[count] = v
+            end,
+            finish = function() end,
+        }
+        for at = #made.steps, 1, -1 do
+            local step = made.steps[at]
+            sink = step[1](sink, step[2], step[3])
+        end
+        local function taken()
+            local all, many = out, count
+            out, count = {}, 0
+            return all, many
+        end
+        return function(v)
+            sink.push(v)
+            return taken()
+        end, function()
+            sink.finish()
+            return taken()
+        end
+    end,
+}

@@ -1,0 +1,402 @@
+//! A state of Lua with one module.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use mlua::{
+    AnyUserData, Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, Table,
+    VmState,
+};
+
+use super::bytes::{self, Bytes};
+use super::convert::Objects;
+use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX};
+use crate::Value;
+use crate::server::function::{Change, FunctionCall, FunctionResult, RecordInput};
+use crate::server::modules::Modules;
+use crate::value::{ParticleType, write_stored};
+
+/// The libraries of modules beside Lua's own.
+const PRELUDE: &str = include_str!("prelude.lua");
+
+/// A value that was copied out of Lua.
+struct Frozen(Value);
+
+/// A state.
+pub(super) struct Vm {
+    lua: Lua,
+    objects: Objects,
+    /// The table that the prelude returns.
+    prelude: Table,
+    limit: Arc<Limit>,
+    /// Of the modules when it was made.
+    pub(super) version: u64,
+}
+
+impl fmt::Debug for Vm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vm")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Vm {
+    /// A state that has loaded a module.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(super) fn new(
+        modules: &Arc<Modules>,
+        file: &str,
+        ends: Instant,
+    ) -> std::result::Result<Self, String> {
+        let limit = Arc::new(Limit::default());
+        limit.begin(ends);
+        Self::load(modules, file, &limit).map_err(|error| text_of(&error, &limit))
+    }
+
+    fn load(modules: &Arc<Modules>, file: &str, limit: &Arc<Limit>) -> Result<Self> {
+        let version = modules.version();
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        keep_clock_only(&lua)?;
+        lua.globals().raw_set("bytes", bytes::library(&lua)?)?;
+        let host = lua.create_table()?;
+        let prelude: Table = lua.load(PRELUDE).set_name("=prelude").call(host.clone())?;
+        let objects = Objects {
+            new_list: prelude.raw_get("new_list")?,
+            new_map: prelude.raw_get("new_map")?,
+            geojson: prelude.raw_get("geojson")?,
+            open: prelude.raw_get("open")?,
+        };
+        fill_host(&lua, &host, &objects, limit, modules)?;
+        let hooked = Arc::clone(limit);
+        lua.set_global_hook(
+            HookTriggers::new().every_nth_instruction(CHECK_EVERY),
+            move |_, _| match hooked.check() {
+                Ok(()) => Ok(VmState::Continue),
+                Err(why) => Err(mlua::Error::runtime(why)),
+            },
+        )?;
+        prelude
+            .raw_get::<Function>("run_module")?
+            .call::<()>(file)?;
+        Ok(Self {
+            lua,
+            objects,
+            prelude,
+            limit: Arc::clone(limit),
+            version,
+        })
+    }
+
+    pub(super) fn used_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Calls a function for a record.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(super) fn call_with_record(
+        &self,
+        call: &FunctionCall,
+        record: RecordInput,
+        ends: Instant,
+    ) -> std::result::Result<FunctionResult, String> {
+        let existed = record.metadata.is_some();
+        self.limited(ends, record.now_ms, || {
+            let facts = self.facts(record)?;
+            let object: mlua::Value = self.function("new_record")?.call(&facts)?;
+            let mut arguments = self.arguments(call)?;
+            arguments.push_front(object);
+            arguments.push_front(mlua::Value::String(self.lua.create_string(&call.function)?));
+            let result: mlua::Value = self.function("call")?.call(arguments)?;
+            Ok(FunctionResult {
+                value: self.objects.to_value(&result)?,
+                change: change_of(existed, &facts)?,
+            })
+        })
+    }
+
+    /// Begins a stream: the function that takes a record, and the one that ends the stream.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(super) fn begin_stream(
+        &self,
+        call: &FunctionCall,
+        ends: Instant,
+    ) -> std::result::Result<(Function, Function), String> {
+        self.limited(ends, 0, || {
+            let mut arguments = self.arguments(call)?;
+            arguments.push_front(mlua::Value::String(self.lua.create_string(&call.function)?));
+            self.function("begin_stream")?.call(arguments)
+        })
+    }
+
+    /// Sends a record through a stream.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(super) fn push(
+        &self,
+        push: &Function,
+        record: RecordInput,
+        ends: Instant,
+    ) -> std::result::Result<Vec<Value>, String> {
+        self.limited(ends, record.now_ms, || {
+            let facts = self.facts(record)?;
+            let object: mlua::Value = self.function("new_record")?.call(facts)?;
+            self.values(push.call(object)?)
+        })
+    }
+
+    /// Ends a stream.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(super) fn finish(
+        &self,
+        finish: &Function,
+        ends: Instant,
+    ) -> std::result::Result<Vec<Value>, String> {
+        self.limited(ends, 0, || self.values(finish.call(())?))
+    }
+
+    fn limited<R>(
+        &self,
+        ends: Instant,
+        now_ms: u64,
+        run: impl FnOnce() -> Result<R>,
+    ) -> std::result::Result<R, String> {
+        self.limit.begin(ends);
+        self.limit.now_ms.store(now_ms, Ordering::Relaxed);
+        let result = run().map_err(|error| text_of(&error, &self.limit));
+        // A function that caught the end of its time has not done its work.
+        match self.limit.over() {
+            Some(why) => Err(why),
+            None => result,
+        }
+    }
+
+    fn values(&self, (values, count): (Table, usize)) -> Result<Vec<Value>> {
+        (1..=count)
+            .map(|at| self.objects.to_value(&values.raw_get(at)?))
+            .collect()
+    }
+
+    fn function(&self, name: &str) -> Result<Function> {
+        self.prelude.raw_get(name)
+    }
+
+    fn arguments(&self, call: &FunctionCall) -> Result<MultiValue> {
+        let arguments = call.arguments.iter();
+        arguments
+            .map(|value| self.objects.to_lua(&self.lua, value))
+            .collect()
+    }
+
+    /// The contents of a new record object.
+    fn facts(&self, record: RecordInput) -> Result<Table> {
+        let RecordInput {
+            bins,
+            metadata,
+            key,
+            set,
+            digest,
+            bytes,
+            now_ms,
+        } = record;
+        let lua = &self.lua;
+        let facts = lua.create_table()?;
+        let names: Vec<&str> = bins.iter().map(|(name, _)| name.as_str()).collect();
+        facts.raw_set("names", names)?;
+        facts.raw_set("exists", metadata.is_some())?;
+        let metadata = metadata.unwrap_or_default();
+        let now_s = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX);
+        facts.raw_set("ttl", metadata.void_time.saturating_sub(now_s))?;
+        facts.raw_set("gen", metadata.generation)?;
+        facts.raw_set("last_update_time", metadata.last_update_ms)?;
+        facts.raw_set("size", bytes)?;
+        facts.raw_set("setname", set)?;
+        facts.raw_set(
+            "digest",
+            Bytes::new(digest.as_bytes().to_vec(), ParticleType::Blob),
+        )?;
+        let key = key.map(|key| self.objects.to_lua(lua, &key)).transpose()?;
+        facts.raw_set("key", key)?;
+        let objects = self.objects.clone();
+        let load = lua.create_function(move |lua, name: String| {
+            let bin = bins.get(&name);
+            bin.map(|bin| objects.to_lua(lua, bin)).transpose()
+        })?;
+        facts.raw_set("load", load)?;
+        Ok(facts)
+    }
+}
+
+/// The change that a function has made to its record.
+fn change_of(existed: bool, facts: &Table) -> Result<Change> {
+    let flag =
+        |name: &str| Ok::<_, mlua::Error>(facts.raw_get::<Option<bool>>(name)? == Some(true));
+    let exists = flag("exists")?;
+    let is_emptied = flag("is_emptied")?;
+    if !exists {
+        return Ok(if existed {
+            Change::Remove
+        } else {
+            Change::None
+        });
+    }
+    let writes: Vec<Table> = facts.raw_get("writes")?;
+    let writes: Result<Vec<_>> = writes
+        .into_iter()
+        .map(|write| {
+            let name: String = write.raw_get(1)?;
+            let value: AnyUserData = write.raw_get(2)?;
+            Ok((name, value.borrow::<Frozen>()?.0.clone()))
+        })
+        .collect();
+    let writes = writes?;
+    if existed && !is_emptied && !flag("is_updated")? {
+        return Ok(Change::None);
+    }
+    Ok(Change::Write {
+        is_new: !existed,
+        is_emptied,
+        bins: writes,
+        time_to_live: facts
+            .raw_get::<Option<i64>>("new_ttl")?
+            .map(|seconds| seconds as u32),
+    })
+}
+
+/// Leaves the clocks of `os`.
+fn keep_clock_only(lua: &Lua) -> Result<()> {
+    let os: Table = lua.globals().raw_get("os")?;
+    let kept = lua.create_table()?;
+    for name in ["clock", "date", "difftime", "time"] {
+        kept.raw_set(name, os.raw_get::<Function>(name)?)?;
+    }
+    lua.globals().raw_set("os", kept)
+}
+
+/// The functions that the prelude asks of the server.
+fn fill_host(
+    lua: &Lua,
+    host: &Table,
+    objects: &Objects,
+    limit: &Arc<Limit>,
+    modules: &Arc<Modules>,
+) -> Result<()> {
+    let freezer = objects.clone();
+    host.raw_set(
+        "freeze",
+        lua.create_function(move |lua, (value, bin): (mlua::Value, String)| {
+            let frozen = freezer.to_value(&value).map_err(|error| {
+                let text = format!("can't set bin {bin}: {}", plain(&error));
+                mlua::Error::runtime(text)
+            })?;
+            lua.create_any_userdata(Frozen(frozen))
+        })?,
+    )?;
+    let sizer = objects.clone();
+    host.raw_set(
+        "size",
+        lua.create_function(move |_, value: mlua::Value| {
+            let mut stored = Vec::new();
+            write_stored(&sizer.to_value(&value)?, &mut stored).map_err(mlua::Error::external)?;
+            Ok(stored.len())
+        })?,
+    )?;
+    host.raw_set(
+        "key",
+        lua.create_function(|lua, key: AnyUserData| {
+            let key = key.borrow::<Bytes>()?;
+            let mut content = vec![key.kind];
+            content.extend_from_slice(&key.data);
+            lua.create_string(content)
+        })?,
+    )?;
+    host.raw_set(
+        "log",
+        lua.create_function(|_, (level, text): (String, String)| {
+            match level.as_str() {
+                "warn" => tracing::warn!(target: "spikelet::lua", "{text}"),
+                "debug" => tracing::debug!(target: "spikelet::lua", "{text}"),
+                "trace" => tracing::trace!(target: "spikelet::lua", "{text}"),
+                _ => tracing::info!(target: "spikelet::lua", "{text}"),
+            }
+            Ok(())
+        })?,
+    )?;
+    let clock = Arc::clone(limit);
+    host.raw_set(
+        "now",
+        lua.create_function(move |_, ()| Ok(clock.now_ms.load(Ordering::Relaxed)))?,
+    )?;
+    let watched = Arc::clone(limit);
+    host.raw_set(
+        "is_over",
+        lua.create_function(move |_, ()| Ok(watched.over().is_some()))?,
+    )?;
+    let modules = Arc::clone(modules);
+    host.raw_set(
+        "source",
+        lua.create_function(move |lua, name: String| {
+            let text = modules.text(&name);
+            text.map(|text| lua.create_string(text)).transpose()
+        })?,
+    )
+}
+
+/// Checks that a module compiles. Otherwise its line and the message.
+pub(super) fn check(file: &str, text: &[u8]) -> std::result::Result<(), (u32, String)> {
+    let compile = || {
+        let lua = Lua::new_with(StdLib::NONE, LuaOptions::default())?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        let chunk = lua.load(text).set_name(format!("={file}"));
+        chunk
+            .set_mode(mlua::chunk::ChunkMode::Text)
+            .into_function()
+            .map(drop)
+    };
+    compile().map_err(|error: mlua::Error| {
+        let text = plain(&error);
+        let rest = text
+            .strip_prefix(file)
+            .and_then(|rest| rest.strip_prefix(':'));
+        let parts = rest.and_then(|rest| rest.split_once(':'));
+        match parts.and_then(|(line, text)| Some((line.parse().ok()?, text.trim()))) {
+            Some((line, message)) => (line, message.to_owned()),
+            None => (0, text),
+        }
+    })
+}
+
+/// The text for the client.
+fn text_of(error: &mlua::Error, limit: &Limit) -> String {
+    limit.over().unwrap_or_else(|| plain(error))
+}
+
+/// The message alone, without the calls that led to it.
+fn plain(error: &mlua::Error) -> String {
+    let text = match error {
+        mlua::Error::CallbackError { cause, .. } => return plain(cause),
+        mlua::Error::WithContext { cause, .. } => return plain(cause),
+        mlua::Error::MemoryError(_) => {
+            return format!("the function took more than {MEMORY_BYTES_MAX} bytes of memory");
+        }
+        mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
+            text.clone()
+        }
+        other => other.to_string(),
+    };
+    let end = text.find("\nstack traceback:").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
+}
