@@ -1,7 +1,7 @@
 //! Messages of any bytes, executed by a server of a store in memory: every answer is well-formed.
 //!
 //! The first byte chooses a prefix for the rest: nothing, or the head and fields of a read, a
-//! write, a batch or a query; or it makes the rest the text of info commands or the parameters of
+//! write, a batch, a query or a call of a function; or it makes the rest the text of info commands or the parameters of
 //! an index. The other bytes then reach deeper code.
 
 #![no_main]
@@ -12,6 +12,14 @@ use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
 const DIGEST: &[u8; 20] = &[7; 20];
+
+/// In base64, a module whose function `f` stores and returns its arguments, and whose stream `s` gathers a bin in a list.
+const MODULE: &str = "\
+    ZnVuY3Rpb24gZihyLCAuLi4pCiAgZm9yIF8sIHYgaW4gaXBhaXJzey4uLn0gZG8gci5iID0gdiBhZXJvc3Bpa2U6dXBkYXRlKHIp\
+    IGxpc3QuYXBwZW5kKGxpc3R7MX0sIHYpIG1hcHthID0gdn0gdG9zdHJpbmcodikgZW5kCiAgaWYgbm90IGFlcm9zcGlrZTpleGlz\
+    dHMocikgdGhlbiByLmIgPSAuLi4gYWVyb3NwaWtlOmNyZWF0ZShyKSBlbmQKICByZXR1cm4gci5iCmVuZApmdW5jdGlvbiBzKHQs\
+    IHYpIHJldHVybiB0IDogbWFwKGZ1bmN0aW9uKHIpIHJldHVybiByLmIgZW5kKSA6IGFnZ3JlZ2F0ZShsaXN0KCksIGZ1bmN0aW9u\
+    KGwsIHgpIGxpc3QuYXBwZW5kKGwsIHgpIHJldHVybiBsIGVuZCkgZW5kCg==";
 
 thread_local! {
     static TARGET: (Store, Target) = {
@@ -26,6 +34,7 @@ thread_local! {
                 );
             }
         }
+        let _ = target.info(format!("udf-put:filename=m.lua;udf-type=LUA;content={MODULE}").as_bytes());
         (store, target)
     };
 }
@@ -68,7 +77,7 @@ fuzz_target!(|data: &[u8]| {
     let one = [namespace, (4, DIGEST)];
     let all: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
     let partitions = (11, &all[..]);
-    let message = match shape % 10 {
+    let message = match shape % 12 {
         0 => rest.to_vec(),
         1 => body([1, 0x80, 0], &one, 1, &op(rest)),
         2 => body([1, 0x81, 0], &one, 1, &op(rest)),
@@ -80,6 +89,17 @@ fuzz_target!(|data: &[u8]| {
         8 => {
             let _ = TARGET.with(|(_, target)| target.info(rest));
             return;
+        }
+        9 => body(
+            [0, 1, 0],
+            &[one[0], one[1], (30, b"m"), (31, b"f"), (32, rest)],
+            0,
+            &[],
+        ),
+        10 => {
+            let kind = 1 + shape / 12 % 2;
+            let call = [namespace, (30, b"m"), (31, b"s"), (32, rest), (33, &[kind])];
+            body([1, 0, 0], &call, 0, &[])
         }
         _ => {
             let create = [b"sindex-create:namespace=test;indexname=x;", rest].concat();
