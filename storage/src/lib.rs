@@ -46,6 +46,9 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
 )]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("spikelet-storage runs on Linux");
+
 mod acknowledge;
 mod attempt;
 mod bit_repair;

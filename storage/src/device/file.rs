@@ -151,15 +151,10 @@ impl FileDevice {
 
     /// Whether reading around a missing page would push out pages that are needed.
     fn is_larger_than_memory(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            let system = rustix::system::sysinfo();
-            #[allow(clippy::useless_conversion, reason = "of 32 bits on some systems")]
-            let memory = u64::from(system.totalram) * u64::from(system.mem_unit);
-            self.len_bytes() > memory / 2
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        let system = rustix::system::sysinfo();
+        #[allow(clippy::useless_conversion, reason = "of 32 bits on some systems")]
+        let memory = u64::from(system.totalram) * u64::from(system.mem_unit);
+        self.len_bytes() > memory / 2
     }
 
     /// Maps a locked file for reading over its maximum size, most of which may be beyond its end.
@@ -426,14 +421,12 @@ fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
 
 /// Gives the disk space of a range back; does nothing where the file system cannot.
 fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if len > 0 {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let punch = || fallocate(file, flags, offset, len);
-        return ok_if_unsupported(rustix::io::retry_on_intr(punch));
+    if len == 0 {
+        return Ok(());
     }
-    let _ = (file, offset, len);
-    Ok(())
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let punch = || fallocate(file, flags, offset, len);
+    ok_if_unsupported(rustix::io::retry_on_intr(punch))
 }
 
 /// Makes the name of a new file durable.

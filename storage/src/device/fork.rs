@@ -5,10 +5,8 @@
 
 use std::fmt;
 
-#[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-#[cfg(target_os = "linux")]
 use memmap2::{MmapOptions, MmapRaw};
 
 /// Knows the process in which it was made.
@@ -16,7 +14,6 @@ use memmap2::{MmapOptions, MmapRaw};
 /// Where the kernel can (Linux from 4.14 on), a word of memory that a fork wipes in the child is
 /// read; elsewhere process ids are compared, which is a call of the system.
 pub(crate) struct ForkGuard {
-    #[cfg(target_os = "linux")]
     wiped_by_fork: Option<MmapRaw>,
     process: u32,
 }
@@ -25,7 +22,6 @@ impl ForkGuard {
     /// Takes the present process for the parent. Costs a page of memory.
     pub(crate) fn new() -> Self {
         Self {
-            #[cfg(target_os = "linux")]
             wiped_by_fork: map_wiped_by_fork(),
             process: std::process::id(),
         }
@@ -35,7 +31,6 @@ impl ForkGuard {
     /// fork of it.
     #[inline]
     pub(crate) fn is_child(&self) -> bool {
-        #[cfg(target_os = "linux")]
         if let Some(page) = &self.wiped_by_fork {
             return mark(page).load(Ordering::Relaxed) == 0;
         }
@@ -53,7 +48,6 @@ impl fmt::Debug for ForkGuard {
 
 /// Maps a page that begins with a word other than 0, which is 0 in the child of a fork. `None` if
 /// the kernel does not know how.
-#[cfg(target_os = "linux")]
 fn map_wiped_by_fork() -> Option<MmapRaw> {
     const PAGE_BYTES: usize = 4096;
     let page: MmapRaw = MmapOptions::new().len(PAGE_BYTES).map_anon().ok()?.into();
@@ -71,7 +65,6 @@ fn map_wiped_by_fork() -> Option<MmapRaw> {
     Some(page)
 }
 
-#[cfg(target_os = "linux")]
 #[inline]
 fn mark(page: &MmapRaw) -> &AtomicU32 {
     // SAFETY: a mapping is aligned to pages, at least one page long, and lives as long as `page`;
@@ -79,7 +72,7 @@ fn mark(page: &MmapRaw) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(page.as_mut_ptr().cast()) }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::ForkGuard;
 
@@ -117,7 +110,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn process_ids_are_compared_where_the_kernel_wipes_nothing() {
         let guard = ForkGuard {
             wiped_by_fork: None,

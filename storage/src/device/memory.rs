@@ -35,7 +35,6 @@ impl MemoryDevice {
         header.validate("memory")?;
         let no_space = || DeviceError::io("memory", "reserve address space for");
         let mapping = map_anonymous(header.max_bytes).map_err(no_space())?;
-        #[cfg(target_os = "linux")]
         // Best effort: fewer TLB misses where huge pages are to be had.
         let _ = mapping.advise(memmap2::Advice::HugePage);
         let device = Self {
@@ -60,23 +59,19 @@ impl MemoryDevice {
 
     /// Gives whole pages back, which are zero afterwards.
     fn give_back(&self, offset: u64, len: u64) {
-        #[cfg(target_os = "linux")]
-        {
-            // SAFETY: the pages are inside the mapping, which is private and anonymous: they read
-            // as zero from now on. That no thread reads them meanwhile is the caller's part of
-            // `release`.
-            let given_back = unsafe {
-                self.mapping.unchecked_advise_range(
-                    memmap2::UncheckedAdvice::DontNeed,
-                    offset as usize,
-                    len as usize,
-                )
-            };
-            if given_back.is_ok() {
-                return;
-            }
+        // SAFETY: the pages are inside the mapping, which is private and anonymous: they read
+        // as zero from now on. That no thread reads them meanwhile is the caller's part of
+        // `release`.
+        let given_back = unsafe {
+            self.mapping.unchecked_advise_range(
+                memmap2::UncheckedAdvice::DontNeed,
+                offset as usize,
+                len as usize,
+            )
+        };
+        if given_back.is_err() {
+            self.zero(offset, len);
         }
-        self.zero(offset, len);
     }
 }
 
@@ -160,7 +155,6 @@ unsafe impl Device for MemoryDevice {
 
     fn prepare(&self, offset: u64, len: u64) {
         let len = len.min(self.len_bytes().saturating_sub(offset));
-        #[cfg(target_os = "linux")]
         if len > 0 {
             // Zeroing fresh memory takes longer than copying a record into it. Kernels before 5.14
             // do not know the advice; the writes then fault, as they would without it.
@@ -169,8 +163,6 @@ unsafe impl Device for MemoryDevice {
                 .mapping
                 .advise_range(advice, offset as usize, len as usize);
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = len;
     }
 
     fn staging(&self) -> Option<NonNull<u8>> {
@@ -336,15 +328,12 @@ pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64)
     if offset >= end {
         return;
     }
-    #[cfg(target_os = "linux")]
     // Kernels before 5.14 do not know the advice; the reads then fault, as they would without it.
     let _ = mapping.advise_range(
         memmap2::Advice::PopulateRead,
         offset as usize,
         (end - offset) as usize,
     );
-    #[cfg(not(target_os = "linux"))]
-    let _ = mapping;
 }
 
 #[cfg(test)]

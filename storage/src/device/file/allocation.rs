@@ -58,7 +58,6 @@ fn is_unsupported(done: &rustix::io::Result<()>) -> bool {
 }
 
 /// File systems as `statfs` of Linux names them.
-#[cfg(target_os = "linux")]
 mod kinds {
     /// ext4, also of files without extents, which refuse to allocate.
     pub(super) const EXT4: u32 = 0xef53;
@@ -66,7 +65,6 @@ mod kinds {
     pub(super) const TMPFS: u32 = 0x0102_1994;
 }
 
-#[cfg(target_os = "linux")]
 fn kind_of(file: &File) -> Option<u32> {
     // Only the low 32 bits are the same on all machines.
     rustix::fs::fstatfs(file)
@@ -75,7 +73,6 @@ fn kind_of(file: &File) -> Option<u32> {
 }
 
 /// Whether the file system keeps its files in memory (`tmpfs`).
-#[cfg(target_os = "linux")]
 pub(super) fn is_in_memory(file: &File) -> bool {
     kind_of(file) == Some(kinds::TMPFS)
 }
@@ -83,7 +80,6 @@ pub(super) fn is_in_memory(file: &File) -> bool {
 /// Whether the allocated space of a file stays its own: a store into a mapping of it then finds space, however full the disk
 /// is. A list, since no system says so. Others write a page to new space each time (btrfs, ZFS, bcachefs, F2FS), find out when
 /// they write back (NFS, FUSE), or depend on the file system below (overlays).
-#[cfg(target_os = "linux")]
 pub(super) fn keeps_allocations(file: &File) -> bool {
     /// As little as a mapping can touch.
     const PROBE_BYTES: u64 = 4096;
@@ -91,10 +87,4 @@ pub(super) fn keeps_allocations(file: &File) -> bool {
         kind_of(file).is_some_and(|kind| [kinds::EXT4, kinds::XFS, kinds::TMPFS].contains(&kind));
     let probe = || fallocate(file, FallocateFlags::KEEP_SIZE, 0, PROBE_BYTES);
     is_listed && !is_unsupported(&rustix::io::retry_on_intr(probe))
-}
-
-// The kind of a file system, and whether it keeps what it allocates, are not to be found out elsewhere.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn is_in_memory(_: &File) -> bool {
-    false
 }

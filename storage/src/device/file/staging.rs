@@ -7,13 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-#[cfg(target_os = "linux")]
-use memmap2::MmapOptions;
-use memmap2::MmapRaw;
+use memmap2::{MmapOptions, MmapRaw};
 
 use super::super::memory::{base_of, map_anonymous};
 use super::super::{DeviceError, STAGING_BYTES};
-#[cfg(target_os = "linux")]
 use super::allocation::{allocate, allocated_bytes, keeps_allocations, refused};
 
 /// The size of a read.
@@ -44,13 +41,6 @@ impl Staging {
         Self::open_file(device, false, was_closed)
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn open_file(_: &Path, _: bool, _: bool) -> Result<Option<Self>, DeviceError> {
-        // Whether its file system keeps what it allocates is not to be found out here.
-        Ok(None)
-    }
-
-    #[cfg(target_os = "linux")]
     fn open_file(
         device: &Path,
         is_new: bool,
@@ -157,7 +147,6 @@ impl Staging {
             offset,
             end,
         ))?;
-        #[cfg(target_os = "linux")]
         match self.memory.advise_range(
             memmap2::Advice::PopulateWrite,
             offset as usize,
@@ -209,16 +198,13 @@ fn for_each_data(file: &File, mut take: impl FnMut(u64, &[u8])) -> io::Result<()
 
 /// Finds the first byte from `at` on that is not in a hole. `None` if there is none.
 fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
-    #[cfg(target_os = "linux")]
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-        Ok(start) => return Ok(Some(start)),
-        Err(rustix::io::Errno::NXIO) => return Ok(None),
+        Ok(start) => Ok(Some(start)),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
         // A file system without holes.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(error.into()),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(at)),
+        Err(error) => Err(error.into()),
     }
-    let _ = file;
-    Ok(Some(at))
 }
 
 #[cfg(test)]
