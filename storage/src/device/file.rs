@@ -371,11 +371,7 @@ fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
         TryLockError::WouldBlock => DeviceError::Locked {
             path: path.to_owned(),
         },
-        TryLockError::Error(source) => DeviceError::Io {
-            path: path.to_owned(),
-            action: "lock",
-            source,
-        },
+        TryLockError::Error(source) => DeviceError::io(path, "lock")(source),
     })
 }
 

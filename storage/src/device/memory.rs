@@ -309,11 +309,8 @@ pub(super) fn check_range(device: &dyn Device, offset: u64, len: u64) -> Result<
 
 /// Returns the error of [`Device::reserve_staging`] where there is no such memory.
 pub(super) fn no_staging(device: &dyn Device) -> DeviceError {
-    DeviceError::Io {
-        path: device.describe(),
-        action: "reserve staging memory of",
-        source: io::ErrorKind::Unsupported.into(),
-    }
+    let source = io::ErrorKind::Unsupported.into();
+    DeviceError::io(&device.describe(), "reserve staging memory of")(source)
 }
 
 /// Adds up the lengths of the parts of a write.
