@@ -7,8 +7,8 @@ use common::{
     Chance, NOW_MS, delete, devices, digest, get, options, payload, put, simulated, version,
 };
 use spikelet_storage::{
-    Device, DeviceError, Durability, Error, HEADER_BYTES, Header, Namespace, NewVersion, Options,
-    SMALL_BLOCK_BYTES, SimulatedDevice, Truncate,
+    Atomicity, BLOCK_BYTES, Device, DeviceError, Durability, Error, HEADER_BYTES, Header,
+    Namespace, NewVersion, Options, SMALL_BLOCK_BYTES, SimulatedDevice, Truncate,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -158,6 +158,54 @@ fn a_block_that_was_lost_before_another_one_is_no_damage() {
         opened_full > 10,
         "{opened_full} stores opened on a full disk"
     );
+}
+
+/// Without any copy of a header, a block before one in use counts as lost. A full disk has no page for one.
+#[test]
+fn a_free_block_without_a_header_is_no_damage_after_an_opening_on_a_full_disk() {
+    let origin = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+    put(&namespace, &digest(0), &vec![1; 6 << 20]).unwrap();
+    (0..2).for_each(|_| namespace.sync().unwrap());
+    for number in 1..5 {
+        put(&namespace, &digest(number), &vec![2; 6 << 20]).unwrap();
+    }
+    let block = |index: u64| HEADER_BYTES + index * BLOCK_BYTES;
+    let is_zero = |disk: &SimulatedDevice, from: u64, bytes: u64| {
+        let bytes = disk.snapshot_range(from..from + bytes);
+        bytes.iter().all(|byte| *byte == 0)
+    };
+    // Neither copy of the header of block 1 or 2, and both of block 4.
+    let is_wanted = |disk: &SimulatedDevice| {
+        let is_blank = |index| is_zero(disk, block(index), 4096);
+        (1..3).any(|index| is_blank(index) && is_blank(index + 1))
+            && !is_zero(disk, block(4), 64)
+            && !is_zero(disk, block(5) + 512, 64)
+    };
+    let crash = |seed| origin[0].crash_with(seed, Atomicity::Page4096).unwrap();
+    let images = (0..60).map(|seed| (seed, crash(seed)));
+    let (mut tried, mut refused) = (0, 0);
+    for (seed, disk) in images.filter(|(_, disk)| is_wanted(disk)) {
+        // The power failure may have taken their space, too.
+        for index in (1..4).filter(|index| is_zero(&disk, block(*index), 4096)) {
+            disk.release(block(index), 4096).unwrap();
+        }
+        let crashed = [Arc::new(disk)];
+        crashed[0].set_space_bytes(0);
+        tried += 1;
+        match Namespace::open(options(devices(&crashed), BLOCKS)) {
+            Ok((namespace, _)) => (0..2).for_each(|_| namespace.sync().unwrap()),
+            Err(Error::Device(DeviceError::Full { .. })) => refused += 1,
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+        let killed = [Arc::new(crashed[0].kill().unwrap())];
+        killed[0].set_space_bytes(u64::MAX);
+        let verified = Namespace::verify(&options(devices(&killed), BLOCKS)).unwrap();
+        assert!(!verified.is_damaged(), "seed {seed}: {verified:?}");
+        let (namespace, _) = Namespace::open(options(devices(&killed), BLOCKS)).unwrap();
+        assert!(get(&namespace, &digest(0)).unwrap().is_some());
+    }
+    assert!(refused > 0, "none of {tried} refused");
 }
 
 /// As many blocks as a device is extended by at a time.

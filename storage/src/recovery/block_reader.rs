@@ -10,7 +10,7 @@ use crate::epoch;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{BlockId, ENTRIES_AT};
+use crate::log::block::{BlockHeader, BlockId, ENTRIES_AT};
 use crate::log::block_walk::BlockWalk;
 use crate::log::directory::Line;
 use crate::log::volume::Volume;
@@ -35,31 +35,42 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
-/// Findings that are judged as a whole after all blocks were read.
+/// The findings of an opening that reads the log.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
-    /// Entries that were not durable.
+pub(crate) struct Recovered {
+    pub(crate) last_lsn: u64,
+    /// No lost entry of an unknown owner has a higher number; 0 if no such entry is lost.
+    pub(crate) unknown_lsn: u64,
+    pub(crate) next_block: u64,
+    /// No durable entry is of a set with a higher number.
+    pub(super) last_set: u16,
+    /// The copies of the metadata that count.
+    pub(crate) metadata: Vec<Appended>,
+    /// All copies, and what they say.
+    pub(super) metadata_bodies: Vec<(Appended, Vec<u8>)>,
+    pub(crate) report: Opening,
+    /// As of [`Known`].
+    pub(crate) sync_failed: bool,
+    /// Of each block that was read, where its durable numbers end.
+    pub(crate) ends: Vec<EndOfBlock>,
+    /// Entries to be appended again: durable ones behind the end of their block, and entries that were
+    /// not durable and count.
     pub(crate) young: Vec<Young>,
     /// Durable entries behind young ones of their block.
-    pub(crate) stranded: Vec<Young>,
+    pub(super) stranded: Vec<Young>,
     /// Versions among the young with changed bytes.
-    pub(crate) damaged_young: Vec<Found>,
-    pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
-    /// Entries that cannot be made out any more.
-    pub(crate) lost: Vec<(Location, Line)>,
-    pub(crate) flaws: Vec<(BlockId, Flaw)>,
-    /// How many entries are whole, those included that do not count.
-    pub(crate) whole: u64,
+    pub(super) damaged_young: Vec<Found>,
+    pub(crate) damaged: Damaged,
     /// Deltas that were durable, and their records.
     pub(crate) deltas: Vec<(Location, Digest)>,
-    pub(crate) ends: Vec<EndOfBlock>,
-    /// Counts of entries and damage.
-    pub(crate) report: Opening,
-    pub(crate) last_lsn: u64,
-    /// No lost entry of an unknown owner has a higher number.
-    pub(crate) unknown_lsn: u64,
-    /// No durable entry is of a set with a higher number.
-    pub(crate) last_set: u16,
+    /// Entries that cannot be made out any more.
+    pub(super) lost: Vec<(Location, Line)>,
+    /// The damage of each block, and the number of whole entries, those included that do not count: for
+    /// [`Namespace::verify`](crate::Namespace::verify).
+    pub(crate) flaws: Vec<(BlockId, Flaw)>,
+    pub(crate) whole: u64,
+    /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
+    pub(crate) headers: Vec<BlockHeader>,
 }
 
 /// Where the durable numbers of a block end.
@@ -80,12 +91,12 @@ pub(crate) struct EndOfBlock {
     pub(crate) lines: Vec<(Line, u32)>,
 }
 
-impl Aside {
+impl Recovered {
     fn absorb(&mut self, mut other: Self) {
         self.young.append(&mut other.young);
         self.stranded.append(&mut other.stranded);
         self.damaged_young.append(&mut other.damaged_young);
-        self.metadata.append(&mut other.metadata);
+        self.metadata_bodies.append(&mut other.metadata_bodies);
         self.lost.append(&mut other.lost);
         self.flaws.append(&mut other.flaws);
         self.whole += other.whole;
@@ -111,7 +122,7 @@ impl Aside {
                     units: view.span_units(),
                     lsn: young.lsn,
                 };
-                self.metadata.push((young.lsn, at, view.body().to_vec()));
+                self.metadata_bodies.push((at, view.body().to_vec()));
             }
         }
     }
@@ -132,12 +143,12 @@ pub(crate) struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// Enters the newest durable entry of each record into the index; returns the findings that are judged as a whole.
-    pub(crate) fn run(&self) -> Aside {
-        let mut aside = Aside::default();
+    pub(crate) fn run(&self) -> Recovered {
+        let mut found = Recovered::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(self.blocks.len());
         if threads == 0 {
-            return aside;
+            return found;
         }
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let mut gleanings = Vec::new();
@@ -150,7 +161,7 @@ impl Sweep<'_> {
                 match judge.join() {
                     Ok((gleaned, seen)) => {
                         gleanings.push(gleaned);
-                        aside.absorb(seen);
+                        found.absorb(seen);
                     }
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
@@ -162,7 +173,7 @@ impl Sweep<'_> {
             let gleanings = &gleanings;
             move |partition| enterer.enter(partition, gleanings)
         });
-        aside
+        found
     }
 
     fn expect_reads(&self, pattern: ReadPattern) {
@@ -171,18 +182,18 @@ impl Sweep<'_> {
         }
     }
 
-    fn judge(&self, next: &AtomicUsize, done: &AtomicU64) -> (Gleanings, Aside) {
+    fn judge(&self, next: &AtomicUsize, done: &AtomicU64) -> (Gleanings, Recovered) {
         let mut judge = Judge {
             sweep: self,
             gleanings: Gleanings::new(),
-            aside: Aside::default(),
+            found: Recovered::default(),
             young_at: u64::MAX,
         };
         let mut bytes = BlockWalk::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = self.blocks.get(number) else {
-                return (judge.gleanings, judge.aside);
+                return (judge.gleanings, judge.found);
             };
             if let Some(ahead) = self.blocks.get(number + BLOCKS_AHEAD)
                 && let Some(volume) = self.log.volumes().get(ahead.id.device)
@@ -229,7 +240,7 @@ pub(crate) fn for_all_partitions<V: FnMut(usize)>(threads: usize, visitor: impl 
 struct Judge<'a> {
     sweep: &'a Sweep<'a>,
     gleanings: Gleanings,
-    aside: Aside,
+    found: Recovered,
     /// The offset in the device of the block's first entry that was not durable, or does not count.
     young_at: u64,
 }
@@ -257,7 +268,7 @@ impl Judge<'_> {
         if self.sweep.checks_directories {
             let sectors = damaged_directory(volume, block, bytes, &end).into_iter();
             let flaws = sectors.map(|offset| (block.id, Flaw::Directory { offset }));
-            self.aside.flaws.extend(flaws);
+            self.found.flaws.extend(flaws);
         }
         if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
             && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
@@ -271,7 +282,7 @@ impl Judge<'_> {
                 0 => u64::MAX,
                 last_lsn => last_lsn,
             };
-            self.aside.unknown_lsn = self.aside.unknown_lsn.max(last_lsn);
+            self.found.unknown_lsn = self.found.unknown_lsn.max(last_lsn);
         }
         self.note_end(volume, block, &end);
     }
@@ -287,7 +298,7 @@ impl Judge<'_> {
         let lines = scanned.lines.iter();
         let before_end = lines.filter(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
         let is_open = block.durable_entries.is_some() && block.ended.is_none();
-        self.aside.ends.push(EndOfBlock {
+        self.found.ends.push(EndOfBlock {
             block: *block,
             end,
             entries: before_end.count() as u32,
@@ -328,28 +339,28 @@ impl Judge<'_> {
                 header,
                 entry,
             } => {
-                self.aside.whole += 1;
-                self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
+                self.found.whole += 1;
+                self.found.last_lsn = self.found.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 match self.standing(block, offset, header.lsn, header.flags) {
                     Standing::Durable => {
                         if offset > self.young_at {
                             // Cleaning has gone on in the block of a writer, which ends before it.
                             let stranded = Young::new(location, header, true);
-                            self.aside.stranded.push(stranded);
+                            self.found.stranded.push(stranded);
                         }
                         self.enter(location, header, &entry);
                     }
                     Standing::Young => {
                         self.young_at = self.young_at.min(offset);
-                        self.aside.young.push(Young::new(location, header, true));
+                        self.found.young.push(Young::new(location, header, true));
                     }
                     Standing::Void if offset < block.id.offset_bytes() + block.durable_to => {}
                     Standing::Void => self.young_at = self.young_at.min(offset),
                 }
             }
             Sighting::Damage(flaw) => {
-                self.aside.flaws.push((block.id, flaw));
+                self.found.flaws.push((block.id, flaw));
                 self.see_flaw(block, flaw);
             }
         }
@@ -359,47 +370,47 @@ impl Judge<'_> {
         let device = block.id.device;
         match flaw {
             Flaw::Entry { offset, header } => {
-                self.aside.report.damaged_entries += 1;
-                self.aside.last_lsn = self.aside.last_lsn.max(header.last_number());
+                self.found.report.damaged_entries += 1;
+                self.found.last_lsn = self.found.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 let standing = self.standing(block, offset, header.lsn, header.flags);
                 if header.kind == Kind::Metadata && standing != Standing::Void {
                     // An older copy must not replace it.
-                    self.aside.lost.push((location, Line::of(&header)));
+                    self.found.lost.push((location, Line::of(&header)));
                 }
                 if standing == Standing::Young {
                     self.young_at = self.young_at.min(offset);
-                    self.aside.young.push(Young::new(location, &header, false));
+                    self.found.young.push(Young::new(location, &header, false));
                 }
                 if is_version(header.kind) {
                     let found = Found::new(location, &header, header.digest.as_bytes(), true);
                     match standing {
                         Standing::Durable => {
-                            self.aside.last_set = self.aside.last_set.max(header.set_id);
+                            self.found.last_set = self.found.last_set.max(header.set_id);
                             self.sweep.damaged.note(&found);
                             self.gleanings.add(found);
                         }
-                        Standing::Young => self.aside.damaged_young.push(found),
+                        Standing::Young => self.found.damaged_young.push(found),
                         Standing::Void => {}
                     }
                 }
             }
             Flaw::Lost { offset, line } => {
-                self.aside.report.damaged_entries += 1;
-                self.aside.last_lsn = self.aside.last_lsn.max(line.lsn.0);
+                self.found.report.damaged_entries += 1;
+                self.found.last_lsn = self.found.last_lsn.max(line.lsn.0);
                 let location = Location::new(device, offset);
                 if line.lsn.0 > self.sweep.known.state.durable_lsn {
                     self.young_at = self.young_at.min(offset);
-                    self.aside
+                    self.found
                         .young
                         .push(Young::lost(location, &line, LOST_UNITS));
                 }
-                self.aside.lost.push((location, line));
+                self.found.lost.push((location, line));
             }
             Flaw::Bytes { bytes, unknown, .. } => {
-                self.aside.report.damaged_bytes += bytes;
+                self.found.report.damaged_bytes += bytes;
                 if unknown {
-                    self.aside.report.unknown_bytes += bytes;
+                    self.found.report.unknown_bytes += bytes;
                     // The block is never emptied: with it, the record of the loss would go.
                     let volume = self.sweep.log.volumes().get(device);
                     if let Some(state) = volume.and_then(|volume| volume.block(block.id.index)) {
@@ -407,7 +418,7 @@ impl Judge<'_> {
                     }
                 }
             }
-            Flaw::Directory { .. } => {}
+            Flaw::Directory { .. } | Flaw::Header { .. } => {}
         }
     }
 
@@ -416,10 +427,10 @@ impl Judge<'_> {
         match header.kind {
             Kind::Record | Kind::Tombstone | Kind::Delta => {
                 if header.kind == Kind::Delta {
-                    self.aside.deltas.push((location, header.digest));
+                    self.found.deltas.push((location, header.digest));
                 }
-                self.aside.report.entries += 1;
-                self.aside.last_set = self.aside.last_set.max(header.set_id);
+                self.found.report.entries += 1;
+                self.found.last_set = self.found.last_set.max(header.set_id);
                 let found = Found::new(location, header, entry.digest_bytes(), false);
                 self.gleanings.add(found);
             }
@@ -430,7 +441,7 @@ impl Judge<'_> {
                     lsn: header.lsn,
                 };
                 let body = entry.body().to_vec();
-                self.aside.metadata.push((header.lsn, at, body));
+                self.found.metadata_bodies.push((at, body));
             }
             Kind::Filler | Kind::Void => {}
         }

@@ -3,12 +3,11 @@
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block),
 //! `block_reader.rs` (all blocks), `young.rs` (which entries count that were not durable), `recovered_entries.rs` (into the index),
-//! `repair.rs` and `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
+//! `rescue.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
-pub(crate) mod repair;
 pub(crate) mod rescue;
 pub(crate) mod scan;
 pub(crate) mod sighting;
@@ -30,8 +29,9 @@ use crate::log::chain::parts_of;
 use crate::log::directory::Line;
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
-use crate::options::{Opening, OpeningProgress};
-use crate::recovery::block_reader::{Aside, EndOfBlock, Sweep, for_all_partitions, lost_at};
+use crate::options::OpeningProgress;
+pub(crate) use crate::recovery::block_reader::Recovered;
+use crate::recovery::block_reader::{Sweep, for_all_partitions, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
 use crate::recovery::sighting::{Flaw, UsedBlock};
 
@@ -44,34 +44,6 @@ const RECORDS_A_THREAD: u64 = 50_000;
 
 /// How far sequence numbers skip ahead after a power failure: more than can have been given out and lost.
 const LSN_SKIP: u64 = 1 << 28;
-
-/// The result of the scan.
-#[derive(Debug, Default)]
-pub(crate) struct Recovered {
-    pub(crate) last_lsn: u64,
-    /// No lost entry of an unknown owner has a higher number; 0 if no such entry is lost.
-    pub(crate) unknown_lsn: u64,
-    pub(crate) next_block: u64,
-    pub(crate) metadata: Vec<Appended>,
-    pub(crate) report: Opening,
-    /// As of [`Known`].
-    pub(crate) sync_failed: bool,
-    /// Of each block that was read, where its durable numbers end.
-    pub(crate) ends: Vec<EndOfBlock>,
-    /// Entries to be appended again: durable ones behind the end of their block, and entries that were
-    /// not durable and count.
-    pub(crate) young: Vec<Young>,
-    pub(crate) damaged: Damaged,
-    /// Deltas that were durable, and their records.
-    pub(crate) deltas: Vec<(Location, Digest)>,
-    /// Entries that cannot be made out any more.
-    lost: Vec<(Location, Line)>,
-    /// The damage of each block, and the number of whole entries, for [`Namespace::verify`](crate::Namespace::verify).
-    pub(crate) flaws: Vec<(BlockId, Flaw)>,
-    pub(crate) whole: u64,
-    /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
-    pub(crate) headers: Vec<BlockHeader>,
-}
 
 impl Recovered {
     /// Enters the young entries into the index where they are: for an opening that writes nothing.
@@ -137,23 +109,24 @@ pub(crate) fn recover(
         progress,
         checks_directories,
     };
-    let mut aside = sweep.run();
+    let mut found = sweep.run();
+    found.flaws.extend(used.flaws);
     let judged = young::judge(
-        std::mem::take(&mut aside.young),
+        std::mem::take(&mut found.young),
         known.state.durable_lsn,
         known.may_have_lost,
     );
     if !judged.damaged.is_empty() {
         // Damage must be found again, so the block ends behind it.
         let damaged: Vec<_> = judged.damaged.iter().map(Young::place).collect();
-        for end in &mut aside.ends {
+        for end in &mut found.ends {
             end.extend_over(log, &damaged);
         }
     }
-    aside.lost.retain(|(_, line)| line.lsn < judged.cut);
-    aside.take_metadata(log, &judged.counted);
-    let metadata = restore_metadata(log, sets, &mut aside)?;
-    let last_set = judged.last_set().max(aside.last_set);
+    found.lost.retain(|(_, line)| line.lsn < judged.cut);
+    found.take_metadata(log, &judged.counted);
+    found.metadata = restore_metadata(log, sets, &mut found)?;
+    let last_set = judged.last_set().max(found.last_set);
     if last_set > sets.last_number() {
         return Err(Error::DamagedMetadata {
             namespace: log.namespace().to_owned(),
@@ -161,46 +134,37 @@ pub(crate) fn recover(
         });
     }
     let mut enterer = Enterer::new(index, log, &damaged);
-    let young = aside.damaged_young.iter();
+    let young = found.damaged_young.iter();
     for found in young.filter(|found| found.lsn() < judged.cut) {
         damaged.note(found);
         enterer.enter_one(*found);
     }
-    let mut report = Opening {
-        blocks: used.blocks.len() as u64,
-        damaged_blocks: used.unreadable,
-        rolled_back_groups: judged.cut_groups,
-        ..aside.report
-    };
+    let report = &mut found.report;
+    report.blocks = used.blocks.len() as u64;
+    report.damaged_blocks = used.unreadable;
+    report.rolled_back_groups = judged.cut_groups;
     report.entries += judged.counted.len() as u64;
     report.unknown_bytes += used.unreadable * log.block_bytes();
     report.damaged_bytes += used.unreadable * log.block_bytes();
-    let last_lsn = aside.last_lsn.max(known.state.durable_lsn);
-    let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
+    // The lost bytes were durable.
+    let durable_lsn = known.state.durable_lsn;
+    found.unknown_lsn = match (report.unknown_bytes, used.unreadable) {
         (0, _) => 0,
-        // The lost bytes were durable.
-        (_, 0) => aside.unknown_lsn.min(known.state.durable_lsn).max(1),
-        _ => known.state.durable_lsn.max(1),
+        (_, 0) => found.unknown_lsn.min(durable_lsn).max(1),
+        _ => durable_lsn.max(1),
     };
+    found.last_lsn = found.last_lsn.max(durable_lsn);
+    if known.may_have_lost {
+        found.last_lsn += LSN_SKIP;
+    }
+    found.young = std::mem::take(&mut found.stranded);
+    found.young.extend(judged.counted);
     Ok(Recovered {
-        unknown_lsn,
-        last_lsn: if known.may_have_lost {
-            last_lsn + LSN_SKIP
-        } else {
-            last_lsn
-        },
         next_block: used.next_block,
-        metadata,
-        report,
-        young: [aside.stranded, judged.counted].concat(),
         damaged,
-        deltas: aside.deltas,
-        lost: aside.lost,
-        flaws: aside.flaws,
-        whole: aside.whole,
         sync_failed: known.sync_failed,
-        ends: aside.ends,
         headers: used.headers,
+        ..found
     })
 }
 
@@ -252,6 +216,7 @@ struct UsedBlocks {
     /// Headers to be written anew: not the same in both copies, or not known to be durable. A header that was never durable must not
     /// be believed later, when younger blocks are.
     headers: Vec<BlockHeader>,
+    flaws: Vec<(BlockId, Flaw)>,
     unreadable: u64,
     next_block: u64,
 }
@@ -261,6 +226,10 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let tenancies = log.staging().map(|staging| staging.tenancies());
     let tenancies = tenancies.unwrap_or_default();
     let mut all_free = Vec::new();
+    let flawed = |id: BlockId, lost| {
+        let offset = id.offset_bytes();
+        (id, Flaw::Header { offset, lost })
+    };
     let state = &known.state;
     used.next_block = state.next_block;
     for volume in log.volumes() {
@@ -313,9 +282,14 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 BlockUse::Unreadable => {
                     block.set_unreadable();
                     used.unreadable += 1;
+                    used.flaws.push(flawed(id, true));
                     continue;
                 }
-                BlockUse::Used { header, .. } => {
+                BlockUse::Used { header, intact } => {
+                    // A failed sync may have cost a copy, which the next opening writes anew.
+                    if !intact && !state.sync_failed {
+                        used.flaws.push(flawed(id, false));
+                    }
                     if !is_noted(header) {
                         used.headers.push(header);
                     }
@@ -381,36 +355,30 @@ fn staged(
 
 /// Restores sets and truncations from the newest metadata entry. An older one does not do: records truncated after it
 /// would come back.
-fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<Appended>> {
+fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec<Appended>> {
     let refuse = |reason| Error::DamagedMetadata {
         namespace: log.namespace().to_owned(),
         reason,
     };
-    aside
-        .metadata
-        .sort_by_key(|(lsn, _, _)| std::cmp::Reverse(*lsn));
+    let copies = &mut found.metadata_bodies;
+    copies.sort_by_key(|(at, _)| std::cmp::Reverse(at.lsn));
     let is_metadata = |(_, line): &&(_, Line)| line.kind == Kind::Metadata;
-    let lost = aside.lost.iter().filter(is_metadata);
+    let lost = found.lost.iter().filter(is_metadata);
     let lost = lost.map(|(_, line)| line.lsn).max();
-    let newest = aside.metadata.first();
     // Copies are written one after the other: the newer copy may be lost if the one before it is there.
     if let Some(lost) = lost
-        && newest.is_none_or(|(lsn, _, _)| lsn.0 + 1 < lost.0)
+        && copies.first().is_none_or(|(at, _)| at.lsn.0 + 1 < lost.0)
     {
         return Err(refuse(
             "its newest copies are damaged: names of sets, and truncations, may be missing in older ones".to_owned(),
         ));
     }
-    let Some((_, _, newest)) = newest else {
+    let Some((_, newest)) = copies.first() else {
         return Ok(Vec::new());
     };
     sets.restore(newest).map_err(refuse)?;
-    Ok(aside
-        .metadata
-        .iter()
-        .filter(|(_, _, copy)| copy == newest)
-        .map(|(_, at, _)| *at)
-        .collect())
+    let copies = copies.iter().filter(|(_, copy)| copy == newest);
+    Ok(copies.map(|(at, _)| *at).collect())
 }
 
 /// Counts from the index: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.

@@ -19,9 +19,7 @@ use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
-use crate::recovery::{
-    Known, Recovered, chains, count_chains, count_live, recover, repair, snapshot,
-};
+use crate::recovery::{Known, chains, count_chains, count_live, recover, snapshot};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -94,13 +92,10 @@ impl Namespace {
             let _ = core.tidy_at_opening();
         }
         let core = Arc::new(core);
-        let background = background::start(&core).map_err(|source| {
-            Error::Device(DeviceError::Io {
-                path: core.name.clone(),
-                action: "start the background threads of",
-                source,
-            })
-        })?;
+        let background = background::start(&core).map_err(DeviceError::io(
+            &core.name,
+            "start the background threads of",
+        ))?;
         Ok((
             Self {
                 core,
@@ -155,20 +150,8 @@ impl Core {
                 }
                 known.state.durable_lsn = known.state.durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
-                let report = Opening {
-                    from_snapshot: true,
-                    blocks: restored.headers.len() as u64,
-                    ..Opening::default()
-                };
                 snapshot_chains = Some(restored.chains);
-                Recovered {
-                    last_lsn: restored.last_lsn,
-                    next_block: restored.next_block,
-                    metadata: restored.metadata,
-                    report,
-                    headers: repair::damaged_headers(&log, restored.headers),
-                    ..Recovered::default()
-                }
+                restored.recovered
             }
             None => {
                 // An unreadable snapshot may have left something behind.
@@ -186,7 +169,12 @@ impl Core {
             recovered.enter_young(&log, &index);
         } else {
             log.keep_boots(known.may_have_lost);
-            repair::write_headers(&log, &recovered.headers)?;
+            for header in &recovered.headers {
+                let is_its = |volume: &&Volume| volume.device_id() == header.device_id;
+                if let Some(volume) = log.volumes().iter().find(is_its) {
+                    volume.write_block_header(header)?;
+                }
+            }
             if undurable == Undurable::Append {
                 recovered.rescue(&log, &index)?;
             } else {
@@ -257,13 +245,10 @@ impl Core {
         let mut clean_close = 0;
         if let Some(dir) = snapshot_dir(&self.options.storage).filter(|_| may_note) {
             let id = new_device_id().max(1);
-            snapshot::write(self, &dir, id).map_err(|source| {
-                Error::Device(DeviceError::Io {
-                    path: dir.display().to_string(),
-                    action: "write the index snapshot in",
-                    source,
-                })
-            })?;
+            snapshot::write(self, &dir, id).map_err(DeviceError::io(
+                &dir.display().to_string(),
+                "write the index snapshot in",
+            ))?;
             clean_close = id;
         }
         self.log.set_clean_close(clean_close)?;
@@ -439,11 +424,7 @@ fn open_devices(options: &Options) -> Result<OpenedDevices> {
         Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
         Storage::Devices(devices) => (devices.clone(), false),
         Storage::Files { dir, devices } => {
-            create_durably(dir).map_err(|source| DeviceError::Io {
-                path: dir.display().to_string(),
-                action: "create",
-                source,
-            })?;
+            create_durably(dir).map_err(DeviceError::io(&dir.display().to_string(), "create"))?;
             let paths: Vec<PathBuf> = (0..*devices)
                 .map(|number| device_path(dir, number))
                 .collect();

@@ -35,6 +35,8 @@ pub(crate) enum Flaw {
     },
     /// A sector of the directory.
     Directory { offset: u64 },
+    /// A copy of the block's header. `lost`: the other one, too, and with them the block.
+    Header { offset: u64, lost: bool },
 }
 
 impl Flaw {
@@ -43,7 +45,8 @@ impl Flaw {
             Self::Entry { offset, .. }
             | Self::Lost { offset, .. }
             | Self::Bytes { offset, .. }
-            | Self::Directory { offset } => *offset,
+            | Self::Directory { offset }
+            | Self::Header { offset, .. } => *offset,
         }
     }
 }

@@ -22,9 +22,10 @@ use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockId, EndedBlock, Phase};
+use crate::log::block::{BlockHeader, BlockUse, EndedBlock, Phase};
+use crate::log::volume::Volume;
 use crate::options::{OpeningProgress, OpeningStep};
-use crate::recovery::Chain;
+use crate::recovery::{Chain, Recovered};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::atomic::Ordering;
@@ -53,16 +54,12 @@ pub(crate) const FILE_NAME: &str = "index.snapshot";
 /// The content of a snapshot beside the index and the sets.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
-    pub(crate) last_lsn: u64,
+    pub(crate) recovered: Recovered,
     pub(crate) durable_lsn: u64,
     pub(crate) traffic: Traffic,
-    pub(crate) metadata: Vec<Appended>,
     /// What the observer noted.
     pub(crate) notes: Vec<u8>,
-    pub(crate) next_block: u64,
     pub(crate) chains: Vec<Chain>,
-    /// Of the blocks in use: device, header. Blocks without a readable header are left out.
-    pub(crate) headers: Vec<(usize, BlockHeader)>,
 }
 
 /// A file with a sum over the bytes that pass, in pieces.
@@ -307,14 +304,20 @@ pub(crate) fn read(
         reason: format!("{FILE_NAME}: {error}"),
     })?;
     Ok(decoded.map(|(mut restored, blocks)| {
-        for (id, header, filled_units) in blocks {
-            match log.block(id) {
+        let recovered = &mut restored.recovered;
+        for (volume, header, filled_units) in blocks {
+            match volume.block(header.index) {
                 // Its header was lost already.
                 Some(block) if header.incarnation == 0 => block.set_unreadable(),
                 Some(block) => {
                     block.begin(&header, Phase::Closed);
                     block.note_closed(filled_units, header.sequence);
-                    restored.headers.push((id.device, header));
+                    recovered.report.blocks += 1;
+                    let intact = true;
+                    let whole = BlockUse::Used { header, intact };
+                    if volume.block_use(header.index, u64::MAX, true) != whole {
+                        recovered.headers.push(header);
+                    }
                 }
                 None => {}
             }
@@ -323,38 +326,43 @@ pub(crate) fn read(
     }))
 }
 
-/// A block in use: its header, and how many units its entries take.
-type KnownBlock = (BlockId, BlockHeader, u32);
+/// A block in use: its volume and header, and how many units its entries take.
+type KnownBlock<'a> = (&'a Volume, BlockHeader, u32);
 
 /// Decodes bytes that may be damaged: nothing is believed before the sum was checked.
-fn decode(
+fn decode<'a>(
     reader: &mut SnapshotReader,
     id: u64,
-    log: &Log,
+    log: &'a Log,
     index: &Index,
     sets: &Sets,
     progress: &OpeningProgress,
-) -> io::Result<Option<(Restored, Vec<KnownBlock>)>> {
+) -> io::Result<Option<(Restored, Vec<KnownBlock<'a>>)>> {
     let is_it = reader.array()? == *MAGIC && reader.u32()? == VERSION;
     if !is_it || reader.u64()? != id {
         return Ok(None);
     }
     let mut restored = Restored {
-        last_lsn: reader.u64()?,
-        durable_lsn: reader.u64()?,
-        next_block: reader.u64()?,
-        traffic: Traffic {
-            requested_bytes: reader.u64()?,
-            appended_bytes: reader.u64()?,
-            moved_bytes: reader.u64()?,
+        recovered: Recovered {
+            last_lsn: reader.u64()?,
+            ..Recovered::default()
         },
+        durable_lsn: reader.u64()?,
         ..Restored::default()
+    };
+    let recovered = &mut restored.recovered;
+    recovered.report.from_snapshot = true;
+    recovered.next_block = reader.u64()?;
+    restored.traffic = Traffic {
+        requested_bytes: reader.u64()?,
+        appended_bytes: reader.u64()?,
+        moved_bytes: reader.u64()?,
     };
     let metadata = reader.bytes(METADATA_BYTES_MAX)?;
     sets.restore(&metadata).map_err(io::Error::other)?;
     for _ in 0..reader.u32()? {
         let Part { location, units } = reader.part()?;
-        restored.metadata.push(Appended {
+        restored.recovered.metadata.push(Appended {
             location,
             units,
             lsn: Lsn(reader.u64()?),
@@ -380,7 +388,7 @@ fn decode(
             ended: EndedBlock::from_words([reader.u64()?, reader.u64()?]),
             holds_copies: reader.array()? == [1],
         };
-        blocks.push((volume.block_id(index), header, filled_units));
+        blocks.push((volume, header, filled_units));
     }
     for _ in 0..reader.u32()? {
         let digest = Digest::new(reader.array()?);

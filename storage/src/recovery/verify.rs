@@ -8,7 +8,7 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::{Index, Slot};
 use crate::log::Log;
-use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
+use crate::log::block::{BLOCK_HEADER_BYTES, BlockId};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::options::{OpeningProgress, Options, Storage};
@@ -97,8 +97,7 @@ impl Namespace {
         options.check()?;
         let (devices, _) = open_read_only(options)?;
         let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
-        let state = &known.state;
-        let clean_close = Some(state.clean_close).filter(|id| *id != 0);
+        let clean_close = Some(known.state.clean_close).filter(|id| *id != 0);
         let log = Log::new(
             options.name.clone(),
             volumes,
@@ -117,8 +116,6 @@ impl Namespace {
             ..Verification::default()
         };
         for volume in log.volumes() {
-            let reach = state.devices.get(volume.number());
-            let used_blocks = reach.map_or(0, |reach| reach.used_blocks);
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
                 found.damaged_headers += 1;
                 found.note(
@@ -127,27 +124,6 @@ impl Namespace {
                     bytes,
                     format!("{what}, changed since it was written"),
                 );
-            }
-            for number in 0..volume.reachable_blocks() {
-                let is_known_used = number < used_blocks;
-                let what = match volume.block_use(number, state.next_block, is_known_used) {
-                    BlockUse::Free | BlockUse::Used { intact: true, .. } => continue,
-                    // That sync may have cost a copy, which the next opening writes anew.
-                    BlockUse::Used { .. } if state.sync_failed => continue,
-                    BlockUse::Used { intact: false, .. } => {
-                        format!(
-                            "header of block {number}, changed since it was written: its mirror holds"
-                        )
-                    }
-                    BlockUse::Unreadable => {
-                        format!(
-                            "header of block {number}, unreadable: what lies in the block is lost"
-                        )
-                    }
-                };
-                found.damaged_headers += 1;
-                let id = volume.block_id(number);
-                found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
             }
         }
         let flaws = &mut recovered.flaws;
@@ -225,6 +201,16 @@ impl Verification {
                     "no entry can be read here; the block's directory tells whose they were"
                 };
                 self.note(id.device, offset, *bytes, what.to_owned());
+            }
+            Flaw::Header { lost, .. } => {
+                self.damaged_headers += 1;
+                let what = if *lost {
+                    "unreadable: what lies in the block is lost"
+                } else {
+                    "changed since it was written: its mirror holds"
+                };
+                let what = format!("header of block {}, {what}", id.index);
+                self.note(id.device, offset, BLOCK_HEADER_BYTES, what);
             }
             Flaw::Directory { .. } => {
                 self.damaged_headers += 1;

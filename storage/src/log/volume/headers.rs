@@ -73,18 +73,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Replaces the copies of a block's header that are there, on pages that the device has.
-    pub(crate) fn replace_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
-        let raw = header.encode();
-        let own = self.block_id(header.index).offset_bytes();
-        for offset in [own, self.mirror_offset(header.index)] {
-            if self.read_header_copy(offset, header.index) != HeaderCopy::Blank {
-                self.device.write(offset, &[&raw])?;
-            }
-        }
-        Ok(())
-    }
-
     /// Makes the device long enough for the mirror of a block's header. Costs no disk space.
     pub(crate) fn reach_mirror(&self, index: u32) -> Result<(), DeviceError> {
         let end = self.mirror_block(index).offset_bytes() + PAGE_BYTES;
@@ -94,21 +82,32 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of the device.
+    /// Writes the header of a block and its mirror. A free block needs no copy beyond the end of the device, and on a
+    /// full disk one copy is enough. But a copy that was never durable must go: it would be believed once younger
+    /// blocks are.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
         let _one_at_a_time = self.headers.lock();
-        let raw = header.encode();
+        let (raw, is_free) = (header.encode(), header.incarnation == 0);
         let own = self.block_id(header.index).offset_bytes();
+        let (mut is_written, mut full) = (false, Ok(()));
         for offset in [own, self.mirror_offset(header.index)] {
             if offset + BLOCK_HEADER_BYTES > self.device.len_bytes() {
-                if header.incarnation == 0 {
+                if is_free {
                     continue;
                 }
                 // A power failure has taken the end of the device, and left the header.
                 self.reach_mirror(header.index)?;
             }
-            self.device.write(offset, &[&raw])?;
+            let is_blank = || self.read_header_copy(offset, header.index) == HeaderCopy::Blank;
+            match self.device.write(offset, &[&raw]) {
+                Err(error @ DeviceError::Full { .. }) if is_free && is_blank() => full = Err(error),
+                done => {
+                    done?;
+                    is_written = true;
+                }
+            }
         }
-        Ok(())
+        // Without any copy, the block would count as lost once a state promises that it had one.
+        if is_written { Ok(()) } else { full }
     }
 }
