@@ -1,9 +1,8 @@
 //! One request about one record, whether it came alone or as a row of a batch.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::fields::{Field, Fields};
-use super::function::{Applied, FunctionCall, RecordFunction};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
@@ -179,27 +178,6 @@ impl Command<'_> {
     /// Whether it calls a function for the record.
     pub(crate) fn calls_function(&self) -> bool {
         self.verb() == Verb::Write && self.fields.has(Field::UdfPackage)
-    }
-
-    /// Calls a function for the record.
-    pub(crate) fn apply(
-        &self,
-        served: &ServedNamespace,
-        address: &Address<'_>,
-        scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
-        let call = FunctionCall::of(&self.fields).map_err(Refusal::Code)?;
-        let function = RecordFunction {
-            served,
-            call: &call,
-            filter: self.filter,
-            policy: &self.policy(served)?,
-        };
-        let ends = Instant::now() + self.timeout();
-        let Applied { value, answer } = function.apply(address, ends, scratch)?;
-        reply.op(code::READ, b"SUCCESS", value.0, &value.1)?;
-        Ok(answer)
     }
 
     /// Reads among writes must be announced, and so must a read of all bins

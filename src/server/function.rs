@@ -3,17 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::command::{Refusal, expiration, found};
-use super::fields::{Field, Fields};
-use super::reply::Answer;
+use super::command::{Command, Refusal, expiration, found};
+use super::function_call::{Change, FunctionCall, RecordInput, key_value};
+use super::ops::code;
+use super::reply::{Answer, Reply};
 use super::result_code;
 use super::served::ServedNamespace;
-use crate::engine::{Address, ReadTouch, RemoteRecord};
+use crate::engine::{Address, ReadTouch};
 use crate::operation::{Checked, Mode, OperationResults, operations};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{Bins, Metadata};
-use crate::value::{List, ParticleType, Purpose, normalize_element, write_stored};
-use crate::{Digest, Error, Expression, Key, Namespace, Value, WritePolicy};
+use crate::value::{ParticleType, write_stored};
+use crate::{Error, Expression, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
 const CALLS_MAX: usize = 128;
@@ -43,128 +44,6 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A function that a client calls.
-#[derive(Debug)]
-pub(crate) struct FunctionCall {
-    /// The file of the module.
-    pub(crate) file: String,
-    pub(crate) function: String,
-    pub(crate) arguments: Vec<Value>,
-}
-
-/// A record as a function gets it.
-#[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    expect(dead_code, reason = "read by functions only")
-)]
-pub(crate) struct RecordInput {
-    pub(crate) bins: Bins,
-    /// `None`: there is no record.
-    pub(crate) metadata: Option<Metadata>,
-    pub(crate) key: Option<Value>,
-    pub(crate) set: String,
-    pub(crate) digest: Digest,
-    /// The size of the record.
-    pub(crate) bytes: u64,
-    /// Milliseconds since 2010.
-    pub(crate) now_ms: u64,
-}
-
-/// The result of a function.
-#[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    expect(dead_code, reason = "made by functions only")
-)]
-pub(crate) struct FunctionResult {
-    pub(crate) value: Value,
-    pub(crate) change: Change,
-}
-
-/// The change to a record.
-#[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    expect(dead_code, reason = "made by functions only")
-)]
-pub(crate) enum Change {
-    None,
-    Remove,
-    Write {
-        is_new: bool,
-        /// Whether the bins that were there go.
-        is_emptied: bool,
-        /// Values by bin; `Nil` removes one.
-        bins: Vec<(String, Value)>,
-        /// As in a client's request; `None`: the request's own.
-        time_to_live: Option<u32>,
-    },
-}
-
-impl FunctionCall {
-    /// The call that a message has. Otherwise the code of the answer.
-    pub(crate) fn of(fields: &Fields<'_>) -> Result<Self, u8> {
-        let text = |field| {
-            let name = fields
-                .get(field)
-                .and_then(|name| std::str::from_utf8(name).ok());
-            name.ok_or(result_code::PARAMETER)
-        };
-        let package = text(Field::UdfPackage)?;
-        let encoded = fields
-            .get(Field::UdfArguments)
-            .ok_or(result_code::PARAMETER)?;
-        let decode = || {
-            let mut normal = Vec::with_capacity(encoded.len());
-            normalize_element(encoded, Purpose::Storage, &mut normal)?;
-            Value::decode_front(&mut normal.as_slice())
-        };
-        let arguments = match encoded {
-            // Some clients send nothing instead of an empty list.
-            [] => List::default(),
-            _ => match decode() {
-                Ok(Value::List(arguments)) => arguments,
-                _ => return Err(result_code::PARAMETER),
-            },
-        };
-        Ok(Self {
-            file: format!("{package}.lua"),
-            function: text(Field::UdfFunction)?.to_owned(),
-            arguments: arguments.into_items(),
-        })
-    }
-}
-
-impl RecordInput {
-    /// A record that is there. `set` is the name of its set.
-    pub(crate) fn of(
-        namespace: &Namespace,
-        record: &RemoteRecord<'_>,
-        digest: Digest,
-        set: &str,
-    ) -> crate::Result<Self> {
-        Ok(Self {
-            bins: record.view()?.to_bins()?,
-            metadata: Some(record.metadata()),
-            key: record.key().and_then(key_value),
-            set: set.to_owned(),
-            digest,
-            bytes: namespace.facts(record, set).stored_bytes,
-            now_ms: namespace.now_ms(),
-        })
-    }
-}
-
-/// A user key as a value.
-fn key_value(stored: &[u8]) -> Option<Value> {
-    Some(match Key::from_stored(stored).ok()? {
-        Key::Integer(number) => Value::Int(number),
-        Key::String(text) => Value::String(text.into_owned()),
-        Key::Blob(bytes) => Value::Blob(bytes.into_owned()),
-    })
 }
 
 /// A call on records, one after the other.
@@ -303,6 +182,29 @@ impl RecordFunction<'_> {
         if let (Some(kept), 0) = (kept, answer.generation) {
             kept.done()?;
         }
+        Ok(answer)
+    }
+}
+
+impl Command<'_> {
+    /// Calls a function for the record.
+    pub(crate) fn apply(
+        &self,
+        served: &ServedNamespace,
+        address: &Address<'_>,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_, '_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let call = FunctionCall::of(&self.fields).map_err(Refusal::Code)?;
+        let function = RecordFunction {
+            served,
+            call: &call,
+            filter: self.filter,
+            policy: &self.policy(served)?,
+        };
+        let ends = Instant::now() + self.timeout();
+        let Applied { value, answer } = function.apply(address, ends, scratch)?;
+        reply.op(code::READ, b"SUCCESS", value.0, &value.1)?;
         Ok(answer)
     }
 }

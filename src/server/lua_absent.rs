@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::function::{FunctionCall, FunctionResult, RecordInput};
+use super::function_call::{FunctionCall, FunctionResult, RecordInput};
 use super::modules::Modules;
 use crate::Value;
 

@@ -8,7 +8,7 @@
 // * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `config`: Aerospike's configuration file.
-// * `function`: user-defined functions of records. `modules`: their texts. `lua`: running them.
+// * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
 // * `shared`, `served`: what connections share, and a namespace of it. `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
 // * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `connection`: one client. `listener`: accepting and stopping.
 //
@@ -28,6 +28,7 @@ mod execute;
 mod fields;
 mod frame;
 mod function;
+mod function_call;
 #[cfg(fuzzing)]
 pub mod fuzz;
 mod index;

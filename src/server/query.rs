@@ -17,6 +17,7 @@ use self::stream::{StreamState, tell_failure};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function::blocking;
+use super::function_call::RecordInput;
 use super::job::{End, Job};
 use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
@@ -157,9 +158,10 @@ impl Query<'_> {
                 }
             }
         }
-        if self.is_exhausted
+        if (self.is_exhausted || self.left == 0)
             && failure.is_none()
-            && let Err(text) = self.end_stream(out)
+            && let Some(stream) = &mut self.stream
+            && let Err(text) = stream.finish(self.served, out)
         {
             failure = Some(text);
         }
@@ -272,6 +274,36 @@ impl Query<'_> {
             }
         };
         read(&self.source, namespace, digest, self.set_id, job, visit).unwrap_or(Visited::Passed)
+    }
+}
+
+impl Query<'_> {
+    /// Sends a record through the stream of the function. Otherwise the text for the client.
+    fn send_through(
+        &mut self,
+        digest: &Digest,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Result<Visited, String> {
+        let namespace = &self.served.namespace;
+        let (filter, set_id, job) = (self.filter.as_ref(), self.set_id, &self.job);
+        let take = |record: &RemoteRecord<'_>| {
+            let set = namespace.set_name_of(record.set_id()).unwrap_or_default();
+            if set_id.is_none() && set == MONITOR_SET {
+                return None;
+            }
+            if namespace.check_filter(filter, record, &set).is_err() {
+                job.filtered.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+            let taken = RecordInput::of(namespace, record, *digest, &set);
+            taken.inspect_err(|damage| job.fail(damage)).ok()
+        };
+        let taken = read(&self.source, namespace, digest, set_id, job, take).flatten();
+        let (Some(record), Some(stream)) = (taken, &mut self.stream) else {
+            return Ok(Visited::Passed);
+        };
+        stream.push(self.served, record, out)?;
+        Ok(Visited::Returned)
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use vm::Vm;
 
-use super::function::{FunctionCall, FunctionResult, RecordInput};
+use super::function_call::{FunctionCall, FunctionResult, RecordInput};
 use super::modules::Modules;
 use crate::Value;
 

@@ -14,7 +14,7 @@ use super::bytes::{self, Bytes};
 use super::convert::Objects;
 use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX};
 use crate::Value;
-use crate::server::function::{Change, FunctionCall, FunctionResult, RecordInput};
+use crate::server::function_call::{Change, FunctionCall, FunctionResult, RecordInput};
 use crate::server::modules::Modules;
 use crate::value::{ParticleType, write_stored};
 

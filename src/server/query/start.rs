@@ -14,7 +14,7 @@ use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
 use crate::server::condition::Condition;
 use crate::server::fields::{Field, Fields};
-use crate::server::function::FunctionCall;
+use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobKind, JobStart};
 use crate::server::message::{Head, Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;

@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Query, Visited, read};
-use crate::Digest;
-use crate::engine::RemoteRecord;
-use crate::server::function::{FunctionCall, RecordInput};
+use crate::server::function_call::{FunctionCall, RecordInput};
 use crate::server::lua::Stream;
 use crate::server::ops::code;
 use crate::server::reply::{Answer, Reply, Room};
 use crate::server::response_buffer::ResponseBuffer;
-use crate::server::transaction::part::MONITOR_SET;
+use crate::server::served::ServedNamespace;
 use crate::value::{ParticleType, Value, write_stored};
 
 /// How long a stream may take for a record, or for its end.
@@ -23,56 +20,38 @@ pub(super) enum StreamState {
     Running(Stream),
 }
 
-impl Query<'_> {
-    /// The stream, begun. `None`: the query has none.
-    fn stream(&mut self) -> Result<Option<&Stream>, String> {
-        if let Some(StreamState::Ahead(call)) = &self.stream {
+impl StreamState {
+    /// The stream, begun.
+    fn begun(&mut self, served: &ServedNamespace) -> Result<&Stream, String> {
+        if let Self::Ahead(call) = self {
             let ends = Instant::now() + STEP_TIME;
-            let stream = self.served.functions.begin_stream(call, ends)?;
-            self.stream = Some(StreamState::Running(stream));
+            *self = Self::Running(served.functions.begin_stream(call, ends)?);
         }
-        Ok(match &self.stream {
-            Some(StreamState::Running(stream)) => Some(stream),
-            _ => None,
-        })
+        match self {
+            Self::Running(stream) => Ok(stream),
+            Self::Ahead(_) => Err("the stream has not begun".to_owned()),
+        }
     }
 
     /// Sends a record through, and appends the values that come out. Otherwise the text for the client.
-    pub(super) fn send_through(
+    pub(super) fn push(
         &mut self,
-        digest: &Digest,
+        served: &ServedNamespace,
+        record: RecordInput,
         out: &mut ResponseBuffer<'_>,
-    ) -> Result<Visited, String> {
-        let namespace = &self.served.namespace;
-        let (filter, set_id, job) = (self.filter.as_ref(), self.set_id, &self.job);
-        let take = |record: &RemoteRecord<'_>| {
-            let set = namespace.set_name_of(record.set_id()).unwrap_or_default();
-            if set_id.is_none() && set == MONITOR_SET {
-                return None;
-            }
-            if namespace.check_filter(filter, record, &set).is_err() {
-                job.filtered
-                    .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                return None;
-            }
-            let taken = RecordInput::of(namespace, record, *digest, &set);
-            taken.inspect_err(|damage| job.fail(damage)).ok()
-        };
-        let taken = read(&self.source, namespace, digest, set_id, job, take).flatten();
-        let (Some(record), Some(stream)) = (taken, self.stream()?) else {
-            return Ok(Visited::Passed);
-        };
+    ) -> Result<(), String> {
+        let stream = self.begun(served)?;
         let values = stream.push(record, Instant::now() + STEP_TIME)?;
-        tell(&values, out)?;
-        Ok(Visited::Returned)
+        tell(&values, out)
     }
 
-    /// Ends the stream after the last record, and appends the values that come out.
-    pub(super) fn end_stream(&mut self, out: &mut ResponseBuffer<'_>) -> Result<(), String> {
-        let Some(stream) = self.stream()? else {
-            return Ok(());
-        };
-        let values = stream.finish(Instant::now() + STEP_TIME)?;
+    /// Ends the stream after the last record, and appends the values that come out. Otherwise the text for the client.
+    pub(super) fn finish(
+        &mut self,
+        served: &ServedNamespace,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Result<(), String> {
+        let values = self.begun(served)?.finish(Instant::now() + STEP_TIME)?;
         tell(&values, out)
     }
 }

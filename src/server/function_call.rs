@@ -1,0 +1,130 @@
+//! A call of a user-defined function, the record that it gets, and its result.
+
+use super::fields::{Field, Fields};
+use super::result_code;
+use crate::engine::RemoteRecord;
+use crate::record::{Bins, Metadata};
+use crate::value::{List, Purpose, normalize_element};
+use crate::{Digest, Key, Namespace, Value};
+
+/// A function that a client calls.
+#[derive(Debug)]
+pub(crate) struct FunctionCall {
+    /// The file of the module.
+    pub(crate) file: String,
+    pub(crate) function: String,
+    pub(crate) arguments: Vec<Value>,
+}
+
+/// A record as a function gets it.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "read by functions only")
+)]
+pub(crate) struct RecordInput {
+    pub(crate) bins: Bins,
+    /// `None`: there is no record.
+    pub(crate) metadata: Option<Metadata>,
+    pub(crate) key: Option<Value>,
+    pub(crate) set: String,
+    pub(crate) digest: Digest,
+    /// The size of the record.
+    pub(crate) bytes: u64,
+    /// Milliseconds since 2010.
+    pub(crate) now_ms: u64,
+}
+
+/// The result of a function.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "made by functions only")
+)]
+pub(crate) struct FunctionResult {
+    pub(crate) value: Value,
+    pub(crate) change: Change,
+}
+
+/// The change to a record.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    expect(dead_code, reason = "made by functions only")
+)]
+pub(crate) enum Change {
+    None,
+    Remove,
+    Write {
+        is_new: bool,
+        /// Whether the bins that were there go.
+        is_emptied: bool,
+        /// Values by bin; `Nil` removes one.
+        bins: Vec<(String, Value)>,
+        /// As in a client's request; `None`: the request's own.
+        time_to_live: Option<u32>,
+    },
+}
+
+impl FunctionCall {
+    /// The call that a message has. Otherwise the code of the answer.
+    pub(crate) fn of(fields: &Fields<'_>) -> Result<Self, u8> {
+        let text = |field| {
+            let name = fields
+                .get(field)
+                .and_then(|name| std::str::from_utf8(name).ok());
+            name.ok_or(result_code::PARAMETER)
+        };
+        let package = text(Field::UdfPackage)?;
+        let encoded = fields
+            .get(Field::UdfArguments)
+            .ok_or(result_code::PARAMETER)?;
+        let decode = || {
+            let mut normal = Vec::with_capacity(encoded.len());
+            normalize_element(encoded, Purpose::Storage, &mut normal)?;
+            Value::decode_front(&mut normal.as_slice())
+        };
+        let arguments = match encoded {
+            // Some clients send nothing instead of an empty list.
+            [] => List::default(),
+            _ => match decode() {
+                Ok(Value::List(arguments)) => arguments,
+                _ => return Err(result_code::PARAMETER),
+            },
+        };
+        Ok(Self {
+            file: format!("{package}.lua"),
+            function: text(Field::UdfFunction)?.to_owned(),
+            arguments: arguments.into_items(),
+        })
+    }
+}
+
+impl RecordInput {
+    /// A record that is there. `set` is the name of its set.
+    pub(crate) fn of(
+        namespace: &Namespace,
+        record: &RemoteRecord<'_>,
+        digest: Digest,
+        set: &str,
+    ) -> crate::Result<Self> {
+        Ok(Self {
+            bins: record.view()?.to_bins()?,
+            metadata: Some(record.metadata()),
+            key: record.key().and_then(key_value),
+            set: set.to_owned(),
+            digest,
+            bytes: namespace.facts(record, set).stored_bytes,
+            now_ms: namespace.now_ms(),
+        })
+    }
+}
+
+/// A user key as a value.
+pub(crate) fn key_value(stored: &[u8]) -> Option<Value> {
+    Some(match Key::from_stored(stored).ok()? {
+        Key::Integer(number) => Value::Int(number),
+        Key::String(text) => Value::String(text.into_owned()),
+        Key::Blob(bytes) => Value::Blob(bytes.into_owned()),
+    })
+}
