@@ -5,6 +5,9 @@
 //! `Cluster` blocks, as its callers do, so the client alone is called with `block_on` from the same
 //! thread; the calls of one task, which need no other thread to be woken, stand beside it.
 //!
+//! Then 32 tasks of one runtime with two threads make calls at once: by the client alone, by `AsyncSet`, and by blocking calls in
+//! `Cluster::run_blocking`. Rates are of the median round; in brackets: the share of the client's own rate.
+//!
 //! `cargo bench --bench cluster --features cluster,server,cli`
 #![allow(
     clippy::unwrap_used,
@@ -178,6 +181,83 @@ fn main() {
             shown(&mut tasks),
         );
     }
+    for case in &CASES {
+        many_tasks(case, &cluster, &addr, rounds);
+    }
+}
+
+/// Tasks that make calls at once, and the calls of each a round.
+const TASKS: i64 = 32;
+const TASK_CALLS: i64 = 150;
+
+/// The rates of one kind of call, of rounds in turns.
+fn many_tasks(case: &Case, cluster: &Cluster, addr: &str, rounds: usize) {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    let client = runtime.block_on(Client::new(&ClientPolicy::default(), &addr.to_owned()));
+    let client = Arc::new(client.unwrap());
+    let set = cluster.async_set("bench").unwrap();
+    let (ours, theirs) = (case.ours, case.theirs);
+    let alone = move |task: i64| {
+        let client = Arc::clone(&client);
+        async move {
+            for at in 0..TASK_CALLS {
+                let (key, call, policy) = alone((task * TASK_CALLS + at) % CALLS, theirs);
+                black_box(client.operate(&policy, &key, &call).await.unwrap());
+            }
+        }
+    };
+    let futures = move |task: i64| {
+        let set = set.clone();
+        async move {
+            for at in 0..TASK_CALLS {
+                let key = (task * TASK_CALLS + at) % CALLS;
+                black_box(set.operate(key, &[ours()]).await.unwrap());
+            }
+        }
+    };
+    let blocking = {
+        let cluster = cluster.clone();
+        move |task: i64| {
+            let cluster = cluster.clone();
+            async move {
+                for at in 0..TASK_CALLS {
+                    let key = (task * TASK_CALLS + at) % CALLS;
+                    let call = move |cluster: &Cluster| {
+                        let records = cluster.records("bench")?;
+                        records.operate_on(&WritePolicy::default(), &key.into(), &[ours()])
+                    };
+                    black_box(cluster.run_blocking(call).await.unwrap());
+                }
+            }
+        }
+    };
+    let mut rates = [(); 3].map(|()| Latencies::default());
+    for _ in 0..rounds {
+        rates[0].0.push(rate(&runtime, &alone));
+        rates[1].0.push(rate(&runtime, &futures));
+        rates[2].0.push(rate(&runtime, &blocking));
+    }
+    let [alone, futures, blocking] = rates.map(|mut rates| rates.percentile(50));
+    println!(
+        "{:<22} 32 tasks: client alone {alone:.0}/s, AsyncSet {futures:.0}/s (x{:.2}), run_blocking {blocking:.0}/s (x{:.2})",
+        case.name,
+        futures / alone,
+        blocking / alone,
+    );
+}
+
+/// Calls a second of all tasks together.
+fn rate<F>(runtime: &Runtime, calls: &impl Fn(i64) -> F) -> f64
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..TASKS).map(|task| runtime.spawn(calls(task))).collect();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    (TASKS * TASK_CALLS) as f64 / started.elapsed().as_secs_f64()
 }
 
 /// A call of the client alone.

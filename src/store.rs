@@ -137,12 +137,7 @@ pub trait RecordSet {
     /// Each record has its own result.
     fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
         let policy = WritePolicy::default();
-        let reads: Vec<Operation> = match bins {
-            None => vec![operations::get()],
-            // A call needs an operation: this one reads a bin that no user's record has.
-            Some([]) => vec![operations::get_bin(SHARD_OF)],
-            Some(bins) => bins.iter().map(|bin| operations::get_bin(bin)).collect(),
-        };
+        let reads = reads_of(bins);
         let calls: Vec<RecordCall<'_>> = keys
             .iter()
             .map(|key| RecordCall {
@@ -154,11 +149,7 @@ pub trait RecordSet {
         let results = self.operate_on_each(&calls);
         let found = keys.iter().zip(results);
         found
-            .map(|(key, result)| match result {
-                Ok(read) => read.into_record(key).map(Some),
-                Err(Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error),
-            })
+            .map(|(key, result)| record_read(key, result))
             .collect()
     }
 
@@ -242,6 +233,25 @@ pub trait RecordSet {
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
 }
 
+/// The operations that read these bins of a record; `None`: all.
+pub(crate) fn reads_of(bins: Option<&[&str]>) -> Vec<Operation> {
+    match bins {
+        None => vec![operations::get()],
+        // A call needs an operation: this one reads a bin that no user's record has.
+        Some([]) => vec![operations::get_bin(SHARD_OF)],
+        Some(bins) => bins.iter().map(|bin| operations::get_bin(bin)).collect(),
+    }
+}
+
+/// The record that such a call has read.
+pub(crate) fn record_read(key: &Key<'_>, result: Result<OperateResult>) -> Result<Option<Record>> {
+    match result {
+        Ok(read) => read.into_record(key).map(Some),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Passes only records without sharded collections that hold no shard. A static, so that it is
 /// compiled once.
 pub(crate) static NONE_SHARDED: LazyLock<Expression> =
@@ -296,6 +306,12 @@ fn lend(result: Option<&Value>, show: impl FnOnce(Result<UnshardedRead<'_>>)) {
 
 /// A set with secondary indexes.
 pub trait IndexedRecordSet: RecordSet {
+    /// Returns whether indexes have several components and are in the order of their values. If not, a query must ask for one
+    /// value by [`IndexQuery::equal`] alone. Default: true.
+    fn has_ordered_indexes(&self) -> bool {
+        true
+    }
+
     /// Declares an index of the set and waits until it is complete. Does nothing if it exists
     /// already.
     ///

@@ -7,7 +7,7 @@ use aerospike::{AuthMode, Client, ClientPolicy};
 
 use super::Cluster;
 use super::failure::of_cluster;
-use super::link::{Link, runtime, wait};
+use super::link::{Link, run, runtime, wait};
 use super::tls::{self, TlsFiles};
 use crate::Result;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ impl ClusterBuilder {
             policy.tls_policy = Some(tls::policy(files)?);
         }
         let runtime = runtime(THREADS)?;
-        let hosts = self.hosts.clone();
-        let client = wait(&runtime, async move { Client::new(&policy, &hosts).await });
+        let connecting = Client::new(&policy, &self.hosts);
+        let client = wait(run(runtime.handle().clone(), connecting));
         let named = self.namespace.as_deref().unwrap_or_default();
         let client = client.and_then(|client| client.map_err(|error| of_cluster(&error, named)));
         match client {

@@ -1,15 +1,16 @@
 //! Writes records of a backup to a cluster, and compares both: the steps of `spikelet move`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aerospike::{self as theirs, PartitionFilter};
 use spikelet_storage::{Clock, SystemClock};
 
-use super::set::{Prepared, row, row_result};
-use super::{Cluster, ClusterSet, operation, policy};
+use super::batch::{self, BatchRow, Prepared};
+use super::{Cluster, ClusterSet, link, operation};
 use crate::backup::{SavedIndex, SavedRecord};
 use crate::policy::RecordExistsAction;
 use crate::record::Bins;
@@ -108,9 +109,9 @@ impl Cluster {
         let records = self.set_of(set);
         let mut digests = HashSet::new();
         let mut failed = None;
-        records
-            .scanned(None)
-            .run(PartitionFilter::all(), false, &mut |record| match record {
+        let scanned = records.scanned(None);
+        link::wait(
+            scanned.run(PartitionFilter::all(), false, |record| match record {
                 Ok(record) => {
                     digests.extend(record.key.map(|key| Digest::new(key.digest())));
                     ControlFlow::Continue(())
@@ -119,7 +120,8 @@ impl Cluster {
                     failed = Some(error);
                     ControlFlow::Break(())
                 }
-            })?;
+            }),
+        )?;
         failed.map_or(Ok(digests), Err)
     }
 
@@ -138,7 +140,7 @@ impl Cluster {
         if answer.eq_ignore_ascii_case("ok") || answer.contains(":200:") {
             return Ok(true);
         }
-        Err(super::link::failed(format!(
+        Err(link::failed(format!(
             "index {:?} was refused: {answer}",
             index.definition.name()
         )))
@@ -154,57 +156,24 @@ impl Cluster {
 
     /// Makes calls on records by their digests, as one batch.
     fn batch_by_digest(&self, calls: Vec<Result<DigestCall<'_>>>) -> Vec<Result<OperateResult>> {
-        let link = &self.link;
-        let mut rows = Vec::with_capacity(calls.len());
-        let mut writes = false;
-        // Of each call that is sent its row.
-        let mut prepared = Vec::with_capacity(calls.len());
-        for call in calls {
-            let call = call.and_then(|(set, digest, key, policy, operations)| {
-                let encoded: Result<Vec<_>> = operations.iter().map(operation::encode).collect();
-                let records = self.set_of(set);
-                let user_key = key.as_ref().map(ClusterSet::user_key);
-                let key =
-                    theirs::Key::with_digest(&*link.namespace, set, user_key, *digest.as_bytes());
-                let is_write = operations.iter().any(Operation::is_write);
-                writes |= is_write;
-                let sent = Prepared {
-                    key,
-                    operations: encoded?,
-                    writes: is_write,
-                    asks_size: false,
-                };
-                rows.push(row(&policy, sent)?);
-                Ok((records, policy, operations, rows.len() - 1))
-            });
-            prepared.push(call);
-        }
-        let policy = policy::batch(
-            std::iter::once(&WritePolicy::default()),
-            writes,
-            link.read_retries,
-        );
-        let client = Arc::clone(&link.client);
-        let started = Instant::now();
-        let answered = link.wait(async move {
-            let failed = client.batch(&policy, &mut rows).await.err();
-            (rows, failed)
+        let rows = calls.into_iter().map(|call| {
+            let (set, digest, key, policy, operations) = call?;
+            let encoded: Result<Vec<_>> = operations.iter().map(operation::encode).collect();
+            let user_key = key.as_ref().map(ClusterSet::user_key);
+            let namespace = self.namespace();
+            let sent = Prepared {
+                key: theirs::Key::with_digest(namespace, set, user_key, *digest.as_bytes()),
+                operations: encoded?,
+                writes: operations.iter().any(Operation::is_write),
+                asks_size: false,
+            };
+            Ok(BatchRow {
+                policy: Cow::Owned(policy),
+                operations: Cow::Owned(operations),
+                sent,
+            })
         });
-        let (mut rows, failure) = match answered {
-            Ok((rows, failure)) => (rows.into_iter().map(Some).collect::<Vec<_>>(), failure),
-            Err(error) => {
-                let text = error.to_string();
-                let ended = |_| Err(super::link::failed(text.clone()));
-                return prepared.into_iter().map(ended).collect();
-            }
-        };
-        let results = prepared.into_iter().map(|call| {
-            let (records, policy, operations, at) = call?;
-            let answer = rows.get_mut(at).and_then(Option::take);
-            let failed = records.failed_call(&policy, &operations, started);
-            row_result(answer, failure.as_ref(), &failed, false)
-        });
-        results.collect()
+        link::wait(batch::send(&self.link, rows.collect()))
     }
 }
 

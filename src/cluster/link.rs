@@ -1,22 +1,35 @@
-//! The client, and the runtime that it needs: asynchronous inside, blocking outside.
+//! The client, and the runtime that it needs: its calls are futures, and a thread may wait for them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::sync_channel;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
 
 use aerospike::{AdminPolicy, Client, Version};
+use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::unconstrained;
 
-use super::failure::of_cluster;
+use super::failure::{FailedCall, of_cluster};
 use crate::error::ClusterFailure;
-use crate::{Error, Result};
+use crate::query::IndexComponent;
+use crate::{Error, Operation, Result, WritePolicy};
+
+/// What a record may take where the cluster does not say.
+const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The first servers that know the expression for the size of a record.
 const KNOWS_RECORD_SIZE: Version = Version::new(7, 0, 0, 0);
+
+/// What indexes are over, by their set and name.
+pub(super) type KnownIndexes = BTreeMap<(Arc<str>, Box<str>), IndexComponent>;
 
 /// What all handles of a cluster share.
 pub(super) struct Link {
@@ -32,6 +45,8 @@ pub(super) struct Link {
     pub(super) takes_deletes: AtomicBool,
     /// Whether the servers are known to take durable deletes.
     pub(super) takes_durable_deletes: AtomicBool,
+    /// What the indexes are over that were asked for, by set and name.
+    pub(super) indexes: Mutex<KnownIndexes>,
 }
 
 impl fmt::Debug for Link {
@@ -58,23 +73,60 @@ pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
     Error::Cluster(Box::new(ClusterFailure::new(None, message)))
 }
 
-/// Waits for a future. A thread that runs tasks itself may not wait in the runtime's own way.
-pub(super) fn wait<F>(runtime: &Runtime, future: F) -> Result<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let ended = || failed("the client ended in the middle of a call");
-    if Handle::try_current().is_err() {
-        let waited = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-        return waited.map_err(|_| ended());
+/// A call of the client: its sockets and timers are those of the client's runtime, whichever thread or task polls it. So is
+/// the connection that it gives back when it is dropped unfinished.
+struct InRuntime<F> {
+    runtime: Handle,
+    /// Until it is dropped.
+    call: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for InRuntime<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { runtime, call } = &mut *self;
+        let _entered = runtime.enter();
+        call.as_mut()
+            .map_or(Poll::Pending, |call| call.as_mut().poll(cx))
     }
-    let (sender, receiver) = sync_channel(1);
-    runtime.spawn(async move {
-        // Whoever asked waits for the answer until it is there.
-        let _ = sender.send(future.await);
-    });
-    receiver.recv().map_err(|_| ended())
+}
+
+impl<F> Drop for InRuntime<F> {
+    fn drop(&mut self) {
+        let _entered = self.runtime.enter();
+        self.call = None;
+    }
+}
+
+/// Makes a call of the client.
+///
+/// # Errors
+/// [`Error::Cluster`] if the client panics.
+pub(super) async fn run<F: Future>(runtime: Handle, call: F) -> Result<F::Output> {
+    let call = Some(Box::pin(AssertUnwindSafe(call).catch_unwind()));
+    let ended = InRuntime { runtime, call }.await;
+    ended.map_err(|_| failed("the client ended in the middle of a call"))
+}
+
+/// Waits for a future. The thread is parked, so it may be one that runs tasks itself.
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    // The budget of a task that waits here would never be filled up again.
+    let mut future = pin!(unconstrained(future));
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 impl Link {
@@ -94,6 +146,7 @@ impl Link {
             tells_sizes: false,
             takes_deletes: AtomicBool::new(false),
             takes_durable_deletes: AtomicBool::new(false),
+            indexes: Mutex::default(),
         };
         link.namespace = link.choose_namespace()?;
         let nodes = link.client.nodes();
@@ -104,25 +157,47 @@ impl Link {
         Ok(link)
     }
 
-    /// Waits for what the client does.
-    pub(super) fn wait<F>(&self, future: F) -> Result<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        match &self.runtime {
-            Some(runtime) => wait(runtime, future),
-            None => Err(failed("the cluster is closed")),
+    /// What is known of a call on a record, should it fail.
+    pub(super) fn failed_call<'a>(
+        &'a self,
+        policy: &'a WritePolicy,
+        operations: &'a [Operation],
+        started: Instant,
+    ) -> FailedCall<'a> {
+        FailedCall {
+            namespace: &self.namespace,
+            policy,
+            operations,
+            max_record_bytes: self.max_record_bytes.unwrap_or(MAX_RECORD_BYTES),
+            elapsed: started.elapsed(),
         }
     }
 
+    /// Makes a call of the client.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] if the client panics.
+    pub(super) async fn run<F: Future>(&self, call: F) -> Result<F::Output> {
+        run(self.runtime()?, call).await
+    }
+
+    /// Waits for a call of the client.
+    pub(super) fn wait<F: Future>(&self, call: F) -> Result<F::Output> {
+        wait(self.run(call))
+    }
+
+    pub(super) fn runtime(&self) -> Result<Handle> {
+        let runtime = self.runtime.as_ref().map(Runtime::handle);
+        runtime
+            .cloned()
+            .ok_or_else(|| failed("the cluster is closed"))
+    }
+
     /// Asks any node for information.
-    pub(super) fn info(&self, command: String) -> Result<String> {
-        let client = Arc::clone(&self.client);
-        let asked = command.clone();
-        let answer = self.wait(async move {
-            let node = client.random_node()?;
-            node.info(&AdminPolicy::default(), &[&asked]).await
+    pub(super) fn info(&self, command: &str) -> Result<String> {
+        let answer = self.wait(async {
+            let node = self.client.random_node()?;
+            node.info(&AdminPolicy::default(), &[command]).await
         })?;
         let answers = answer.map_err(|error| of_cluster(&error, &self.namespace))?;
         answers
@@ -132,12 +207,11 @@ impl Link {
     }
 
     /// Asks all nodes for information.
-    pub(super) fn info_of_nodes(&self, command: String) -> Result<Vec<String>> {
-        let client = Arc::clone(&self.client);
-        let answers = self.wait(async move {
+    pub(super) fn info_of_nodes(&self, command: &str) -> Result<Vec<String>> {
+        let answers = self.wait(async {
             let mut answers = Vec::new();
-            for node in client.nodes() {
-                let answer = node.info(&AdminPolicy::default(), &[&command]).await?;
+            for node in self.client.nodes() {
+                let answer = node.info(&AdminPolicy::default(), &[command]).await?;
                 answers.extend(answer.into_values());
             }
             Ok(answers)
@@ -147,7 +221,7 @@ impl Link {
 
     /// The sets of all nodes: each lists those of which it has records, and how many.
     pub(super) fn set_sizes(&self) -> Result<Vec<(String, u64)>> {
-        let answers = self.info_of_nodes(format!("sets/{}", self.namespace))?;
+        let answers = self.info_of_nodes(&format!("sets/{}", self.namespace))?;
         let mut sizes = BTreeMap::new();
         for sets in &answers {
             for (name, records) in sets_of(&self.namespace, sets) {
@@ -158,7 +232,7 @@ impl Link {
     }
 
     fn choose_namespace(&self) -> Result<Box<str>> {
-        let known = self.info("namespaces".into())?;
+        let known = self.info("namespaces")?;
         let mut names = known.split(';').filter(|name| !name.is_empty());
         if !self.namespace.is_empty() {
             return match names.find(|name| **name == *self.namespace) {
@@ -176,7 +250,7 @@ impl Link {
 
     /// What a record may take at most: newer servers say it themselves, older ones by the size of their write blocks.
     fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
-        let answer = self.info(format!("namespace/{}", self.namespace))?;
+        let answer = self.info(&format!("namespace/{}", self.namespace))?;
         let value = |wanted: &str| {
             answer
                 .split(';')

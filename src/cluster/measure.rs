@@ -1,16 +1,13 @@
 //! Records that are measured where they are, without being fetched.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use aerospike::{self as theirs, PartitionFilter};
 
-use super::results;
-use super::scan;
 use super::set::ClusterSet;
-use super::{operation, policy};
+use super::{link, operation, policy, results, scan};
 use crate::expressions::{ExpReadFlags, bin_exists, list_bin, lists, map_bin, maps, record_size};
 use crate::operations::exp::read;
 use crate::record::Metadata;
@@ -65,15 +62,14 @@ impl ClusterSet {
         each: &mut dyn FnMut(Result<(Digest, crate::Record)>) -> ControlFlow<()>,
     ) {
         let filter = filter_of(&partitions);
-        let ended = self
-            .scanned(records_per_second)
-            .run(filter, true, &mut |record| {
-                each(record.and_then(|record| {
-                    let key = record.key.as_ref().ok_or_else(without_digest)?;
-                    let digest = Digest::new(key.digest());
-                    Ok((digest, scan::record_of(record)?))
-                }))
-            });
+        let scanned = self.scanned(records_per_second);
+        let ended = link::wait(scanned.run(filter, true, |record| {
+            each(record.and_then(|record| {
+                let key = record.key.as_ref().ok_or_else(without_digest)?;
+                let digest = Digest::new(key.digest());
+                Ok((digest, scan::record_of(record)?))
+            }))
+        }));
         if let Err(error) = ended {
             // Why it ended is known to `each`.
             let _: ControlFlow<()> = each(Err(error));
@@ -99,10 +95,10 @@ impl ClusterSet {
         // The scan is over before the first call, so that slow calls hold no scan open.
         let mut found = Vec::new();
         let scanned = self.scanned(records_per_second);
-        let mut ended = scanned.run(filter, false, &mut |record| {
+        let mut ended = link::wait(scanned.run(filter, false, |record| {
             found.push(record);
             ControlFlow::Continue(())
-        });
+        }));
         let mut pace = Pace::new(records_per_second);
         for record in found {
             match record.and_then(|record| self.measure(&record, bins, &mut pace)) {
@@ -153,13 +149,11 @@ impl ClusterSet {
         for read in reads {
             sent.push(operation::encode(read)?);
         }
-        let client = Arc::clone(&self.link.client);
-        let key = key.clone();
         let started = Instant::now();
         let answer = self
             .link
-            .wait(async move { client.operate(&sent_policy, &key, &sent).await })?;
-        answer.map_err(|error| self.failed_call(&base, reads, started).error(&error))
+            .wait(self.link.client.operate(&sent_policy, key, &sent))?;
+        answer.map_err(|error| self.link.failed_call(&base, reads, started).error(&error))
     }
 
     /// Measures a record by these bins. Returns whether it has any of them, too.
@@ -217,7 +211,7 @@ fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
 }
 
 fn without_digest() -> crate::Error {
-    super::link::failed("a server sent a record without its digest")
+    link::failed("a server sent a record without its digest")
 }
 
 /// Keeps calls to a rate.

@@ -1,8 +1,11 @@
 //! A cluster of Aerospike servers, or any server that speaks their protocol, as a [`RecordStore`].
 //!
 //! Whatever is written against [`RecordStore`] and [`RecordSet`](crate::RecordSet) runs on it: sharded lists, maps and
-//! counters, and code of yours. The network is the official client's (crate `aerospike`), with its connections, retries of
-//! reads and map of partitions; calls block, and may come from any thread.
+//! counters, relations, and code of yours. The network is the official client's (crate `aerospike`), with its connections,
+//! retries of reads and map of partitions; calls block, and may come from any thread.
+//!
+//! Async programs make the calls on records as futures, by [`Cluster::async_set`], and the calls of handles, which block, by
+//! [`Cluster::run_blocking`].
 //!
 //! ```no_run
 //! # fn main() -> spikelet::Result<()> {
@@ -42,11 +45,14 @@
 //! with their elements as the server keeps them.
 
 mod arguments;
+mod async_set;
+mod batch;
 mod bits;
 mod builder;
 #[cfg(feature = "backup")]
 mod copy;
 mod failure;
+mod index;
 mod link;
 mod lists;
 mod maps;
@@ -64,6 +70,7 @@ use std::sync::Arc;
 
 use link::Link;
 
+pub use async_set::AsyncSet;
 pub use builder::ClusterBuilder;
 #[cfg(feature = "backup")]
 pub use copy::{Comparison, RecordAddress};
@@ -134,7 +141,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if no node answers.
     pub fn info(&self, command: &str) -> Result<String> {
-        self.link.info(command.into())
+        self.link.info(command)
     }
 
     /// Returns how each node answers an info command, in no particular order.
@@ -142,7 +149,48 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
     pub fn info_of_nodes(&self, command: &str) -> Result<Vec<String>> {
-        self.link.info_of_nodes(command.into())
+        self.link.info_of_nodes(command)
+    }
+
+    /// Returns a set whose calls are futures, for programs with an async runtime.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for an invalid name.
+    pub fn async_set(&self, set: &str) -> Result<AsyncSet> {
+        self.records(set).map(AsyncSet::new)
+    }
+
+    /// Makes calls that block, those of handles, in a thread of the client's runtime, and returns their result as a future. At
+    /// most 512 threads; further calls wait for one. A call that has begun goes on if the future is dropped.
+    ///
+    /// ```no_run
+    /// # async fn follow(cluster: &spikelet::cluster::Cluster) -> spikelet::Result<()> {
+    /// use spikelet::ShardedList;
+    ///
+    /// let is_new = cluster.run_blocking(|cluster| {
+    ///     ShardedList::new(cluster, "users", "alice", "followers")?.add("bob")
+    /// });
+    /// assert!(is_new.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of `calls`; [`Error::Cluster`](crate::Error::Cluster) if it panics.
+    pub async fn run_blocking<T: Send + 'static>(
+        &self,
+        calls: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let cluster = self.clone();
+        let called = self.link.runtime()?.spawn_blocking(move || {
+            let result = calls(&cluster);
+            // The last handle shuts the runtime down.
+            drop(cluster);
+            result
+        });
+        called
+            .await
+            .map_err(|error| link::failed(format!("calls to the cluster have ended: {error}")))?
     }
 }
 

@@ -1,7 +1,6 @@
 //! Records of a set, one after the other.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use aerospike::query::RecordStream;
 use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy, Statement};
@@ -17,31 +16,32 @@ use crate::{Expression, Record, Result};
 const TAKEN_AT_ONCE: usize = 256;
 
 /// The records to show: those of a set for which a filter holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Scanned<'a> {
     pub(super) link: &'a Link,
     pub(super) set: &'a str,
     pub(super) filter: Option<&'a Expression>,
     /// How many records a server reads a second; `None`: as fast as it can.
     pub(super) records_per_second: Option<u32>,
-}
-
-/// Shows the records of partitions to `each`.
-pub(super) fn records(
-    scanned: Scanned<'_>,
-    partitions: PartitionFilter,
-    each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>,
-) {
-    let ended = scanned.run(partitions, true, &mut |record| {
-        each(record.and_then(record_of))
-    });
-    if let Err(error) = ended {
-        // Why it ended is known to `each`.
-        let _: ControlFlow<()> = each(Err(error));
-    }
+    /// Only records that an index has under this value.
+    pub(super) equal: Option<theirs::query::Filter>,
 }
 
 impl Scanned<'_> {
+    /// Shows the records of partitions to `each`.
+    pub(super) async fn records(
+        &self,
+        partitions: PartitionFilter,
+        mut each: impl FnMut(Result<Record>) -> ControlFlow<()>,
+    ) {
+        let show = |record: Result<theirs::Record>| each(record.and_then(record_of));
+        let ended = self.run(partitions, true, show).await;
+        if let Err(error) = ended {
+            // Why it ended is known to `each`.
+            let _: ControlFlow<()> = each(Err(error));
+        }
+    }
+
     fn policy(&self, with_bins: bool) -> Result<QueryPolicy> {
         let mut policy = QueryPolicy {
             records_per_second: self.records_per_second.unwrap_or_default(),
@@ -57,23 +57,23 @@ impl Scanned<'_> {
     }
 
     /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins.
-    pub(super) fn run(
+    pub(super) async fn run(
         &self,
         partitions: PartitionFilter,
         with_bins: bool,
-        each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
+        mut each: impl FnMut(Result<theirs::Record>) -> ControlFlow<()>,
     ) -> Result<()> {
         let refused = |error: &theirs::Error| of_cluster(error, &self.link.namespace);
-        let statement = Statement::new(&*self.link.namespace, self.set, TheirBins::All);
+        let mut statement = Statement::new(&*self.link.namespace, self.set, TheirBins::All);
+        if let Some(equal) = &self.equal {
+            statement.set_filter(equal.clone());
+        }
         let policy = self.policy(with_bins)?;
-        let client = Arc::clone(&self.link.client);
-        let begun = self
-            .link
-            .wait(async move { client.query(&policy, partitions, statement).await })?;
+        let query = self.link.client.query(&policy, partitions, statement);
+        let begun = self.link.run(query).await?;
         let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
         loop {
-            let (rest, taken) = self.link.wait(take(stream))?;
-            stream = rest;
+            let taken = self.link.run(take(&mut stream)).await?;
             if taken.is_empty() {
                 return Ok(());
             }
@@ -87,9 +87,7 @@ impl Scanned<'_> {
 }
 
 /// The next records: waits for one, and takes those that have come with it. None: the end.
-async fn take(
-    mut stream: RecordStream,
-) -> (RecordStream, Vec<theirs::errors::Result<theirs::Record>>) {
+async fn take(stream: &mut RecordStream) -> Vec<theirs::errors::Result<theirs::Record>> {
     let mut taken: Vec<_> = stream.next().await.into_iter().collect();
     while !taken.is_empty() && taken.len() < TAKEN_AT_ONCE {
         match stream.next().now_or_never() {
@@ -97,7 +95,7 @@ async fn take(
             _ => break,
         }
     }
-    (stream, taken)
+    taken
 }
 
 /// A record as this crate has it.

@@ -10,22 +10,18 @@ use std::time::Instant;
 use aerospike::operations::exp::{ExpReadFlags, read_exp};
 use aerospike::{self as theirs, PartitionFilter};
 
-use super::failure::FailedCall;
-use super::link::{Link, failed};
+use super::batch::{self, BatchRow, Prepared};
+use super::link::{self, Link};
 use super::scan::Scanned;
-use super::{operation, policy, results, scan};
+use super::{operation, policy, results};
 use crate::expressions::{eq, record_size};
 use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
-use crate::query::IndexDefinition;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
-    Error, Expression, IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation,
-    Record, RecordCall, RecordSet, Result, WritePolicy,
+    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result,
+    WritePolicy,
 };
-
-/// What a record may take where the cluster does not say.
-const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The name under which the size of the record comes back; it is no bin.
 const SIZE: &str = "record_size";
@@ -40,15 +36,6 @@ pub struct ClusterSet {
     pub(super) link: Arc<Link>,
     pub(super) name: Arc<str>,
     pub(super) filter: Option<Expression>,
-}
-
-/// A call, as it is sent.
-pub(super) struct Prepared {
-    pub(super) key: theirs::Key,
-    pub(super) operations: Vec<theirs::operations::Operation>,
-    pub(super) writes: bool,
-    /// Whether the last operation reads the size of the record.
-    pub(super) asks_size: bool,
 }
 
 impl ClusterSet {
@@ -77,6 +64,7 @@ impl ClusterSet {
             set: &self.name,
             filter: self.filter.as_ref(),
             records_per_second,
+            equal: None,
         }
     }
 
@@ -86,15 +74,6 @@ impl ClusterSet {
             (None, Some(filter)) => Cow::Owned(policy.clone().filter(filter.clone())),
             _ => Cow::Borrowed(policy),
         }
-    }
-
-    fn no_order(&self, index: &str) -> Error {
-        let why = format!(
-            "index {index:?} of set {:?}: a cluster has no index in the order of values; keep children in a list or map of their \
-             parent (Layout::key_list, Layout::consolidated), and edges by ManyToMany",
-            self.name
-        );
-        Error::Forbidden(why.into())
     }
 
     fn prepare(
@@ -133,122 +112,59 @@ impl ClusterSet {
         }
     }
 
-    pub(super) fn failed_call<'a>(
-        &'a self,
-        policy: &'a WritePolicy,
-        operations: &'a [Operation],
-        started: Instant,
-    ) -> FailedCall<'a> {
-        FailedCall {
-            namespace: &self.link.namespace,
-            policy,
-            operations,
-            max_record_bytes: self.link.max_record_bytes.unwrap_or(MAX_RECORD_BYTES),
-            elapsed: started.elapsed(),
-        }
-    }
-
-    fn operate(
+    /// Does several operations on one record.
+    pub(super) async fn operate(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        let Prepared {
-            key,
-            operations: sent,
-            writes,
-            asks_size,
-        } = self.prepare(policy, key, operations)?;
-        let sent_policy = policy::single(&self.policy(policy), writes, self.link.read_retries)?;
-        let client = Arc::clone(&self.link.client);
-        let started = Instant::now();
-        let answer = self
-            .link
-            .wait(async move { client.operate(&sent_policy, &key, &sent).await })?;
-        match answer {
-            Ok(record) => results::decode(record, operations, asks_size),
-            Err(error) => Err(self.failed_call(policy, operations, started).error(&error)),
-        }
-    }
-
-    /// Sends calls on different records as one batch.
-    fn operate_batch(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
-        let prepared: Vec<Result<Prepared>> = calls
-            .iter()
-            .map(|call| self.prepare(call.policy, &call.key, call.operations))
-            .collect();
-        let mut rows = Vec::with_capacity(calls.len());
-        // For each call that is sent its row, and whether it asks for the size.
-        let mut sent: Vec<Result<(usize, bool)>> = Vec::with_capacity(calls.len());
-        let mut writes = false;
-        for (call, prepared) in calls.iter().zip(prepared) {
-            sent.push(prepared.and_then(|prepared| {
-                let asks_size = prepared.asks_size;
-                writes |= prepared.writes;
-                rows.push(row(&self.policy(call.policy), prepared)?);
-                Ok((rows.len() - 1, asks_size))
-            }));
-        }
-        let policies = calls.iter().map(|call| call.policy);
-        let policy = policy::batch(policies, writes, self.link.read_retries);
-        let client = Arc::clone(&self.link.client);
-        let started = Instant::now();
-        let answered = self.link.wait(async move {
-            // A row that failed says so itself; rows that were never sent have the batch's error.
-            let failed = client.batch(&policy, &mut rows).await.err();
-            (rows, failed)
-        });
-        let (mut rows, failure) = match answered {
-            Ok((rows, failure)) => (rows.into_iter().map(Some).collect::<Vec<_>>(), failure),
-            Err(_) => return calls.iter().map(|_| Err(client_ended())).collect(),
+        let call = async {
+            let sent = self.prepare(policy, key, operations)?;
+            let sent_policy =
+                policy::single(&self.policy(policy), sent.writes, self.link.read_retries)?;
+            let started = Instant::now();
+            let client = &self.link.client;
+            let answer = client.operate(&sent_policy, &sent.key, &sent.operations);
+            match self.link.run(answer).await? {
+                Ok(record) => results::decode(record, operations, sent.asks_size),
+                Err(error) => Err(self
+                    .link
+                    .failed_call(policy, operations, started)
+                    .error(&error)),
+            }
         };
-        calls
-            .iter()
-            .zip(sent)
-            .map(|(call, sent)| {
-                let (row, asks_size) = sent?;
-                let row = rows.get_mut(row).and_then(Option::take);
-                let failed = self.failed_call(call.policy, call.operations, started);
-                row_result(row, failure.as_ref(), &failed, asks_size)
-            })
-            .collect()
+        call.await.map_err(|error| error.about(&self.name, key))
     }
-}
 
-fn client_ended() -> Error {
-    failed("the client ended in the middle of a batch")
-}
-
-/// A call as a row of a batch.
-pub(super) fn row(policy: &WritePolicy, prepared: Prepared) -> Result<theirs::BatchOperation> {
-    let Prepared {
-        key,
-        operations,
-        writes,
-        ..
-    } = prepared;
-    Ok(if writes {
-        theirs::BatchOperation::write(&policy::row_write(policy)?, key, operations)
-    } else {
-        theirs::BatchOperation::read_ops(&policy::row_read(policy)?, key, operations)
-    })
-}
-
-pub(super) fn row_result(
-    row: Option<theirs::BatchOperation>,
-    batch: Option<&theirs::Error>,
-    failed_call: &FailedCall<'_>,
-    asks_size: bool,
-) -> Result<OperateResult> {
-    let mut row = row.map(theirs::BatchOperation::into_batch_record);
-    let record = row.as_mut().and_then(|row| row.record.take());
-    let error = row.as_ref().and_then(theirs::BatchRecord::error).or(batch);
-    // A row without a record and an error of its own: the server has not answered it.
-    match (record, error) {
-        (Some(record), _) => results::decode(record, failed_call.operations, asks_size),
-        (None, Some(error)) => Err(failed_call.error(error)),
-        (None, None) => Err(failed("the server left out a row of a batch")),
+    /// Makes several such calls: one round trip to each node that has records of them. Calls that name a record twice are made
+    /// one by one, since a server keeps no order within a batch.
+    pub(super) async fn operate_each(
+        &self,
+        calls: &[RecordCall<'_>],
+    ) -> Vec<Result<OperateResult>> {
+        let mut keys = HashSet::new();
+        let are_distinct = calls.iter().all(|call| keys.insert(&call.key));
+        if !are_distinct || calls.len() < 2 {
+            let mut results = Vec::with_capacity(calls.len());
+            for call in calls {
+                results.push(self.operate(call.policy, &call.key, call.operations).await);
+            }
+            return results;
+        }
+        let rows = calls.iter().map(|call| {
+            let sent = self.prepare(call.policy, &call.key, call.operations)?;
+            Ok(BatchRow {
+                policy: self.policy(call.policy),
+                operations: Cow::Borrowed(call.operations),
+                sent,
+            })
+        });
+        let results = batch::send(&self.link, rows.collect()).await;
+        let named = results.into_iter().zip(calls);
+        named
+            .map(|(result, call)| result.map_err(|error| error.about(&self.name, &call.key)))
+            .collect()
     }
 }
 
@@ -267,22 +183,6 @@ fn has_size_after(policy: &WritePolicy, operations: &[Operation]) -> bool {
     updates && operations.iter().all(leaves_it)
 }
 
-/// Relations that keep their children or edges in an index run on a cluster in their other layouts only: servers keep no
-/// index in the order of values, so there is none to page by.
-impl IndexedRecordSet for ClusterSet {
-    /// # Errors
-    /// [`Error::Forbidden`] always.
-    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
-        Err(self.no_order(definition.name()))
-    }
-
-    /// # Errors
-    /// [`Error::Forbidden`] always.
-    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
-        Err(self.no_order(query.index))
-    }
-}
-
 impl RecordSet for ClusterSet {
     fn operate_on(
         &self,
@@ -290,30 +190,17 @@ impl RecordSet for ClusterSet {
         key: &Key<'_>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        self.operate(policy, key, operations)
-            .map_err(|error| error.about(&self.name, key))
+        link::wait(self.operate(policy, key, operations))
     }
 
     /// One round trip to each node that has records of the calls. Calls that name a record twice are made one by one, since
     /// a server keeps no order within a batch.
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
-        let mut keys = HashSet::new();
-        let are_distinct = calls.iter().all(|call| keys.insert(&call.key));
-        if !are_distinct || calls.len() < 2 {
-            return calls
-                .iter()
-                .map(|call| self.operate_on(call.policy, &call.key, call.operations))
-                .collect();
-        }
-        let results = self.operate_batch(calls);
-        let named = results.into_iter().zip(calls);
-        named
-            .map(|(result, call)| result.map_err(|error| error.about(&self.name, &call.key)))
-            .collect()
+        link::wait(self.operate_each(calls))
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        scan::records(self.scanned(None), PartitionFilter::all(), each);
+        link::wait(self.scanned(None).records(PartitionFilter::all(), each));
     }
 
     /// The time of this machine's clock.
@@ -342,13 +229,12 @@ impl RecordSet for ClusterSet {
             .filter(eq(1, 0));
         let sent_policy = policy::single(&policy, true, self.link.read_retries)?;
         let key = self.key(&Key::from(""))?;
-        let client = Arc::clone(&self.link.client);
         let started = Instant::now();
         let answer = self
             .link
-            .wait(async move { client.delete(&sent_policy, &key).await })?;
+            .wait(self.link.client.delete(&sent_policy, &key))?;
         if let Err(error) = answer {
-            let failed = self.failed_call(&policy, &[], started).error(&error);
+            let failed = self.link.failed_call(&policy, &[], started).error(&error);
             if !matches!(failed, Error::FilteredOut { .. }) {
                 return Err(failed);
             }

@@ -91,9 +91,9 @@ impl SetRules {
     /// The bins that a write with this access may not set.
     pub(super) fn protected_from(&self, access: ShardAccess) -> OwnedBins<'_> {
         match access {
-            ShardAccess::Protected | ShardAccess::Remote => OwnedBins::new(&self.owned),
-            // A handle sets the references of its records. Collections are never set as a whole.
-            ShardAccess::Related => {
+            ShardAccess::Protected => OwnedBins::new(&self.owned),
+            // A handle sets the references of its records, and a wire client may be one. Collections are never set as a whole.
+            ShardAccess::Related | ShardAccess::Remote => {
                 let collections = self.owned.partition_point(|owned| owned.is_collection);
                 OwnedBins::new(self.owned.get(..collections).unwrap_or_default())
             }

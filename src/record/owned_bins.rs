@@ -107,7 +107,12 @@ impl<'a> OwnedBins<'a> {
     /// [`Error::Parameter`] for too many bins.
     pub(crate) fn keep(&self, old: &[u8], new: &[u8], by: Replacer) -> Result<Option<Vec<u8>>> {
         let (old, new) = (view(old), view(new));
-        let new_wins = by == Replacer::Relation;
+        let new_wins = |owned: Option<&OwnedBin>| match by {
+            Replacer::Relation => true,
+            // It may be a handle, which sets the references of its records.
+            Replacer::Client => owned.is_some_and(|owned| !owned.is_collection),
+            Replacer::User => false,
+        };
         let sharded = sharded_bins(old);
         let mut are_owned = sharded
             .iter()
@@ -117,9 +122,9 @@ impl<'a> OwnedBins<'a> {
             _ => are_owned.all(|is_owned| is_owned),
         };
         let is_kept = |bin: &RawBin<'_>| {
-            let is_owned = self.find(bin.name).is_some();
-            (is_owned || owns_shards && describes_shards(bin.name))
-                && !(new_wins && new.find(bin.name).is_some())
+            let owned = self.find(bin.name);
+            (owned.is_some() || owns_shards && describes_shards(bin.name))
+                && !(new_wins(owned) && new.find(bin.name).is_some())
         };
         let kept: Vec<RawBin<'_>> = old.raw_bins().filter(is_kept).collect();
         let is_owned = |bin: &RawBin<'_>| self.find(bin.name).is_some();

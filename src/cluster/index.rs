@@ -1,0 +1,278 @@
+//! Secondary indexes of a cluster: the records with one value in a bin, or at a path in it.
+//!
+//! Servers index values of one type and keep them in no order, so a query asks for one value. Keys, which relations look for,
+//! are integers or text: each of these has its own index. Pages go from partition to partition.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aerospike::operations::cdt_context::{CdtContext, ctx_from_bytes};
+use aerospike::query::Filter;
+use aerospike::task::{Status, Task};
+use aerospike::{self as theirs, AdminPolicy, CollectionIndexType, PartitionFilter, ResultCode};
+
+use super::failure::of_cluster;
+use super::link::{self, failed};
+use super::scan;
+use super::set::ClusterSet;
+use crate::base64;
+use crate::index::{IndexPart, IndexSource};
+use crate::query::{IndexComponent, IndexDefinition};
+use crate::{Digest, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, KeyPage, Result, Value};
+
+/// The types of values that are indexed, and the ends of their indexes' names.
+const TYPES: [(theirs::IndexType, &str); 2] = [
+    (theirs::IndexType::Numeric, "integers"),
+    (theirs::IndexType::String, "texts"),
+];
+
+const PARTITIONS: u16 = 4096;
+/// How often servers are asked whether an index is complete.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A record's address, in the order of pages: its partition, then its digest.
+type Position = (u16, Digest);
+
+impl ClusterSet {
+    fn refuse(&self, index: &str) -> Error {
+        let why = format!(
+            "index {index:?} of set {:?}: a cluster's indexes are over one bin of integers or texts, and are in no order, so they \
+             answer for one value",
+            self.name
+        );
+        Error::Forbidden(why.into())
+    }
+
+    /// The bin of a component, and the path in it.
+    fn indexed<'c>(
+        &self,
+        index: &str,
+        component: &'c IndexComponent,
+    ) -> Result<(&'c str, Vec<CdtContext>)> {
+        match &component.source {
+            IndexSource::Bin { name, path } if component.part == IndexPart::Whole => {
+                let path = match path.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => ctx_from_bytes(path),
+                };
+                Ok((name, path.map_err(|_| self.refuse(index))?))
+            }
+            _ => Err(self.refuse(index)),
+        }
+    }
+
+    /// Creates an index, and waits until all servers have completed it.
+    async fn create_index(
+        &self,
+        name: &str,
+        kind: theirs::IndexType,
+        (bin, path): &(&str, Vec<CdtContext>),
+    ) -> theirs::Result<()> {
+        let policy = AdminPolicy::default();
+        let created = self.link.client.create_index_on_bin(
+            &policy,
+            &self.link.namespace,
+            &self.name,
+            bin,
+            name,
+            kind,
+            CollectionIndexType::Default,
+            Some(path),
+        );
+        let task = match created.await {
+            // Whoever has created it waits for it: until then a query is refused, and may be repeated.
+            Err(error) if error.matches(&[ResultCode::IndexFound]) => return Ok(()),
+            created => created?,
+        };
+        while !matches!(task.query_status().await?, Status::Complete) {
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the records of some partitions with this value, at most `limit` and one more.
+    fn addresses(
+        &self,
+        equal: &Filter,
+        partitions: Range<u16>,
+        limit: usize,
+    ) -> Result<Vec<(Position, Option<Key<'static>>)>> {
+        let mut scanned = self.scanned(None);
+        scanned.equal = Some(equal.clone());
+        let partitions = PartitionFilter::by_range(partitions.start.into(), partitions.len());
+        let (mut found, mut refused) = (Vec::new(), None);
+        link::wait(scanned.run(partitions, false, |record| {
+            let address = record.and_then(|record| {
+                let key = record
+                    .key
+                    .ok_or_else(|| failed("a server sent a record without its digest"))?;
+                // A server's partition of a record is a part of its digest.
+                let partition = u16::try_from(key.partition_id()).unwrap_or_default();
+                Ok(((partition, Digest::new(key.digest())), scan::key_of(&key)))
+            });
+            match address {
+                Ok(address) => found.push(address),
+                Err(error) => refused = Some(error),
+            }
+            match refused.is_some() || found.len() > limit {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }))?;
+        refused.map_or(Ok(found), Err)
+    }
+}
+
+impl IndexedRecordSet for ClusterSet {
+    /// False: a query asks for one value, and finds records in no particular order.
+    fn has_ordered_indexes(&self) -> bool {
+        false
+    }
+
+    /// Declares two indexes, one of integers and one of texts. An index of another program over the same values is used.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for other indexes than those over the whole value of one bin, or of a path in it.
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        let name = definition.name();
+        let [component] = definition.components() else {
+            return Err(self.refuse(name));
+        };
+        let known = (Arc::clone(&self.name), Box::from(name));
+        if self.link.indexes.lock().get(&known) == Some(component) {
+            return Ok(());
+        }
+        let indexed = self.indexed(name, component)?;
+        for (kind, of) in TYPES {
+            let name = format!("{name}_{of}");
+            let created = self.link.wait(self.create_index(&name, kind, &indexed))?;
+            created.map_err(|error| of_cluster(&error, &self.link.namespace))?;
+        }
+        self.link.indexes.lock().insert(known, component.clone());
+        Ok(())
+    }
+
+    /// One round trip to each node, and more where there are more records than `limit`: to find a range of partitions that has
+    /// no more.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a query of anything else than one value; [`Error::IndexNotFound`] for an index that no handle of
+    /// this [`Cluster`](super::Cluster) has declared; [`Error::Parameter`] for bytes.
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        let ([value], IndexRange::Any) = (query.equal, query.range) else {
+            return Err(self.refuse(query.index));
+        };
+        let known = (Arc::clone(&self.name), Box::from(query.index));
+        let component = self.link.indexes.lock().get(&known).cloned();
+        let component = component.ok_or_else(|| Error::IndexNotFound(query.index.into()))?;
+        let (bin, path) = self.indexed(query.index, &component)?;
+        let equal = match value {
+            Value::Int(number) => Filter::equal(bin, *number),
+            Value::String(text) => Filter::equal(bin, text.as_str()),
+            _ => return Err(self.refuse(query.index)),
+        };
+        let equal = equal.context(path);
+        let mut start = query
+            .after
+            .map_or(Ok(PageStart::default()), PageStart::parse)?;
+        loop {
+            let end = (start.partition + start.partitions).min(PARTITIONS);
+            let is_one = end - start.partition == 1;
+            let limit = if is_one { usize::MAX - 1 } else { query.limit };
+            let mut found = self.addresses(&equal, start.partition..end, limit)?;
+            if found.len() > limit {
+                start.partitions = (end - start.partition) / 2;
+                continue;
+            }
+            found.sort_unstable_by_key(|(position, _)| *position);
+            if let Some(last) = start.behind {
+                found.retain(|((_, digest), _)| *digest > last);
+            }
+            let next = match found.get(..query.limit).and_then(<[_]>::last) {
+                Some(((_, last), _)) if found.len() > query.limit => Some(PageStart {
+                    behind: Some(*last),
+                    ..start
+                }),
+                _ if end < PARTITIONS => {
+                    let has_room = found.len() < query.limit / 2;
+                    Some(PageStart {
+                        partition: end,
+                        partitions: start.partitions << u16::from(has_room),
+                        behind: None,
+                    })
+                }
+                _ => None,
+            };
+            match next {
+                Some(next) if found.is_empty() => start = next,
+                next => {
+                    found.truncate(query.limit);
+                    let key = |((_, digest), key): (Position, Option<Key<'static>>)| {
+                        key.ok_or_else(|| without_key(digest))
+                    };
+                    return Ok(KeyPage {
+                        keys: found.into_iter().map(key).collect::<Result<_>>()?,
+                        cursor: next.map(PageStart::to_cursor),
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn without_key(digest: Digest) -> Error {
+    Error::parameter(format!(
+        "the record of digest {digest} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key"
+    ))
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug)]
+struct PageStart {
+    partition: u16,
+    /// How many partitions are asked at first.
+    partitions: u16,
+    /// Behind this record of the partition.
+    behind: Option<Digest>,
+}
+
+impl Default for PageStart {
+    fn default() -> Self {
+        Self {
+            partition: 0,
+            partitions: PARTITIONS,
+            behind: None,
+        }
+    }
+}
+
+impl PageStart {
+    fn to_cursor(self) -> String {
+        let behind = self.behind.map(|digest| base64::encode(digest.as_bytes()));
+        let (partition, partitions) = (self.partition, self.partitions);
+        format!("{partition}.{partitions}.{}", behind.unwrap_or_default())
+    }
+
+    /// # Errors
+    /// [`Error::Parameter`] for a text that is no cursor.
+    fn parse(cursor: &str) -> Result<Self> {
+        let mut parts = cursor.splitn(3, '.');
+        let mut number = || parts.next()?.parse().ok().filter(|it| *it <= PARTITIONS);
+        let (partition, partitions) = (number(), number());
+        let behind = parts
+            .next()
+            .and_then(|text| base64::decode(text.as_bytes()));
+        let behind = behind.map(|digest| <[u8; 20]>::try_from(digest).ok());
+        match (partition, partitions, behind) {
+            (Some(partition @ ..PARTITIONS), Some(partitions @ 1..), Some(behind)) => Ok(Self {
+                partition,
+                partitions,
+                behind: behind.map(Digest::new),
+            }),
+            _ => Err(Error::parameter(format!(
+                "{cursor:?} is no cursor of a query"
+            ))),
+        }
+    }
+}
