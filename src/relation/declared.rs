@@ -63,8 +63,8 @@ impl Declared {
 }
 
 /// A declaration as a record of the store has it.
-struct StoredDeclaration {
-    declaration: RelationDeclaration,
+pub(super) struct StoredDeclaration {
+    pub(super) declaration: RelationDeclaration,
     /// Whether the derived records have been built.
     built: bool,
     generation: u16,
@@ -248,7 +248,7 @@ impl RelationDeclaration {
         Ok(())
     }
 
-    fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<StoredDeclaration>> {
+    pub(super) fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<StoredDeclaration>> {
         let key = Key::from(&*self.name);
         let found = store.records(DECLARATION_SET)?.read_each(&[key], None);
         let found = found.into_iter().next().transpose()?.flatten();

@@ -1,10 +1,12 @@
 //! `Graph`: nodes and edges of declared types, with derived sort keys and edge sets.
 
 mod audit;
+mod entries;
 mod query;
 mod schema;
 
 use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,20 +15,21 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::{Deletion, has_edges};
 use super::keys::{BATCH, element_of};
-use super::side::{DeleteEmpty, Side, check_exists};
+use super::side::DeleteEmpty;
 use super::together::{KnownEdit, OnExisting, make_together};
-use super::writes::{delete, delete_without, puts, replacing};
+use super::writes::{delete_without, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet,
-    RecordStore, Result, Value, WritePolicy,
+    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
+    WritePolicy,
 };
-pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage, NodeEdge};
-use schema::{EDGE_SET, Schema, sort_bin};
-pub use schema::{EdgeType, NodeId};
+use entries::{EdgeEntry, PutEdge, RemoveEdge};
+pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage};
+use schema::{EDGE_SET, Schema};
+pub use schema::{EdgeType, NodeEdge, NodeId};
 pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text};
 
 /// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
@@ -52,6 +55,20 @@ pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text}
 /// removed last, so the edge decides: what dies in between leaves an edge that the edge set has not, which
 /// [`Graph::verify`] adds, or repeating the call.
 ///
+/// On a cluster, whose indexes have no order, edges are entries of key-ordered maps at both ends as well: in records of the
+/// set `{name}_ends`, by the node that they lead to and their sort keys, and omitted types by the node where they begin. The
+/// maps are sharded as edge sets are. [`link`](Self::link) and [`unlink`](Self::unlink) then read the edge before and after
+/// they write, for the sort keys that it had and the changes of others. All calls answer the same; a query reads a map. What
+/// differs:
+///
+/// - A process that dies between two steps may also leave an edge under its former sort key: it is listed twice until
+///   `verify` removes that entry.
+/// - Edges that are written without a handle, or were moved there from an embedded store, are in no map. Calls on a graph that
+///   was declared in an embedded store are refused ([`Error::Parameter`]), so the first one of a handle reads the declaration:
+///   call [`forget_relation`](super::forget_relation), and then [`Graph::verify`] with [`Repair::Yes`](super::Repair::Yes).
+/// - Records of maps that were emptied stay.
+/// - Nothing guards nodes: a plain delete leaves their edges, which `verify` removes.
+///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
 /// use serde_json::json;
@@ -75,11 +92,13 @@ pub struct Graph<S> {
     schema: Schema,
     rule: Option<OnDelete>,
     declared: Declared,
+    /// Set when no stored declaration is known to be without the maps of edges.
+    has_maps: Arc<OnceLock<()>>,
 }
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
-    /// Returns the graph of this name, with these types of nodes and edges, and declares its indexes. Nodes are in the set of
-    /// this name, edges in `{name}_edges`.
+    /// Returns the graph of this name, with these types of nodes and edges, and declares its indexes, where the store has ordered
+    /// ones. Nodes are in the set of this name, edges in `{name}_edges`.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name of a type with `-` or `|` in it, or one that is there twice; those of
@@ -90,22 +109,23 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         node_types: impl IntoIterator<Item = &'n str>,
         edge_types: impl IntoIterator<Item = EdgeType>,
     ) -> Result<Self> {
-        let schema = Schema::new(name, node_types, edge_types)?;
+        let mut schema = Schema::new(name, node_types, edge_types)?;
         let edges = store.records(&schema.edges)?;
-        edges.ensure_index(IndexDefinition::new(
-            &schema.source_index(),
-            [SOURCE, TARGET],
-        ))?;
-        for at in 0..schema.sort_keys() {
-            let sort = sort_bin(at);
-            let definition = IndexDefinition::new(&schema.target_index(at), [TARGET, &*sort]);
-            edges.ensure_index(definition)?;
+        schema.keeps_edge_maps = !edges.has_ordered_indexes();
+        if !schema.keeps_edge_maps {
+            let from = IndexDefinition::new(&schema.source_index(), [SOURCE, TARGET]);
+            edges.ensure_index(from)?;
+            for (at, sort) in schema.sort_bins().iter().enumerate() {
+                let to = IndexDefinition::new(&schema.target_index(at), [TARGET, &**sort]);
+                edges.ensure_index(to)?;
+            }
         }
         Ok(Self {
             store,
             schema,
             rule: None,
             declared: Declared::default(),
+            has_maps: Arc::default(),
         })
     }
 
@@ -116,6 +136,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             schema: self.schema.clone(),
             rule: self.rule,
             declared: self.declared.clone(),
+            has_maps: Arc::clone(&self.has_maps),
         }
     }
 
@@ -163,7 +184,26 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         }
     }
 
+    /// Refuses to miss the edges of a graph that was declared where it has no maps of them. One read for a handle and its clones.
+    fn check_maps(&self) -> Result<()> {
+        let schema = &self.schema;
+        if !schema.keeps_edge_maps || self.has_maps.get().is_some() {
+            return Ok(());
+        }
+        let stored = schema.named(schema.declaration().stored(&self.store))?;
+        if stored.is_some_and(|stored| !stored.declaration.sets().contains(&&*schema.ends)) {
+            return Err(Error::parameter(format!(
+                "graph {:?} was declared in a store with ordered indexes, so its edges are not in the maps of set {:?}: call forget_relation, and then Graph::verify with Repair::Yes, which enters them",
+                schema.name(),
+                schema.ends
+            )));
+        }
+        self.has_maps.get_or_init(|| ());
+        Ok(())
+    }
+
     fn ensure_declared(&self) -> Result<()> {
+        self.check_maps()?;
         self.declared.ensure(&self.store, |store| {
             self.check_rule(self.rule)?;
             self.schema.declaration().declare_itself(store, self.rule)
@@ -218,23 +258,31 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         attributes: &T,
     ) -> Result<()> {
         self.ensure_declared()?;
-        let edge = self.edge_change(source, edge_type, target)?;
+        let edge = self.schema.edge(source, edge_type, target)?;
         let attributes = to_bins(attributes)?;
         self.schema
             .named(self.put_edge(&PutEdge { edge, attributes }))
     }
 
     fn put_edge(&self, put: &PutEdge<'_>) -> Result<()> {
-        let edge = &put.edge;
-        if !edge.edge_type.is_in_edge_set() || self.schema.ends_must_exist {
+        let (edge, schema) = (&put.edge, &self.schema);
+        let is_pair = edge.edge_type.is_in_edge_set() && !schema.keeps_edge_maps;
+        if !is_pair || schema.ends_must_exist {
             return self.store.atomically(put).map(drop);
         }
         let (edges, nodes) = self.records()?;
-        let (set, existing) = (edge.edge_set(), OnExisting::MakeOthers);
-        let (element, sort) = (element_of(&edge.target), Value::String(put.sort_key()));
+        let (set, existing) = (schema.edge_set(), OnExisting::MakeOthers);
+        let sort = edge.edge_type.derive(&put.attributes).into_iter().next();
+        let sort = Value::String(sort.unwrap_or_default());
         let edits = [
             KnownEdit::replace(&edges, &edge.key, &put.bins()?),
-            set.adding(&nodes, &edge.source, element, &sort, existing),
+            set.adding(
+                &nodes,
+                &edge.source,
+                element_of(&edge.element),
+                &sort,
+                existing,
+            ),
         ];
         make_together(&self.store, edits, 0, put).map(drop)
     }
@@ -250,38 +298,24 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// As for [`Graph::link`].
     pub fn unlink(&self, source: &NodeId, edge_type: &str, target: &NodeId) -> Result<bool> {
         self.ensure_declared()?;
-        let edge = self.edge_change(source, edge_type, target)?;
-        self.schema.named(self.remove_edge(&RemoveEdge { edge }))
+        let edge = self.schema.edge(source, edge_type, target)?;
+        let met = Vec::new();
+        self.schema
+            .named(self.remove_edge(&RemoveEdge { edge, met }))
     }
 
     fn remove_edge(&self, remove: &RemoveEdge<'_>) -> Result<bool> {
-        let edge = &remove.edge;
-        if !edge.edge_type.is_in_edge_set() {
+        let (edge, schema) = (&remove.edge, &self.schema);
+        if !edge.edge_type.is_in_edge_set() || schema.keeps_edge_maps {
             return self.store.atomically(remove);
         }
         let (edges, nodes) = self.records()?;
-        let set = edge.edge_set();
+        let set = schema.edge_set();
         let edits = [
-            set.removing(&nodes, &edge.source, element_of(&edge.target)),
+            set.removing(&nodes, &edge.source, element_of(&edge.element)),
             KnownEdit::delete(&edges, &edge.key, true),
         ];
         make_together(&self.store, edits, 1, remove)
-    }
-
-    fn edge_change<'a>(
-        &'a self,
-        source: &NodeId,
-        edge_type: &str,
-        target: &NodeId,
-    ) -> Result<EdgeChange<'a>> {
-        let edge_type = self.schema.edge_type(edge_type)?;
-        Ok(EdgeChange {
-            schema: &self.schema,
-            edge_type,
-            source: self.schema.node_key(source)?,
-            target: self.schema.target_key(edge_type, target)?,
-            key: self.schema.edge_key(source, edge_type, target)?,
-        })
     }
 
     /// Returns the attributes of an edge, and nothing that the graph keeps beside them; `None` if there is none. One read.
@@ -350,6 +384,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// # }
     /// ```
     pub fn edges<'g>(&'g self, source: &NodeId) -> Result<EdgesQuery<'g, S>> {
+        self.check_maps()?;
         self.schema.node_key(source)?;
         Ok(EdgesQuery::new(&self.store, &self.schema, source))
     }
@@ -359,6 +394,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// # Errors
     /// [`Error::Parameter`] for types that are not declared.
     pub fn query<'g>(&'g self, edge_type: &str, target: &NodeId) -> Result<EdgeQuery<'g, S>> {
+        self.check_maps()?;
         let edge_type = self.schema.edge_type(edge_type)?;
         let target = self.schema.target_key(edge_type, target)?;
         Ok(EdgeQuery::new(&self.store, &self.schema, target))
@@ -377,6 +413,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
         self.check_rule(Some(on_delete))?;
+        self.check_maps()?;
         let key = self.schema.node_key(id)?;
         if let Some(guard) = self.store.relation_guard()? {
             self.ensure_declared()?;
@@ -398,21 +435,21 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
                     count,
                 ));
             }
-            for edge in edges {
-                let (source, edge_type, target) = self.schema.parse_edge_key(&edge)?;
-                self.unlink(&source, &edge_type, &target)?;
+            for remove in edges {
+                self.schema.named(self.remove_edge(&remove))?;
                 progress.edges += 1;
                 if observe(progress).is_break() {
                     return Ok(false);
                 }
             }
         }
-        let edge_set = self.schema.edge_set();
-        let emptied = self.store.atomically(&DeleteEmpty {
-            side: &edge_set,
-            key: &key,
-        });
-        self.schema.named(emptied)?;
+        for map in self.schema.edge_maps() {
+            let emptied = self.store.atomically(&DeleteEmpty {
+                side: &self.schema.side(map),
+                key: &key,
+            });
+            self.schema.named(emptied)?;
+        }
         let nodes = self.store.records(&self.schema.nodes)?;
         match self
             .schema
@@ -424,111 +461,51 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         }
     }
 
-    /// The keys of some edges from or to a node; none: there are none.
-    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<Key<'static>>> {
-        let records = self.store.records(&self.schema.edges)?;
-        let ask = |index: &str, equal: String| {
+    /// Removes some edges from or to a node; none: there are none.
+    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<RemoveEdge<'_>>> {
+        let schema = &self.schema;
+        if schema.keeps_edge_maps {
+            return schema.named(self.some_entries_of(&schema.node_key(id)?));
+        }
+        let records = self.store.records(&schema.edges)?;
+        let from = (schema.source_index(), id.to_string());
+        let to = schema.edge_types.iter();
+        let to = to.map(|edge_type| (schema.target_index(0), schema.target_text(edge_type, id)));
+        for (index, equal) in [from].into_iter().chain(to) {
             let page = records.query_keys(&IndexQuery {
-                index,
+                index: &index,
                 equal: &[Value::String(equal)],
                 range: IndexRange::Any,
                 limit: BATCH as usize,
                 after: None,
             });
-            self.schema.named(page).map(|page| page.keys)
-        };
-        let from = ask(&self.schema.source_index(), id.to_string())?;
-        if !from.is_empty() {
-            return Ok(from);
-        }
-        for edge_type in &self.schema.edge_types {
-            let to = ask(
-                &self.schema.target_index(0),
-                self.schema.target_text(edge_type, id),
-            )?;
-            if !to.is_empty() {
-                return Ok(to);
+            let keys = schema.named(page)?.keys;
+            if !keys.is_empty() {
+                let edge = |key| schema.edge_at(key);
+                let remove = |edge| RemoveEdge {
+                    edge,
+                    met: Vec::new(),
+                };
+                return keys.iter().map(|key| edge(key).map(remove)).collect();
             }
         }
         Ok(Vec::new())
     }
-}
 
-/// An edge, by its keys.
-struct EdgeChange<'a> {
-    schema: &'a Schema,
-    edge_type: &'a EdgeType,
-    /// The key of the node that it begins at.
-    source: Key<'static>,
-    /// What the edge set of that node has as its key.
-    target: Key<'static>,
-    /// The key of its record.
-    key: Key<'static>,
-}
-
-impl EdgeChange<'_> {
-    fn edge_set(&self) -> Side {
-        self.schema.edge_set()
-    }
-}
-
-/// Writes an edge, then its entry in the edge set.
-struct PutEdge<'a> {
-    edge: EdgeChange<'a>,
-    attributes: Bins,
-}
-
-impl PutEdge<'_> {
-    /// The bins of the edge's record.
-    fn bins(&self) -> Result<Bins> {
-        let edge = &self.edge;
-        edge.schema
-            .edge_bins(edge.edge_type, &edge.source, &edge.target, &self.attributes)
-    }
-
-    /// The edge's value in the edge set.
-    fn sort_key(&self) -> String {
-        self.edge.edge_type.first_sort_key(&self.attributes)
-    }
-}
-
-impl AtomicWrites for PutEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let edge = &self.edge;
-        if edge.schema.ends_must_exist {
-            check_exists(store, &edge.schema.nodes, &edge.source)?;
-            check_exists(
-                store,
-                &edge.schema.nodes,
-                &edge.schema.node_of(&edge.target)?,
-            )?;
+    /// The same by the maps of the node: an entry without an edge goes, too.
+    fn some_entries_of(&self, node: &Key<'static>) -> Result<Vec<RemoveEdge<'_>>> {
+        for map in self.schema.edge_maps() {
+            let side = self.schema.side(map);
+            let page = side.page_after(&self.store, node, None, BATCH)?;
+            if !page.is_empty() {
+                let remove = |(element, _): (Key<'static>, Value)| {
+                    let edge = self.schema.edge_of(map, node, &element)?;
+                    let met = vec![EdgeEntry::at(map, node, element)];
+                    Ok(RemoveEdge { edge, met })
+                };
+                return page.into_iter().map(remove).collect();
+            }
         }
-        let records = store.records(&edge.schema.edges)?;
-        records.operate_on(&replacing(), &edge.key, &puts(&self.bins()?))?;
-        if edge.edge_type.is_in_edge_set() {
-            let sort = Value::String(self.sort_key());
-            edge.edge_set()
-                .add(store, &edge.source, &edge.target, &sort)?;
-        }
-        Ok(true)
-    }
-}
-
-/// Removes an edge's entry in the edge set, then the edge.
-struct RemoveEdge<'a> {
-    edge: EdgeChange<'a>,
-}
-
-impl AtomicWrites for RemoveEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let edge = &self.edge;
-        if edge.edge_type.is_in_edge_set() {
-            edge.edge_set().remove(store, &edge.source, &edge.target)?;
-        }
-        delete(&store.records(&edge.schema.edges)?, &edge.key)
+        Ok(Vec::new())
     }
 }

@@ -48,8 +48,8 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
-/// On a cluster children are kept as a key list or consolidated: a reference needs an index in the order of values, which
-/// servers do not have, and [`OneToMany::new`] refuses it.
+/// On a cluster a reference is found by the servers' own secondary indexes, one of integers and one of text: keys of parents that
+/// are bytes are refused there.
 ///
 /// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
 ///
@@ -103,7 +103,7 @@ impl Child {
 /// Children of a parent, and where the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChildPage {
-    /// The children: in the order of their keys, with an index in the order of digests.
+    /// The children: in the order of their keys; with an index in the order of digests, on a cluster in no particular order.
     pub children: Vec<Child>,
     /// The token that [`OneToMany::page`] takes for the next page; `None`: this is the last one.
     pub next: Option<String>,

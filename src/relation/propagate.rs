@@ -49,6 +49,11 @@ const FAILURES_TOLD: usize = 1_000;
 /// record is read again, until both agree. A process that dies between may leave older copies, which the next `propagate` or
 /// [`Propagate::verify`] repairs.
 ///
+/// On a cluster the referring records are found by the servers' own secondary indexes, one of integers and one of text, so
+/// records that other programs write are found as well; references that are bytes are refused. A cluster gives no changes to
+/// follow, so there is no updater: call `propagate` after each write of a field that is copied, and `verify` now and then for
+/// the writes of programs that do not.
+///
 /// Choose [`Joined`](super::Joined) where the fields change often, or the records are not to be touched;
 /// [`Includes`](super::Includes) where reading one batch more is no matter.
 ///

@@ -5,6 +5,7 @@
 mod bulk;
 mod declared;
 mod graph;
+mod graph_maps;
 mod guarded;
 mod guarded_deletes;
 mod guarded_edges;

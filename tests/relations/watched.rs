@@ -57,6 +57,7 @@ impl Calls {
 pub struct Watched<T> {
     inner: T,
     calls: Calls,
+    has_indexes: bool,
 }
 
 impl Watched<Store> {
@@ -64,6 +65,15 @@ impl Watched<Store> {
         Self {
             inner: store.clone(),
             calls: calls.clone(),
+            has_indexes: true,
+        }
+    }
+
+    /// Without ordered indexes, as a cluster is.
+    pub fn without_indexes(store: &Store, calls: &Calls) -> Self {
+        Self {
+            has_indexes: false,
+            ..Self::new(store, calls)
         }
     }
 }
@@ -75,6 +85,7 @@ impl RecordStore for Watched<Store> {
         Ok(Watched {
             inner: self.inner.set(set)?,
             calls: self.calls.clone(),
+            has_indexes: self.has_indexes,
         })
     }
 }
@@ -131,11 +142,17 @@ impl RecordSet for Watched<Set> {
 
 /// A query counts as a batch.
 impl IndexedRecordSet for Watched<Set> {
+    fn has_ordered_indexes(&self) -> bool {
+        self.has_indexes
+    }
+
     fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        assert!(self.has_indexes);
         self.inner.ensure_index(definition)
     }
 
     fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        assert!(self.has_indexes);
         self.calls.0.lock().unwrap().batches += 1;
         self.calls.spend()?;
         self.inner.query_keys(query)

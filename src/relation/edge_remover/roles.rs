@@ -134,7 +134,7 @@ fn kinds_of<'d>(
             }
         }
         RelationKind::Graph => {
-            let (Some(edge_set), Some(edges)) = (Side::of(first), second) else {
+            let (Some(edge_set), Some(edges)) = (Side::of(first), sides.last()) else {
                 return;
             };
             if is_in(&edges.set) {

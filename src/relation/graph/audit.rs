@@ -2,16 +2,19 @@
 
 use std::ops::ControlFlow;
 
-use super::{Graph, NodeId};
+use super::Graph;
+use super::entries::{Edge, EdgeEntry, FollowEdge, RemoveEdge};
+use super::schema::EdgeMap;
 use crate::record::SHARD_OF;
 use crate::relation::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::BATCH;
-use crate::{AtomicWrites, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
+use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
-    /// Looks at every edge and every edge set, and repairs faults if asked to: the edges decide the content of edge sets. Edges
-    /// from or to a node that is not there are reported, and removed. `observe` is called after each edge and each node, and may stop
-    /// it. Two scans; one read and one batch of two an edge; one batch for 512 edges of an edge set.
+    /// Looks at every edge and every edge set, and repairs faults if asked to: the edges decide the content of edge sets, and on
+    /// a cluster that of the other maps at their ends. Edges from or to a node that is not there are reported, and removed.
+    /// `observe` is called after each edge and each node, and may stop it. Two scans, four on a cluster; two reads, two or more
+    /// on a cluster, and one batch of two an edge; one batch for 512 entries.
     ///
     /// # Errors
     /// [`Error::Relation`](crate::Error::Relation) around what a read or a repair may fail with.
@@ -20,128 +23,121 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        for key in self.schema.named(self.keys_of(&self.schema.edges))? {
-            let fault = self.fault_of_edge(&key)?;
+        let (schema, mut audit) = (&self.schema, RelationAudit::default());
+        for key in schema.named(self.keys_of(&schema.edges))? {
+            schema.named(self.verify_edge(&key, repair, &mut audit))?;
             audit.edges += 1;
-            if let Some(fault) = fault {
-                if repair == Repair::Yes {
-                    audit.repaired += u64::from(self.repair(&fault)?);
-                }
-                audit.faults.push(fault);
-            }
             if observe(audit.progress(None)).is_break() {
                 return Ok(audit);
             }
         }
-        let edge_set = self.schema.edge_set();
-        for key in self.schema.named(edge_set.owners(&self.store))? {
-            self.verify_edge_set(&key, repair, &mut audit)?;
-            audit.records += 1;
-            if observe(audit.progress(None)).is_break() {
-                return Ok(audit);
+        for map in schema.edge_maps() {
+            for key in schema.named(schema.side(map).owners(&self.store))? {
+                schema.named(self.verify_map(map, &key, repair, &mut audit))?;
+                audit.records += 1;
+                if observe(audit.progress(None)).is_break() {
+                    return Ok(audit);
+                }
             }
         }
         audit.complete = true;
         Ok(audit)
     }
 
-    fn fault_of_edge(&self, key: &Key<'static>) -> Result<Option<RelationFault>> {
+    fn verify_edge(
+        &self,
+        key: &Key<'static>,
+        repair: Repair,
+        audit: &mut RelationAudit,
+    ) -> Result<()> {
         let schema = &self.schema;
-        let (source, edge_type, target) = schema.parse_edge_key(key)?;
-        let nodes = [&source, &target].map(|id| Key::from(id.to_string()));
+        let edge = schema.edge_at(key)?;
+        let nodes = [edge.source.clone(), edge.target.clone()];
         let found = self
             .store
             .records(&schema.nodes)?
             .read_each(&nodes, Some(&[]));
-        for (id, node) in nodes.iter().zip(found) {
-            if schema.named(node)?.is_none() {
-                return Ok(Some(RelationFault::Dangling {
-                    from: key.clone(),
-                    to: id.clone(),
-                }));
+        for (id, node) in nodes.into_iter().zip(found) {
+            if node?.is_none() {
+                let (from, to) = (key.clone(), id);
+                audit.faults.push(RelationFault::Dangling { from, to });
+                if repair == Repair::Yes {
+                    let met = Vec::new();
+                    let removed = self.remove_edge(&RemoveEdge { edge, met })?;
+                    audit.repaired += u64::from(removed);
+                }
+                return Ok(());
             }
         }
-        let edge_type = schema.edge_type(&edge_type)?;
-        if !edge_type.is_in_edge_set() {
-            return Ok(None);
+        let mut is_sound = true;
+        for entry in edge.present_entries(&self.store)? {
+            if entry.is_there(schema, &self.store)? {
+                continue;
+            }
+            is_sound = false;
+            let (source, target) = (edge.source.clone(), edge.element.clone());
+            audit.faults.push(match entry.map {
+                EdgeMap::Incoming => RelationFault::MissingAtTarget { source, target },
+                EdgeMap::EdgeSet | EdgeMap::Omitted => {
+                    RelationFault::MissingAtSource { source, target }
+                }
+            });
         }
-        let (source, target) = (
-            schema.node_key(&source)?,
-            schema.target_key(edge_type, &target)?,
-        );
-        let found = schema.edge_set().get(&self.store, &source, &target);
-        let is_there = schema.named(found)?.is_some();
-        Ok((!is_there).then_some(RelationFault::MissingAtSource { source, target }))
+        if !is_sound && repair == Repair::Yes {
+            audit.repaired += u64::from(self.follow(&edge, Vec::new())?);
+        }
+        Ok(())
     }
 
-    fn verify_edge_set(
+    /// Looks at the entries of a node in one map.
+    fn verify_map(
         &self,
+        map: EdgeMap,
         node: &Key<'static>,
         repair: Repair,
         audit: &mut RelationAudit,
     ) -> Result<()> {
         let schema = &self.schema;
-        let (edge_set, records) = (schema.edge_set(), self.store.records(&schema.edges)?);
+        let (side, records) = (schema.side(map), self.store.records(&schema.edges)?);
+        let bins = schema.sort_bins();
+        let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
         let (mut after, mut degree) = (None, 0);
         loop {
-            let page = edge_set.page_after(&self.store, node, after.as_ref(), BATCH);
-            let page = schema.named(page)?;
+            let page = side.page_after(&self.store, node, after.as_ref(), BATCH)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
             degree += page.len() as u64;
-            let keys = page
+            let edges = page
                 .iter()
-                .map(|(target, _)| self.edge_key_of(node, target));
-            let keys: Vec<Key<'static>> = keys.collect::<Result<_>>()?;
-            for ((target, _), edge) in page.into_iter().zip(records.read_each(&keys, Some(&[]))) {
-                if schema.named(edge)?.is_some() {
+                .map(|(element, _)| schema.edge_of(map, node, element));
+            let edges: Vec<Edge<'_>> = edges.collect::<Result<_>>()?;
+            let keys: Vec<Key<'_>> = edges.iter().map(|edge| Key::from(&edge.key)).collect();
+            let found = records.read_each(&keys, Some(&bins));
+            for ((element, _), (edge, record)) in page.into_iter().zip(edges.iter().zip(found)) {
+                let wanted = record?.map_or_else(Vec::new, |record| edge.entries_of(&record));
+                let entry = EdgeEntry::at(map, node, element);
+                if entry.is_among(&wanted) {
                     continue;
                 }
-                let fault = RelationFault::MissingAtTarget {
-                    source: node.clone(),
-                    target,
-                };
                 if repair == Repair::Yes {
-                    audit.repaired += u64::from(self.repair(&fault)?);
+                    audit.repaired += u64::from(self.follow(edge, vec![entry])?);
                 }
-                audit.faults.push(fault);
+                let (source, target) = (edge.source.clone(), edge.element.clone());
+                audit.faults.push(match map {
+                    EdgeMap::Incoming => RelationFault::MissingAtSource { source, target },
+                    EdgeMap::EdgeSet | EdgeMap::Omitted => {
+                        RelationFault::MissingAtTarget { source, target }
+                    }
+                });
             }
         }
         audit.note_degree(node, degree);
         Ok(())
     }
 
-    fn edge_key_of(&self, node: &Key<'_>, target: &Key<'_>) -> Result<Key<'static>> {
-        let schema = &self.schema;
-        let (Key::String(node), Key::String(target)) = (node, target) else {
-            return Err(Error::parameter(format!("{node} is no node of the graph")));
-        };
-        let (edge_type, target) = schema.parse_target(target)?;
-        let source = NodeId::parse(node)
-            .ok_or_else(|| Error::parameter(format!("{node:?} is no node of the graph")))?;
-        schema.edge_key(&source, schema.edge_type(&edge_type)?, &target)
-    }
-
-    fn repair(&self, fault: &RelationFault) -> Result<bool> {
-        match fault {
-            RelationFault::Dangling { from, .. } => {
-                let (source, edge_type, target) = self.schema.parse_edge_key(from)?;
-                self.unlink(&source, &edge_type, &target)
-            }
-            RelationFault::MissingAtSource { source, target }
-            | RelationFault::MissingAtTarget { source, target } => {
-                let edge = self.edge_key_of(source, target)?;
-                let repaired = self.store.atomically(&FollowEdge {
-                    graph: &self.schema,
-                    source,
-                    target,
-                    edge: &edge,
-                });
-                self.schema.named(repaired)
-            }
-            _ => Ok(false),
-        }
+    /// Makes the entries of an edge agree with its record.
+    fn follow(&self, edge: &Edge<'_>, entries: Vec<EdgeEntry>) -> Result<bool> {
+        self.store.atomically(&FollowEdge { edge, entries })
     }
 
     fn keys_of(&self, set: &str) -> Result<Vec<Key<'static>>> {
@@ -152,37 +148,5 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             }
         })?;
         Ok(keys)
-    }
-}
-
-/// Makes the edge set of a node agree with the record of an edge.
-struct FollowEdge<'a> {
-    graph: &'a super::Schema,
-    source: &'a Key<'a>,
-    target: &'a Key<'a>,
-    edge: &'a Key<'a>,
-}
-
-impl AtomicWrites for FollowEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let edge_set = self.graph.edge_set();
-        let sort = super::sort_bin(0);
-        let edges = store.records(&self.graph.edges)?;
-        let mut changed = false;
-        loop {
-            let found = edges.read_each(std::slice::from_ref(self.edge), Some(&[&sort]));
-            let edge = found.into_iter().next().unwrap_or(Ok(None))?;
-            let wanted = edge.map(|edge| edge.get(&sort).unwrap_or(Value::String(String::new())));
-            if edge_set.get(store, self.source, self.target)? == wanted {
-                return Ok(changed);
-            }
-            changed = true;
-            match &wanted {
-                Some(sort) => edge_set.add(store, self.source, self.target, sort)?,
-                None => edge_set.remove(store, self.source, self.target)?,
-            };
-        }
     }
 }

@@ -5,9 +5,10 @@ use std::ops::{Bound, RangeBounds};
 
 use serde::de::DeserializeOwned;
 
-use super::schema::{EDGE_SET, NodeId, Schema, sort_bin};
+use super::entries::IncomingRange;
+use super::schema::{EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin};
 use crate::record::{Record, SUBKEYS};
-use crate::relation::keys::BATCH;
+use crate::relation::keys::{BATCH, element_of};
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 /// How many edges of a node with a sharded edge set are shown.
@@ -45,17 +46,6 @@ pub struct EdgesQuery<'g, S> {
     edge_type: Option<Box<str>>,
     limit: usize,
     after: Option<Box<str>>,
-}
-
-/// An edge, as the edge set of the node that it begins at has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeEdge {
-    /// The type of the edge.
-    pub edge_type: Box<str>,
-    /// The node that it leads to.
-    pub target: NodeId,
-    /// The first sort key; empty if there is none.
-    pub sort_key: Box<str>,
 }
 
 /// A node with its edges.
@@ -171,11 +161,10 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
     pub fn sources(&self) -> Result<(Vec<NodeId>, Option<String>)> {
         let schema = self.schema;
-        let target = match &self.target {
-            Key::String(text) => Value::String(text.to_string()),
-            other => Value::String(other.to_string()),
-        };
-        let mut equal = vec![target];
+        if schema.keeps_edge_maps {
+            return schema.named(self.sources_by_map());
+        }
+        let mut equal = vec![element_of(&self.target)];
         let range = match &self.range {
             SortRange::Equal(sort_key) => {
                 equal.push(sort_key.clone());
@@ -195,6 +184,45 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         let source = |key: &Key<'static>| Ok(schema.parse_edge_key(key)?.0);
         let sources = page.keys.iter().map(source).collect::<Result<_>>()?;
         Ok((sources, page.cursor))
+    }
+
+    /// The same by the map of the node that the edges lead to.
+    fn sources_by_map(&self) -> Result<(Vec<NodeId>, Option<String>)> {
+        let schema = self.schema;
+        let target = element_of(&self.target);
+        let (edge_type, node) = schema.parse_target(target.as_str().unwrap_or_default())?;
+        let range = IncomingRange {
+            edge_type: &edge_type,
+            at: self.sort,
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (first, end) = match &self.range {
+            SortRange::Equal(sort_key) => range.equal(&text(sort_key)),
+            SortRange::BeginsWith(prefix) => range.begins_with(&text(prefix)),
+            SortRange::Between(from, to) => {
+                let (first, end) = range.all();
+                let first = match from {
+                    Bound::Included(from) => range.first_of(&text(from)),
+                    Bound::Excluded(from) => range.behind_all_of(&text(from)),
+                    Bound::Unbounded => first,
+                };
+                let end = match to {
+                    Bound::Included(to) => range.behind_all_of(&text(to)),
+                    Bound::Excluded(to) => range.first_of(&text(to)),
+                    Bound::Unbounded => end,
+                };
+                (first, end)
+            }
+        };
+        let map = EdgeMap::Incoming;
+        let after = self.after.as_deref();
+        let mut entries =
+            schema.entries_between(self.store, (map, &node), (&first, after, &end), self.limit)?;
+        let next = cut_page(&mut entries, self.limit);
+        let source =
+            |(element, _): &(Value, Value)| schema.source_in(element.as_str().unwrap_or_default());
+        let sources = entries.iter().map(source).collect::<Result<_>>()?;
+        Ok((sources, next))
     }
 
     /// Returns the nodes that the edges begin at, with their edges. One query and one batch.
@@ -301,7 +329,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     fn edges_of(&self, id: &NodeId, record: &Record) -> Result<(Vec<NodeEdge>, bool)> {
         let schema = self.schema;
         let mut entries = match record.get(EDGE_SET) {
-            Some(Value::Map(map)) => return Ok((self.edges_in(map.into_entries())?, false)),
+            Some(Value::Map(map)) => return Ok((schema.edges_in(map.into_entries())?, false)),
             _ if record.view().bin(SUBKEYS).is_some() => {
                 let map = schema.edge_set().map(self.store, &schema.node_key(id)?)?;
                 schema.named(map.page(0, SHARDED_EDGES_SHOWN as u64 + 1))?
@@ -310,20 +338,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         };
         let has_more = entries.len() > SHARDED_EDGES_SHOWN;
         entries.truncate(SHARDED_EDGES_SHOWN);
-        Ok((self.edges_in(entries)?, has_more))
-    }
-
-    fn edges_in(&self, entries: Vec<(Value, Value)>) -> Result<Vec<NodeEdge>> {
-        let edge = |(target, sort_key): (Value, Value)| {
-            let target = target.as_str().unwrap_or_default();
-            let (edge_type, target) = self.schema.parse_target(target)?;
-            Ok(NodeEdge {
-                edge_type: edge_type.into(),
-                target,
-                sort_key: sort_key.as_str().unwrap_or_default().into(),
-            })
-        };
-        entries.into_iter().map(edge).collect()
+        Ok((schema.edges_in(entries)?, has_more))
     }
 }
 
@@ -367,6 +382,9 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
     /// [`Error::Relation`](crate::Error::Relation) around the errors of a query.
     pub fn page(&self) -> Result<(Vec<NodeEdge>, Option<String>)> {
         let schema = self.schema;
+        if schema.keeps_edge_maps {
+            return schema.named(self.page_of_maps());
+        }
         let edges = self.store.records(&schema.edges)?;
         let prefix = self
             .edge_type
@@ -402,5 +420,70 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
             }
         }
         Ok((listed, page.cursor))
+    }
+
+    /// The same by the maps of the node that the edges begin at.
+    fn page_of_maps(&self) -> Result<(Vec<NodeEdge>, Option<String>)> {
+        let schema = self.schema;
+        let node =
+            NodeId::parse(&self.source).ok_or_else(|| schema.foreign(&(&*self.source).into()))?;
+        let types = schema.edge_types.iter();
+        let wanted = |edge: &&EdgeType| {
+            self.edge_type
+                .as_deref()
+                .is_none_or(|name| name == edge.name())
+        };
+        let types: Vec<&EdgeType> = types.filter(wanted).collect();
+        let (first, end) = match self.edge_type.as_deref() {
+            // Types have no hyphen, and the sign behind it is a full stop.
+            Some(name) => (format!("{name}-"), format!("{name}.")),
+            None => (String::new(), char::MAX.to_string()),
+        };
+        let mut entries = Vec::new();
+        for (map, is_in_edge_set) in [(EdgeMap::EdgeSet, true), (EdgeMap::Omitted, false)] {
+            if types
+                .iter()
+                .any(|edge| edge.is_in_edge_set() == is_in_edge_set)
+            {
+                let range = (&*first, self.after.as_deref(), &*end);
+                entries.extend(schema.entries_between(
+                    self.store,
+                    (map, &node),
+                    range,
+                    self.limit,
+                )?);
+            }
+        }
+        entries.sort_by(|(one, _), (other, _)| one.as_str().cmp(&other.as_str()));
+        let next = cut_page(&mut entries, self.limit);
+        Ok((schema.edges_in(entries)?, next))
+    }
+}
+
+/// Cuts a page off entries of which there may be more, and returns the token of the next one; `None`: there is no more.
+fn cut_page(entries: &mut Vec<(Value, Value)>, limit: usize) -> Option<String> {
+    let is_last = entries.len() <= limit;
+    entries.truncate(limit);
+    let last = entries.last().filter(|_| !is_last)?;
+    last.0.as_str().map(str::to_owned)
+}
+
+impl Schema {
+    /// Returns entries of a map of a node, from a key on, or behind the last one of the page before, up to an end: one more than
+    /// `limit`, if there are more.
+    fn entries_between<S: RecordStore>(
+        &self,
+        store: &S,
+        (map, node): (EdgeMap, &NodeId),
+        (first, after, end): (&str, Option<&str>, &str),
+        limit: usize,
+    ) -> Result<Vec<(Value, Value)>> {
+        let map = self.side(map).map(store, &self.node_key(node)?)?;
+        let (first, after, end) = (Value::from(first), after.map(Value::from), Value::from(end));
+        let from = match &after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(&first),
+        };
+        map.range(from, Bound::Excluded(&end), limit as u64 + 1)
     }
 }

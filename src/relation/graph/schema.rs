@@ -47,6 +47,17 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// An edge, as the edge set of the node that it begins at has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEdge {
+    /// The type of the edge.
+    pub edge_type: Box<str>,
+    /// The node that it leads to.
+    pub target: NodeId,
+    /// The first sort key; empty if there is none.
+    pub sort_key: Box<str>,
+}
+
 type SortKey = Arc<dyn Fn(&Bins) -> Option<String> + Send + Sync>;
 
 /// A type of edges: their sort keys, and whether nodes have them in their edge sets.
@@ -122,11 +133,21 @@ impl EdgeType {
         !self.omitted
     }
 
-    pub(super) fn first_sort_key(&self, attributes: &Bins) -> String {
-        let derive = self.sort_keys.first();
-        derive
-            .and_then(|derive| derive(attributes))
-            .unwrap_or_default()
+    pub(super) const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many sort keys an edge has: one at least, which may be empty.
+    pub(super) fn sort_keys(&self) -> usize {
+        self.sort_keys.len().max(1)
+    }
+
+    /// The sort keys of an edge with these attributes.
+    pub(super) fn derive(&self, attributes: &Bins) -> Vec<String> {
+        let derived = self.sort_keys.iter().map(|derive| derive(attributes));
+        let mut sort_keys: Vec<String> = derived.map(Option::unwrap_or_default).collect();
+        sort_keys.resize(self.sort_keys(), String::new());
+        sort_keys
     }
 }
 
@@ -150,6 +171,17 @@ pub(super) fn sort_bin(at: usize) -> String {
     format!("sort{at}")
 }
 
+/// A map that has an entry for each of its edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EdgeMap {
+    /// The edge set of the node where edges begin: all types but the omitted ones.
+    EdgeSet,
+    /// The omitted types, by the node where edges begin. Where the store has no ordered indexes.
+    Omitted,
+    /// All types, by the node that edges lead to, in the order of their sort keys. Where the store has no ordered indexes.
+    Incoming,
+}
+
 /// The declared types of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct Schema {
@@ -161,6 +193,10 @@ pub(super) struct Schema {
     edge_keys: KeyPattern<(String, String)>,
     pub(super) shard_policy: ShardPolicy,
     pub(super) ends_must_exist: bool,
+    /// The set of the maps beside the edge sets.
+    pub(super) ends: Box<str>,
+    /// Whether edges are kept in maps at both ends: the store has no ordered indexes.
+    pub(super) keeps_edge_maps: bool,
 }
 
 impl Schema {
@@ -178,6 +214,8 @@ impl Schema {
             edge_keys: KeyPattern::new("{source}|{target}")?,
             shard_policy: ShardPolicy::default(),
             ends_must_exist: false,
+            ends: format!("{name}_ends").into(),
+            keeps_edge_maps: false,
         };
         let edge_names = schema.edge_types.iter().map(|edge| &edge.name);
         let mut names: Vec<&Box<str>> = schema.node_types.iter().chain(edge_names).collect();
@@ -201,12 +239,12 @@ impl Schema {
 
     /// How many indexes by target there are.
     pub(super) fn sort_keys(&self) -> usize {
-        let most = self
-            .edge_types
-            .iter()
-            .map(|edge| edge.sort_keys.len())
-            .max();
-        most.unwrap_or(0).max(1)
+        let most = self.edge_types.iter().map(EdgeType::sort_keys).max();
+        most.unwrap_or(1)
+    }
+
+    pub(super) fn sort_bins(&self) -> Vec<String> {
+        (0..self.sort_keys()).map(sort_bin).collect()
     }
 
     pub(super) fn source_index(&self) -> String {
@@ -257,14 +295,6 @@ impl Schema {
         Ok(self.edge_keys.key((source.to_string(), target)))
     }
 
-    /// The key of the node that an edge with this key in an edge set leads to.
-    pub(super) fn node_of(&self, target: &Key<'_>) -> Result<Key<'static>> {
-        let Key::String(text) = target else {
-            return Err(self.foreign(target));
-        };
-        Ok(self.parse_target(text)?.1.to_string().into())
-    }
-
     /// The source, type and target of an edge.
     pub(super) fn parse_edge_key(&self, key: &Key<'_>) -> Result<(NodeId, String, NodeId)> {
         let (source, target) = self.edge_keys.parse(key)?;
@@ -290,11 +320,11 @@ impl Schema {
 
     /// The bins of an edge in which the graph keeps something of its own.
     pub(super) fn own_bins(&self) -> impl Iterator<Item = String> {
-        let sort_bins = (0..self.sort_keys()).map(sort_bin);
+        let sort_bins = self.sort_bins().into_iter();
         sort_bins.chain([SOURCE, TARGET].map(str::to_owned))
     }
 
-    fn foreign(&self, key: &Key<'_>) -> Error {
+    pub(super) fn foreign(&self, key: &Key<'_>) -> Error {
         Error::parameter(format!(
             "{key} is no key of graph {:?}: look at who writes to its sets",
             self.name
@@ -317,10 +347,8 @@ impl Schema {
             }
         }
         let mut bins = attributes.clone();
-        for at in 0..edge_type.sort_keys.len().max(1) {
-            let derive = edge_type.sort_keys.get(at);
-            let sort = derive.and_then(|derive| derive(attributes));
-            bins.set(&sort_bin(at), sort.unwrap_or_default())?;
+        for (at, sort_key) in edge_type.derive(attributes).into_iter().enumerate() {
+            bins.set(&sort_bin(at), sort_key)?;
         }
         for (bin, key) in [(SOURCE, source), (TARGET, target)] {
             if let Key::String(text) = key {
@@ -330,9 +358,28 @@ impl Schema {
         Ok(bins)
     }
 
+    /// The maps that the store keeps.
+    pub(super) fn edge_maps(&self) -> impl Iterator<Item = EdgeMap> {
+        let beside = [EdgeMap::Omitted, EdgeMap::Incoming];
+        let beside = beside.into_iter().filter(|_| self.keeps_edge_maps);
+        [EdgeMap::EdgeSet].into_iter().chain(beside)
+    }
+
+    pub(super) fn side(&self, map: EdgeMap) -> Side {
+        match map {
+            EdgeMap::EdgeSet => self.edge_set(),
+            EdgeMap::Omitted => self.side_of(&self.ends, "omitted"),
+            EdgeMap::Incoming => self.side_of(&self.ends, "incoming"),
+        }
+    }
+
     /// The edge sets of the nodes.
     pub(super) fn edge_set(&self) -> Side {
-        let mut side = Side::new(&self.nodes, EDGE_SET);
+        self.side_of(&self.nodes, EDGE_SET)
+    }
+
+    pub(super) fn side_of(&self, set: &str, bin: &str) -> Side {
+        let mut side = Side::new(set, bin);
         side.has_attributes = true;
         side.shard_policy = self.shard_policy;
         side
@@ -354,10 +401,16 @@ impl Schema {
         });
         let node_types = self.node_types.iter();
         let node_types = node_types.map(|kind| format!("nodes {kind}").into());
-        let sides = vec![
-            self.edge_set().declared("edge sets", nodes),
-            DeclaredSide::new("edges from", (edges, SOURCE), SideForm::Reference, nodes),
-        ];
+        let maps = self.edge_maps().map(|map| {
+            let role = match map {
+                EdgeMap::EdgeSet => "edge sets",
+                EdgeMap::Omitted => "omitted edges",
+                EdgeMap::Incoming => "edges to",
+            };
+            self.side(map).declared(role, nodes)
+        });
+        let from = DeclaredSide::new("edges from", (edges, SOURCE), SideForm::Reference, nodes);
+        let sides = maps.chain([from]).collect();
         let mut declaration = RelationDeclaration::new(&self.name, RelationKind::Graph, sides);
         let own_bins = self.own_bins().filter(|bin| *bin != SOURCE);
         declaration.beside = own_bins.map(Into::into).collect();

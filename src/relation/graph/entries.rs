@@ -1,0 +1,424 @@
+//! The record of an edge, and its entries in maps at both ends.
+
+use super::schema::{EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin};
+use crate::record::Record;
+use crate::relation::side::check_exists;
+use crate::relation::writes::{delete, puts, replacing};
+use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
+
+/// An entry of an edge in a map at one of its ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EdgeEntry {
+    pub(super) map: EdgeMap,
+    /// The node that has it.
+    pub(super) node: Key<'static>,
+    pub(super) element: Key<'static>,
+    value: Value,
+}
+
+impl EdgeEntry {
+    /// The entry in this place, whatever its value is.
+    pub(super) fn at(map: EdgeMap, node: &Key<'static>, element: Key<'static>) -> Self {
+        Self {
+            map,
+            node: node.clone(),
+            element,
+            value: Value::Nil,
+        }
+    }
+
+    fn has_place_of(&self, other: &Self) -> bool {
+        (self.map, &self.node, &self.element) == (other.map, &other.node, &other.element)
+    }
+
+    /// Whether one of these is in the same place.
+    pub(super) fn is_among(&self, entries: &[Self]) -> bool {
+        entries.iter().any(|entry| entry.has_place_of(self))
+    }
+
+    /// Whether the map has it, with its value.
+    pub(super) fn is_there<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
+        let found = schema
+            .side(self.map)
+            .get(store, &self.node, &self.element)?;
+        Ok(found.as_ref() == Some(&self.value))
+    }
+
+    fn add<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
+        let side = schema.side(self.map);
+        side.add(store, &self.node, &self.element, &self.value)
+    }
+
+    fn remove<S: RecordStore>(&self, schema: &Schema, store: &S) -> Result<bool> {
+        let side = schema.side(self.map);
+        side.remove(store, &self.node, &self.element)
+    }
+}
+
+/// An edge, by its type and the nodes at its ends.
+pub(super) struct Edge<'g> {
+    pub(super) schema: &'g Schema,
+    pub(super) edge_type: &'g EdgeType,
+    /// The key of the node that it begins at.
+    pub(super) source: Key<'static>,
+    /// The key of the node that it leads to.
+    pub(super) target: Key<'static>,
+    /// What the edge set of the source has as its key.
+    pub(super) element: Key<'static>,
+    /// The key of its record.
+    pub(super) key: Key<'static>,
+}
+
+impl Edge<'_> {
+    /// The entries of an edge with these sort keys.
+    pub(super) fn entries(&self, sort_keys: &[String]) -> Vec<EdgeEntry> {
+        let entry = |map, node: &Key<'static>, element, value| EdgeEntry {
+            map,
+            node: node.clone(),
+            element,
+            value,
+        };
+        let first = sort_keys.first().cloned().unwrap_or_default();
+        let from = |map| {
+            entry(
+                map,
+                &self.source,
+                self.element.clone(),
+                first.clone().into(),
+            )
+        };
+        let mut entries = Vec::new();
+        if self.edge_type.is_in_edge_set() {
+            entries.push(from(EdgeMap::EdgeSet));
+        }
+        if !self.schema.keeps_edge_maps {
+            return entries;
+        }
+        if !self.edge_type.is_in_edge_set() {
+            entries.push(from(EdgeMap::Omitted));
+        }
+        for (at, sort_key) in sort_keys.iter().enumerate() {
+            let prefix = incoming_prefix(self.edge_type.name(), at, sort_key);
+            let element = format!("{prefix}{END_OF_SORT_KEY}{}", text_of(&self.source));
+            let incoming = EdgeMap::Incoming;
+            entries.push(entry(incoming, &self.target, element.into(), Value::Nil));
+        }
+        entries
+    }
+
+    /// The entries that go with this record of the edge.
+    pub(super) fn entries_of(&self, record: &Record) -> Vec<EdgeEntry> {
+        let sort_key = |at| {
+            let found = record.get(&sort_bin(at));
+            let text = found.as_ref().and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let sort_keys: Vec<String> = (0..self.edge_type.sort_keys()).map(sort_key).collect();
+        self.entries(&sort_keys)
+    }
+
+    /// The entries that the edge should have, by its record as it is now; none if it has no record. One read.
+    pub(super) fn present_entries<S: RecordStore>(&self, store: &S) -> Result<Vec<EdgeEntry>> {
+        let records = store.records(&self.schema.edges)?;
+        let bins = self.schema.sort_bins();
+        let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
+        let found = records.read_each(std::slice::from_ref(&self.key), Some(&bins));
+        let found = found.into_iter().next().unwrap_or(Ok(None))?;
+        Ok(found.map_or_else(Vec::new, |record| self.entries_of(&record)))
+    }
+}
+
+/// Ends a sort key in the key of an entry. It is less than all text that may follow, so shorter sort keys come first.
+const END_OF_SORT_KEY: &str = "\0\0";
+
+/// What the keys of entries begin with by which the edges of a type with a sort key are found.
+fn incoming_prefix(edge_type: &str, at: usize, sort_key: &str) -> String {
+    format!("{edge_type}-{at}-{}", sort_key.replace('\0', "\0\u{1}"))
+}
+
+fn text_of(key: &Key<'_>) -> String {
+    match key {
+        Key::String(text) => text.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the least text above all that begin with this one.
+fn behind(prefix: &str) -> String {
+    let mut rest = prefix.to_owned();
+    while let Some(last) = rest.pop() {
+        // Surrogates are no characters.
+        if let Some(next) = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32) {
+            rest.push(next);
+            break;
+        }
+    }
+    rest
+}
+
+impl Schema {
+    /// The edge of this type between two nodes.
+    pub(super) fn edge<'g>(
+        &'g self,
+        source: &NodeId,
+        edge_type: &str,
+        target: &NodeId,
+    ) -> Result<Edge<'g>> {
+        let edge_type = self.edge_type(edge_type)?;
+        Ok(Edge {
+            schema: self,
+            edge_type,
+            source: self.node_key(source)?,
+            target: self.node_key(target)?,
+            element: self.target_key(edge_type, target)?,
+            key: self.edge_key(source, edge_type, target)?,
+        })
+    }
+
+    /// The edge that has a record with this key.
+    pub(super) fn edge_at(&self, key: &Key<'_>) -> Result<Edge<'_>> {
+        let (source, edge_type, target) = self.parse_edge_key(key)?;
+        self.edge(&source, &edge_type, &target)
+    }
+
+    /// The edge that a map of a node has an entry for.
+    pub(super) fn edge_of(
+        &self,
+        map: EdgeMap,
+        node: &Key<'_>,
+        element: &Key<'_>,
+    ) -> Result<Edge<'_>> {
+        let (node, element) = (text_of(node), text_of(element));
+        let foreign = || self.foreign(&Key::from(element.as_str()));
+        let node = NodeId::parse(&node).ok_or_else(foreign)?;
+        match map {
+            EdgeMap::Incoming => {
+                let edge_type = element.split_once('-').ok_or_else(foreign)?.0;
+                let source = self.source_in(&element)?;
+                self.edge(&source, edge_type, &node)
+            }
+            EdgeMap::EdgeSet | EdgeMap::Omitted => {
+                let (edge_type, target) = self.parse_target(&element)?;
+                self.edge(&node, &edge_type, &target)
+            }
+        }
+    }
+
+    /// The node where the edge begins that an incoming entry stands for.
+    pub(super) fn source_in(&self, element: &str) -> Result<NodeId> {
+        let source = element.split_once(END_OF_SORT_KEY);
+        source
+            .and_then(|(_, source)| NodeId::parse(source))
+            .ok_or_else(|| self.foreign(&element.into()))
+    }
+
+    /// The edges that entries of an edge set, or of omitted types, stand for.
+    pub(super) fn edges_in(&self, entries: Vec<(Value, Value)>) -> Result<Vec<NodeEdge>> {
+        let edge = |(target, sort_key): (Value, Value)| {
+            let target = target.as_str().unwrap_or_default();
+            let (edge_type, target) = self.parse_target(target)?;
+            Ok(NodeEdge {
+                edge_type: edge_type.into(),
+                target,
+                sort_key: sort_key.as_str().unwrap_or_default().into(),
+            })
+        };
+        entries.into_iter().map(edge).collect()
+    }
+}
+
+/// The keys of incoming entries of one type, by sort keys: from the first one to the bound behind the last.
+pub(super) struct IncomingRange<'q> {
+    pub(super) edge_type: &'q str,
+    /// Which sort key.
+    pub(super) at: usize,
+}
+
+impl IncomingRange<'_> {
+    pub(super) fn all(&self) -> (String, String) {
+        self.begins_with("")
+    }
+
+    pub(super) fn begins_with(&self, sort_key: &str) -> (String, String) {
+        let from = incoming_prefix(self.edge_type, self.at, sort_key);
+        let to = behind(&from);
+        (from, to)
+    }
+
+    pub(super) fn equal(&self, sort_key: &str) -> (String, String) {
+        (self.first_of(sort_key), self.behind_all_of(sort_key))
+    }
+
+    /// Where the edges with this sort key begin.
+    pub(super) fn first_of(&self, sort_key: &str) -> String {
+        incoming_prefix(self.edge_type, self.at, sort_key)
+    }
+
+    /// Where the edges with greater sort keys than this begin.
+    pub(super) fn behind_all_of(&self, sort_key: &str) -> String {
+        format!("{}\0\u{1}", self.first_of(sort_key))
+    }
+}
+
+/// Writes an edge, then its entries. One that dies in between is finished by the same call.
+pub(super) struct PutEdge<'a> {
+    pub(super) edge: Edge<'a>,
+    pub(super) attributes: Bins,
+}
+
+impl PutEdge<'_> {
+    /// The bins of the edge's record.
+    pub(super) fn bins(&self) -> Result<Bins> {
+        let edge = &self.edge;
+        edge.schema.edge_bins(
+            edge.edge_type,
+            &edge.source,
+            &edge.element,
+            &self.attributes,
+        )
+    }
+}
+
+impl AtomicWrites for PutEdge<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let (edge, schema) = (&self.edge, self.edge.schema);
+        if schema.ends_must_exist {
+            check_exists(store, &schema.nodes, &edge.source)?;
+            check_exists(store, &schema.nodes, &edge.target)?;
+        }
+        let before = match schema.keeps_edge_maps {
+            true => edge.present_entries(store)?,
+            false => Vec::new(),
+        };
+        let entries = edge.entries(&edge.edge_type.derive(&self.attributes));
+        let records = store.records(&schema.edges)?;
+        records.operate_on(&replacing(), &edge.key, &puts(&self.bins()?))?;
+        for entry in &entries {
+            entry.add(schema, store)?;
+        }
+        for entry in before.iter().filter(|entry| !entry.is_among(&entries)) {
+            entry.remove(schema, store)?;
+        }
+        edge.settle(store, entries)?;
+        Ok(true)
+    }
+}
+
+/// Removes an edge's entries, then the edge.
+pub(super) struct RemoveEdge<'a> {
+    pub(super) edge: Edge<'a>,
+    /// Entries that were met.
+    pub(super) met: Vec<EdgeEntry>,
+}
+
+impl AtomicWrites for RemoveEdge<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let (edge, schema) = (&self.edge, self.edge.schema);
+        let present = match schema.keeps_edge_maps {
+            true => edge.present_entries(store)?,
+            false => edge.entries(&[]),
+        };
+        for entry in present.iter().chain(&self.met) {
+            entry.remove(schema, store)?;
+        }
+        let removed = delete(&store.records(&schema.edges)?, &edge.key)?;
+        edge.settle(store, Vec::new())?;
+        Ok(removed)
+    }
+}
+
+impl Edge<'_> {
+    /// Looks whether another writer has changed the edge since, where that is possible and this process has written entries.
+    /// Whoever comes last sees the edge as it stays.
+    fn settle<S: RecordStore>(&self, store: &S, entries: Vec<EdgeEntry>) -> Result<()> {
+        if self.schema.keeps_edge_maps && !store.is_transaction() {
+            FollowEdge {
+                edge: self,
+                entries,
+            }
+            .make(store)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the entries of an edge what its record says. Returns whether one was changed.
+pub(super) struct FollowEdge<'a> {
+    pub(super) edge: &'a Edge<'a>,
+    /// The entries that are there, as far as that is known.
+    pub(super) entries: Vec<EdgeEntry>,
+}
+
+impl AtomicWrites for FollowEdge<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let (schema, mut changed) = (self.edge.schema, false);
+        let mut there = self.entries.clone();
+        // Until the edge says the same before and after.
+        loop {
+            let wanted = self.edge.present_entries(store)?;
+            if wanted == there {
+                return Ok(changed);
+            }
+            for entry in there.iter().filter(|entry| !entry.is_among(&wanted)) {
+                changed |= entry.remove(schema, store)?;
+            }
+            for entry in wanted.iter().filter(|entry| !there.contains(entry)) {
+                if !entry.is_there(schema, store)? {
+                    entry.add(schema, store)?;
+                    changed = true;
+                }
+            }
+            there = wanted;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_entries_are_in_the_order_of_sort_keys_whatever_these_are() {
+        let range = IncomingRange {
+            edge_type: "E",
+            at: 0,
+        };
+        let mut sort_keys = [
+            "",
+            "\0",
+            "\0\0",
+            "\0a",
+            "a",
+            "a\0",
+            "a\0b",
+            "a\u{1}",
+            "aa",
+            "b",
+            "\u{d7ff}",
+            "\u{10ffff}",
+        ];
+        sort_keys.sort_unstable();
+        let key = |sort: &str| format!("{}{END_OF_SORT_KEY}N-1", range.first_of(sort));
+        assert!(sort_keys.map(key).is_sorted());
+        for one in sort_keys {
+            for other in sort_keys {
+                let (one_key, what) = (key(one), format!("{one:?}, {other:?}"));
+                let is_in = |(from, to): (String, String)| from <= one_key && one_key < to;
+                assert_eq!(is_in(range.equal(other)), one == other, "{what}");
+                assert_eq!(
+                    is_in(range.begins_with(other)),
+                    one.starts_with(other),
+                    "{what}"
+                );
+                assert_eq!(one_key >= range.first_of(other), one >= other, "{what}");
+                assert_eq!(one_key >= range.behind_all_of(other), one > other, "{what}");
+            }
+        }
+    }
+}
