@@ -230,6 +230,43 @@ fn what_a_restart_of_the_server_brings_back_is_cleared_by_the_next_run() {
 }
 
 #[test]
+fn a_server_that_goes_away_is_reported_with_what_was_measured_and_the_next_run_clears_the_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let addr = served.addr.clone();
+    let arguments = "--yes --json --rate 100 --shards 1,8 --duration 2s --warm-up 0";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let running = command(&served, &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Claim, root and shards: the second row has begun.
+    while keys(&served, SET).len() < 8 {
+        std::thread::yield_now();
+    }
+    drop(served);
+    let output = running.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("the next run clears it"), "{told}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&found["interruption"]["done"], &found["rows"][0]["lost"]),
+        (&1.into(), &0.into())
+    );
+    // The reason stands in the report, and is the last that is told.
+    let reason = found["interruption"]["reason"].as_str().unwrap();
+    assert!(told.trim_end().ends_with(reason), "{told}: {reason}");
+    let served = Served::at(&addr, &["--dir", path, "--like-ce"]);
+    assert!(keys(&served, SET).len() > 1);
+    rows(&served, "--rate 100 --shards 1 --duration 300ms");
+    assert_eq!(keys(&served, SET), []);
+}
+
+#[test]
 fn an_interrupted_run_reports_what_it_has_and_leaves_nothing() {
     let served = Served::in_memory();
     let arguments = "--yes --json --rate 200 --shards 4 --duration 600s --warm-up 0";

@@ -440,6 +440,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     #[cfg(feature = "cluster")]
     drop(place);
     if measured.is_empty() {
+        failure(interruption.as_ref())?;
         note("interrupted before anything was measured");
         return Ok(Outcome::Interrupted);
     }
@@ -460,10 +461,17 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     } else {
         emit_report(&run.to_summary())?;
     }
-    Ok(match interruption {
+    failure(run.interruption.as_ref())?;
+    Ok(match run.interruption {
         Some(_) => Outcome::Interrupted,
         None => Outcome::damaged_if(!run.passes()),
     })
+}
+
+/// Returns the failure that has ended a run.
+fn failure(interruption: Option<&Interruption>) -> Result<(), Failure> {
+    let reason = interruption.and_then(|cut| cut.reason.clone());
+    reason.map_or(Ok(()), |reason| Err(Failure::Input(reason)))
 }
 
 /// Returns when the first row began, on the clock of the run.
@@ -476,7 +484,8 @@ fn began(settings: &Settings) -> SystemTime {
 }
 
 /// Measures all cases in turns, so that what changes slowly on the machine meets all alike, and joins
-/// the repeats of each. Ends early when `stop` becomes true.
+/// the repeats of each. Ends early when `stop` becomes true, and with a failure of the store: what was measured before is
+/// returned with it.
 fn measure_all(
     cases: &[Case],
     place: &Place,
@@ -486,12 +495,18 @@ fn measure_all(
     let wanted = cases.len() * repeats;
     let bar = progress("measuring", wanted as u64, Unit::Rows);
     let mut trials: Vec<Vec<Measurement>> = cases.iter().map(|_| Vec::new()).collect();
-    let (mut done, mut partial_s, mut is_cut) = (0, None, false);
+    let (mut done, mut partial_s, mut is_cut, mut reason) = (0, None, false, None);
     'all: for repeat in 0..repeats {
         for (case, trials) in cases.iter().zip(&mut trials) {
             let mut case = case.clone();
             case.settings.seed = case.settings.seed.wrapping_add(repeat as u64);
-            let trial = measure_until(&case, place, stop)?;
+            let trial = match measure_until(&case, place, stop) {
+                Err(HarnessError::Store(error)) => {
+                    (is_cut, reason) = (true, Some(error.to_string()));
+                    break 'all;
+                }
+                trial => trial?,
+            };
             is_cut = trial.as_ref().is_none_or(|trial| trial.is_partial);
             match trial {
                 Some(trial) if trial.is_partial => {
@@ -519,6 +534,7 @@ fn measure_all(
         wanted,
         done,
         partial_s,
+        reason,
     };
     Ok((measured, is_cut.then_some(interruption)))
 }

@@ -61,19 +61,21 @@ impl Correctness {
 }
 
 /// Says what an interrupted run has left out.
-fn interruption_verdict(cut: Interruption) -> Verdict {
+fn interruption_verdict(cut: &Interruption) -> Verdict {
     let last = cut.partial_s.map_or_else(String::new, |seconds| {
         format!(
             "; the last row was measured for {} s only",
             decimal(seconds, 1)
         )
     });
+    let reason = cut.reason.as_ref();
+    let reason = reason.map_or_else(String::new, |reason| format!(" It ended with: {reason}."));
     Verdict {
         level: Level::Watch,
         word: "PARTIAL".to_owned(),
         subject: "interrupted".to_owned(),
         sentence: format!(
-            "{} of {} measurements were made to their end{last}. What is shown is what there is.",
+            "{} of {} measurements were made to their end{last}. What is shown is what there is.{reason}",
             cut.done, cut.wanted
         ),
     }
@@ -287,7 +289,7 @@ impl Run {
 
     fn verdict_section(&self, said: &Headline) -> Section {
         let mut section = Section::new("Verdict");
-        if let Some(cut) = self.interruption {
+        if let Some(cut) = &self.interruption {
             section = section.verdict(interruption_verdict(cut));
         }
         if let Some(shards) = said.shards {

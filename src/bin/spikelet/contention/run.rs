@@ -62,7 +62,7 @@ pub(crate) struct Run {
 }
 
 /// What an interrupted run has left out.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Interruption {
     /// Measurements that were asked for: rows times repeats.
     pub(crate) wanted: usize,
@@ -70,6 +70,9 @@ pub(crate) struct Interruption {
     pub(crate) done: usize,
     /// How long the last one was measured, in seconds, if that is in a row.
     pub(crate) partial_s: Option<f64>,
+    /// The failure that ended it, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
 }
 
 /// Where the run took place.
@@ -167,7 +170,7 @@ impl Run {
 struct RunJson<'a> {
     verdict: Headline,
     #[serde(skip_serializing_if = "Option::is_none")]
-    interruption: Option<Interruption>,
+    interruption: Option<&'a Interruption>,
     passes: bool,
     correctness: &'a Correctness,
     simulated_hold: bool,
@@ -293,7 +296,7 @@ impl<'a> RunJson<'a> {
         };
         Self {
             verdict: Headline::of(run),
-            interruption: run.interruption,
+            interruption: run.interruption.as_ref(),
             passes: run.passes(),
             correctness: &run.correctness,
             simulated_hold: !settings.hold.mean.is_zero(),

@@ -192,7 +192,7 @@ impl Headline {
     }
 
     fn with_interruption(mut self, run: &Run) -> Self {
-        if let Some(cut) = run.interruption {
+        if let Some(cut) = &run.interruption {
             self.sentence += &format!(
                 " Interrupted: {} of {} measurements were made.",
                 cut.done, cut.wanted
