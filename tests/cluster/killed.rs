@@ -6,17 +6,20 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
 
-use spikelet::cluster::ClusterSet;
+use spikelet::cluster::{Cluster, ClusterSet};
+use spikelet::query::IndexDefinition;
 use spikelet::shard::ShardPolicy;
 use spikelet::storage::HotRecord;
 use spikelet::{
-    Key, OperateResult, Operation, Record, RecordCall, RecordSet, RecordStore, Result, ShardedList,
-    ShardedMap, Value, WritePolicy,
+    IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation, Record, RecordCall,
+    RecordSet, RecordStore, Result, ShardedList, ShardedMap, Value, WritePolicy,
 };
 
 use crate::common::Served;
+use crate::killed_handles::CASES;
 
 const CHILD_ADDR: &str = "SPIKELET_CLUSTER_KILL_ADDR";
 const CHILD_STEP: &str = "SPIKELET_CLUSTER_KILL_STEP";
@@ -29,10 +32,10 @@ const TRANSITIONS: [&str; 5] = ["activate", "split", "merge", "deactivate", "del
 const ELEMENTS: i64 = 60;
 
 /// A set whose process dies before, or right after, a call of a number.
-struct Dying {
+pub struct Dying {
     inner: ClusterSet,
-    /// Two for each call that is made: one before it and one after it.
-    left: Cell<usize>,
+    /// Two for each call that is made: one before it and one after it. All sets of a store count together.
+    left: Rc<Cell<usize>>,
 }
 
 impl Dying {
@@ -44,17 +47,31 @@ impl Dying {
     }
 }
 
-struct DyingStore(spikelet::cluster::Cluster, usize);
+pub struct DyingStore(Cluster, Rc<Cell<usize>>);
 
 impl RecordStore for DyingStore {
     type Records = Dying;
 
     fn records(&self, set: &str) -> Result<Dying> {
-        let inner = self.0.records(set)?;
         Ok(Dying {
-            inner,
-            left: Cell::new(self.1),
+            inner: self.0.records(set)?,
+            left: Rc::clone(&self.1),
         })
+    }
+}
+
+impl IndexedRecordSet for Dying {
+    fn has_ordered_indexes(&self) -> bool {
+        self.inner.has_ordered_indexes()
+    }
+
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.inner.ensure_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        self.step();
+        self.inner.query_keys(query)
     }
 }
 
@@ -128,9 +145,13 @@ fn child() {
     };
     let transition = std::env::var(CHILD_TRANSITION).unwrap();
     let step: usize = std::env::var(CHILD_STEP).unwrap().parse().unwrap();
-    let cluster = spikelet::cluster::Cluster::connect(&addr).unwrap();
-    let store = DyingStore(cluster, step);
+    let cluster = Cluster::connect(&addr).unwrap();
+    let store = DyingStore(cluster, Rc::new(Cell::new(step)));
     let set = set_of(&transition, step);
+    if let Some(case) = CASES.iter().find(|case| case.name == transition) {
+        (case.act)(&store, &set);
+        std::process::exit(DONE);
+    }
     // Even steps are for the list, odd ones for the map: each dies before and after its calls.
     if step % 4 < 2 {
         let list = ShardedList::new(&store, &set, "key", "list").unwrap();
@@ -154,6 +175,40 @@ fn child() {
     std::process::exit(DONE);
 }
 
+/// Runs a child that dies at a step. Returns whether there was no such step.
+fn runs_to_its_end(served: &Served, transition: &str, step: usize) -> bool {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["killed::child", "--exact", "--ignored", "--nocapture"])
+        .env(CHILD_ADDR, &served.addr)
+        .env(CHILD_TRANSITION, transition)
+        .env(CHILD_STEP, step.to_string())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    let code = status.code().unwrap();
+    let what = format!("{transition} {step}: {status}");
+    assert!([DIED, DONE].contains(&code), "{what}");
+    code == DONE
+}
+
+#[test]
+fn a_process_may_die_at_any_step_of_a_call_of_any_handle() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    for case in CASES {
+        for step in 0.. {
+            let set = set_of(case.name, step);
+            (case.prepare)(&cluster, &set);
+            let is_done = runs_to_its_end(&served, case.name, step);
+            (case.check)(&cluster, &set, is_done);
+            if is_done {
+                assert!(step > 1, "{} has more than {step} steps", case.name);
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn a_process_may_die_at_any_step_of_any_transition() {
     let served = Served::in_memory();
@@ -171,20 +226,8 @@ fn a_process_may_die_at_any_step_of_any_transition() {
             let map = ShardedMap::new(&cluster, &set, "key", "map").unwrap();
             let map = map.policy(ShardPolicy::manual());
             prepare(&list, &map, transition);
-            let status = Command::new(std::env::current_exe().unwrap())
-                .args(["killed::child", "--exact", "--ignored", "--nocapture"])
-                .env(CHILD_ADDR, &served.addr)
-                .env(CHILD_TRANSITION, transition)
-                .env(CHILD_STEP, step.to_string())
-                .stdout(std::process::Stdio::null())
-                .status()
-                .unwrap();
-            let code = status.code().unwrap();
-            assert!(
-                [DIED, DONE].contains(&code),
-                "{transition} {step}: {status}"
-            );
-            done = if code == DONE { done + 1 } else { 0 };
+            let is_done = runs_to_its_end(&served, transition, step);
+            done = if is_done { done + 1 } else { 0 };
             let what = format!("{transition}, dead at {step}");
             // As it was left, and after it was carried to its end.
             for _ in 0..2 {

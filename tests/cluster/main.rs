@@ -2,16 +2,21 @@
 #![cfg(all(feature = "cluster", feature = "server", feature = "cli"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod async_calls;
+mod away;
 mod common;
 mod community;
 mod contention;
 mod encrypted;
 mod gateway;
+mod indexes;
 mod killed;
+mod killed_handles;
 mod moved;
 mod operations;
 mod program;
 mod records;
 mod relations;
+mod round_trips;
 mod sharded;
 mod sizing;
