@@ -6,8 +6,8 @@ use super::judge::BUSY_KNEE;
 use super::row::{Measurement, Moment, Row, Shards};
 use super::run::Run;
 use crate::report::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
-    decimal,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
+    Unit, decimal,
 };
 
 /// Lines in one picture at most.
@@ -148,17 +148,42 @@ pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -
     });
     let title = format!("{} at {}, in one record and in shards", y.label, load(row));
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
-    Some(bars(title, "shards", y, values.collect(), advised))
+    let chart = bars(title, "shards", y, values.collect());
+    let ranges = ranges(&rows, row.key_busy_share >= BUSY_KNEE);
+    Some(
+        BarChart {
+            advised,
+            ranges: ranges.map(Box::new),
+            ..chart
+        }
+        .into(),
+    )
+}
+
+/// Returns the range of the values behind each bar: the least and the largest share of the repeats, or the median and p99.
+fn ranges(rows: &[&Row], is_share: bool) -> Option<Ranges> {
+    if !is_share {
+        return Some(Ranges {
+            label: "p50 to p99",
+            ends: rows.iter().map(|row| (row.p50_us, row.p99_us)).collect(),
+        });
+    }
+    let of_repeats = |row: &&Row| {
+        let shares = row.repeats.iter().map(|one| one.key_busy_share * 100.0);
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        shares.fold(ends, |(least, most), share| {
+            (least.min(share), most.max(share))
+        })
+    };
+    let is_repeated = rows.iter().any(|row| row.repeats.len() > 1);
+    is_repeated.then(|| Ranges {
+        label: "of the repeats",
+        ends: rows.iter().map(of_repeats).collect(),
+    })
 }
 
 /// Draws a bar for each of these names and values.
-fn bars(
-    title: String,
-    x_label: &str,
-    y: Axis,
-    values: Vec<(String, f64)>,
-    advised: Option<usize>,
-) -> Chart {
+fn bars(title: String, x_label: &str, y: Axis, values: Vec<(String, f64)>) -> BarChart {
     let told = values.iter();
     let told = told.map(|(name, value)| format!("{name} {}", decimal(*value, 1)));
     BarChart {
@@ -174,11 +199,9 @@ fn bars(
             values: values.iter().map(|(_, value)| *value).collect(),
         }],
         buckets: values.into_iter().map(|(name, _)| name).collect(),
-        advised,
         y,
         ..BarChart::default()
     }
-    .into()
 }
 
 /// Describes the last value of each line.
@@ -259,7 +282,7 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", Unit::Percent);
-    bars(title, "activation", y, values.collect(), None)
+    bars(title, "activation", y, values.collect()).into()
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;

@@ -10,7 +10,7 @@ mod lines;
 mod plot;
 
 pub(crate) use axis::{Axis, Unit};
-pub(crate) use bars::{Band, BarChart, BarSeries, Mark};
+pub(crate) use bars::{Band, BarChart, BarSeries, Mark, Ranges};
 pub(crate) use lines::{Lane, LineChart, LineSeries, Timeline};
 
 use super::table::Table;
