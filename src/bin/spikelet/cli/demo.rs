@@ -13,7 +13,7 @@ use serde::Serialize;
 use spikelet::storage::Stats;
 use spikelet::{Durability, NamespaceConfig, Store};
 
-use super::adjacency::{Adjacency, RecordCounts};
+use super::adjacency::Adjacency;
 use super::check::{CheckResult, check};
 use super::edges::{EdgeList, parse};
 use super::generate::{edges_max, generate};
@@ -136,7 +136,6 @@ struct ReopenResult {
     time: Duration,
     from_snapshot: bool,
     checked: CheckResult,
-    records: RecordCounts,
 }
 
 impl DemoArguments {
@@ -254,7 +253,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
         &bar,
     )?;
     bar.finish_and_clear();
-    adjacency.declare()?;
+    adjacency.follows.declare()?;
     let waits = store.namespace(NAMESPACE)?.stats().waits;
     let report = summary::graph(&graph, &source)
         .section(summary::loading(
@@ -339,18 +338,16 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     let store = arguments.open(dir)?;
     let time = begun.elapsed();
     let namespace = store.namespace(NAMESPACE)?;
-    let bar = progress("checking", graph.edges.len() as u64, Unit::Count("edges"));
+    let bar = progress("checking", 0, Unit::Count("lists"));
     let adjacency = Adjacency::new(namespace.clone(), arguments.shard_at)?;
     let checked = check(&adjacency, graph, arguments.threads(), &bar);
     bar.finish_and_clear();
-    let records = adjacency.records()?;
     let from_snapshot = namespace.opening().from_snapshot;
     store.close()?;
     Ok(ReopenResult {
         time,
         from_snapshot,
         checked,
-        records,
     })
 }
 
@@ -385,7 +382,12 @@ fn figures(graph: &Graph, loaded: &LoadResult, stats: &Stats, reopened: &ReopenR
         reopen_ms: rounded(reopened.time.as_secs_f64() * 1e3),
         verified_edges: reopened.checked.verified_edges,
         missing_edges: reopened.checked.missing_edges,
-        sharded_records: reopened.records.sharded,
-        max_record_bytes: reopened.records.max_bytes,
+        sharded_records: reopened.checked.records.sharded,
+        max_record_bytes: reopened
+            .checked
+            .records
+            .largest
+            .first()
+            .map_or(0, |record| record.bytes),
     }
 }

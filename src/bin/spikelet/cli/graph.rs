@@ -96,12 +96,6 @@ impl Graph {
             .unwrap_or(0)
     }
 
-    /// Returns the followers of a node. O(edges).
-    pub(crate) fn followers_of(&self, node: u32) -> Vec<u32> {
-        let edges = self.edges.iter().filter(|edge| edge.to == node);
-        edges.map(|edge| edge.from).collect()
-    }
-
     /// Returns the node with the most followers, the first of them if there are several.
     pub(crate) fn most_followed(&self) -> u32 {
         let by_followers = (0..).zip(&self.followers);

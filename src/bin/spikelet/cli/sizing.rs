@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 #[cfg(feature = "cluster")]
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
-use super::page::{check_place, write_page};
+use super::page::{Page, check_place};
 use super::print::{Unit, emit, emit_report, progress};
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, size as units};
 use crate::report::to_json;
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
@@ -122,8 +123,8 @@ struct PlanArguments {
     #[arg(long, value_name = "W")]
     writes_per_s: Option<f64>,
     /// How long an entry is kept: 90m, 12h, 30d.
-    #[arg(long, value_name = "TIME", value_parser = retention)]
-    retention: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    retention: Option<Duration>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -160,7 +161,7 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
         entries: numbers.entries,
         entry_bytes: numbers.entry_bytes,
         writes_per_s: numbers.writes_per_s,
-        retention_s: numbers.retention,
+        retention_s: numbers.retention.map(|time| time.as_secs()),
     };
     let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
     if numbers.json {
@@ -228,7 +229,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
 fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<(), Failure> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
-        write_page(file, sources, &report)?;
+        Page::open(file, sources)?.write(&report)?;
     }
     if arguments.json {
         emit(&json("sizing", sizing)?)
@@ -296,22 +297,6 @@ fn rate(text: &str) -> Result<(Option<String>, f64), String> {
         format!("{number:?} is no number of writes a second: write 400, or SET=400")
     })?;
     Ok((set, rate))
-}
-
-/// Parses `90m`, `12h`, `30d` into seconds.
-fn retention(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no time: write 3600s, 90m, 12h, 30d or 4w");
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let seconds: u64 = match text.get(digits.len()..).unwrap_or_default() {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).ok_or_else(wrong)
 }
 
 fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {

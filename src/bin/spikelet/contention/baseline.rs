@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{Case, Settings};
 use super::repeats::{Compared, FIGURES, Figure, NotCompared, compared};
 use super::row::{Measurement, Row, Shards};
-use super::run::SettingsJson;
+use super::run::{SettingsJson, settings_json, unlike};
 
 /// An earlier run, read from its JSON.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -95,7 +95,7 @@ impl Baseline {
     /// # Errors
     /// The settings that differ, or that there is no such row.
     pub(crate) fn check(&self, settings: &Settings, cases: &[Case]) -> Result<(), String> {
-        let unlike = self.settings.unlike(&SettingsJson::of(settings));
+        let unlike = unlike(&self.settings, &settings_json(settings));
         if !unlike.is_empty() {
             return Err(format!(
                 "that run was made with other settings, so nothing can be compared: {}",
@@ -210,7 +210,7 @@ mod tests {
         let mut settings = crate::contention::testing::settings();
         change(&mut settings);
         Baseline {
-            settings: SettingsJson::of(&settings),
+            settings: settings_json(&settings),
             rows,
         }
     }

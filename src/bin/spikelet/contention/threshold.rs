@@ -163,19 +163,20 @@ impl Condition {
     /// Returns whether the condition holds; `None` where nothing was acknowledged, or too little to
     /// tell.
     fn holds(&self, judged: Judged<'_>) -> Option<bool> {
-        let limit = self.limit;
-        match (self.figure(judged), self.comparison) {
-            (Known(value), Comparison::Less) => Some(value < limit),
-            (Known(value), Comparison::AtMost) => Some(value <= limit),
-            (Known(value), Comparison::Greater) => Some(value > limit),
-            (Known(value), Comparison::AtLeast) => Some(value >= limit),
-            (Known(value), Comparison::Equal) => Some(value == limit),
-            (Known(value), Comparison::Unequal) => Some(value != limit),
-            (NotAbove(most), Comparison::Less) => (most < limit).then_some(true),
-            (NotAbove(most), Comparison::AtMost) => (most <= limit).then_some(true),
-            (NotAbove(most), Comparison::Greater) => (most <= limit).then_some(false),
-            (NotAbove(most), Comparison::AtLeast) => (most < limit).then_some(false),
-            (NotAbove(_), Comparison::Equal | Comparison::Unequal) | (Figure::Unknown, _) => None,
+        let holds = |value: f64| match self.comparison {
+            Comparison::Less => value < self.limit,
+            Comparison::AtMost => value <= self.limit,
+            Comparison::Greater => value > self.limit,
+            Comparison::AtLeast => value >= self.limit,
+            Comparison::Equal => value == self.limit,
+            Comparison::Unequal => value != self.limit,
+        };
+        let is_exact = matches!(self.comparison, Comparison::Equal | Comparison::Unequal);
+        match self.figure(judged) {
+            Known(value) => Some(holds(value)),
+            // Anything from 0 on: known if it is the same at both ends.
+            NotAbove(most) if !is_exact && holds(0.0) == holds(most) => Some(holds(most)),
+            NotAbove(_) | Figure::Unknown => None,
         }
     }
 }
