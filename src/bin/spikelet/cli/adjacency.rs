@@ -1,5 +1,5 @@
-//! The follow graph in the store: a `ManyToMany` with two lists a node, both in one record or, with `--shard-at`, each in a
-//! record of its own that is sharded once it grows too large.
+//! The follow graph in the store: a `ManyToMany` with two lists a node, both in one record or, with
+//! `--shard-at`, each in a record of its own that is sharded once it grows too large.
 
 use std::ops::ControlFlow;
 
@@ -50,7 +50,8 @@ impl Side {
 pub(crate) struct Adjacency {
     namespace: Namespace,
     pub(crate) follows: ManyToMany<Namespace>,
-    /// Shards each list, which has records of its own then; `None`: both lists of a node are bins of one record.
+    /// Shards each list, which has records of its own then; `None`: both lists of a node are bins
+    /// of one record.
     shards: Option<ShardPolicy>,
 }
 

@@ -1,4 +1,5 @@
-//! The check of a graph that was loaded: every list of every node, in its order, and no record beside them.
+//! The check of a graph that was loaded: every list of every node, in its order, and no record
+//! beside them.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -142,8 +143,9 @@ fn shown(graph: &Graph, node: u32) -> String {
     crate::report::key(&graph.ids.key(node))
 }
 
-/// Checks every list of every node from `threads` threads, and so every edge on both sides, and counts the records. Elements
-/// of a list that cannot be read count as missing. `progress` counts the lists.
+/// Checks every list of every node from `threads` threads, and so every edge on both sides, and
+/// counts the records. Elements of a list that cannot be read count as missing. `progress` counts
+/// the lists.
 pub(crate) fn check(
     adjacency: &Adjacency,
     graph: &Graph,

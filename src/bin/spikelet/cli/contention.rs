@@ -1,4 +1,4 @@
-//! `spikelet contention`: writers on hot keys, and what becomes of their writes.
+//! `spikelet contention`: writers on hot keys, and the fate of their writes.
 
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -45,7 +45,7 @@ Examples:
   spikelet contention --rate 300 --hold-ms 8 --duration 6 --activate-at 3 --html page.html
   spikelet contention --virtual --rate 50 --fail-if 'key_busy>0.1%' --threshold 'p99<30ms lost==0'";
 
-/// What `contention` takes.
+/// The arguments of `contention`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, next_help_heading = "Load")]
 pub(crate) struct ContentionArguments {
@@ -86,7 +86,7 @@ pub(crate) struct ContentionArguments {
     #[arg(help_heading = "Limits", long, value_enum, default_value_t = Spread::Fixed)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_dist: Spread,
-    /// What a write does [default: increment; add-unique with --activate-at].
+    /// The operation of a write [default: increment; add-unique with --activate-at].
     #[arg(long, value_enum)]
     operation: Option<Write>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
@@ -355,7 +355,7 @@ fn earlier(
     Ok(run)
 }
 
-/// Compares what a run has left with what it acknowledged.
+/// Compares the stores of a run with its acknowledged writes.
 fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let found = check_stored(dir)?;
     if as_json {
@@ -369,7 +369,7 @@ fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
 /// Measures, judges and reports the rows.
 ///
 /// # Errors
-/// What was asked for cannot be run, a file cannot be read or written, or the store refuses.
+/// Cases that cannot be run, files that cannot be read or written, errors of the store.
 pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     if let Some(dir) = &arguments.check {
         return check(dir, arguments.json);
@@ -410,7 +410,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     #[cfg(feature = "cluster")]
     let place = reached.map_or(Ok(place), |reached| reached.claim())?;
     let (measured, interruption) = measure_all(&cases, &place, repeats, &stop)?;
-    // What a cluster was lent is given back before anything is said.
+    // The cluster gets its set back before the report.
     #[cfg(feature = "cluster")]
     drop(place);
     if measured.is_empty() {

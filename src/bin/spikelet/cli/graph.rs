@@ -67,7 +67,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Builds a graph of distinct edges, whose numbers are below the number of ids.
+    /// Builds a graph of distinct edges between nodes 0 to the number of ids.
     pub(crate) fn new(ids: NodeIds, edges: Vec<Edge>) -> Self {
         let mut following = vec![0; ids.len()];
         let mut followers = vec![0; ids.len()];

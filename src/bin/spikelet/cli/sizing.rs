@@ -1,4 +1,4 @@
-//! `spikelet sizing`: what records take, which sets are to be sharded, and how.
+//! `spikelet sizing`: the sizes of records, the sets to be sharded, and how.
 
 use std::path::{Path, PathBuf};
 #[cfg(feature = "cluster")]
@@ -28,7 +28,7 @@ Examples:
   zcat part-*.jsonl.gz | spikelet sizing -
   spikelet sizing plan --entries 300000 --entry-bytes 15 --writes-per-s 400";
 
-/// What `sizing` takes.
+/// The arguments of `sizing`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub(crate) struct SizingArguments {
@@ -78,7 +78,7 @@ pub(crate) struct SizingArguments {
     cluster: ClusterArguments,
 }
 
-/// What `sizing --host` takes.
+/// The arguments of `sizing --host`.
 #[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -95,7 +95,7 @@ struct ClusterArguments {
     /// on where it was, in another process, too.
     #[arg(long, value_name = "FILE", requires = "host")]
     resume: Option<PathBuf>,
-    /// Read and measure so many records a second at most; 0: as fast as the servers can.
+    /// Read and measure up to N records a second; 0: as fast as the servers can.
     #[arg(long, value_name = "N", requires = "host", default_value_t = 5_000)]
     records_per_second: u32,
 }
@@ -110,13 +110,13 @@ enum SizingCommand {
     Plan(PlanArguments),
 }
 
-/// What `sizing plan` takes.
+/// The arguments of `sizing plan`.
 #[derive(Debug, Args)]
 struct PlanArguments {
     /// How many entries the collection has [default: as many as come in the retention].
     #[arg(long, value_name = "N")]
     entries: Option<u64>,
-    /// What each takes, in bytes.
+    /// The size of each, in bytes.
     #[arg(long, value_name = "B")]
     entry_bytes: u64,
     /// Writes a second to the collection.
@@ -142,7 +142,7 @@ impl From<SizingError> for Failure {
 /// Sizes a store or a file, or makes a plan.
 ///
 /// # Errors
-/// What is there cannot be read or understood, or the page cannot be written.
+/// A source that cannot be read or understood, or a page that cannot be written.
 pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
     #[cfg(feature = "cluster")]
     if let Some(host) = arguments.cluster.host.host() {
@@ -206,7 +206,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         check_place(page, &[source])?;
     }
     let mut bar = None;
-    // Of a store records are counted, of files bytes; of standard input nothing tells how many.
+    // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
         Unit::Count("records")
     } else {

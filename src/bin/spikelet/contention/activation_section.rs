@@ -41,7 +41,8 @@ pub(super) fn shards_over_time(row: &Row) -> String {
     }
 }
 
-/// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an activation, those of each phase.
+/// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
+/// activation, of each phase.
 pub(super) fn table_lines(measured: &Measurement) -> Vec<(String, String, Phase)> {
     let row = &measured.row;
     if row.phases.is_empty() {

@@ -104,7 +104,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// Merges lines that cannot be told apart: no point differs by more than a hundredth.
+/// Merges lines that look the same: no point differs by more than a hundredth.
 fn merged(lines: impl Iterator<Item = LineSeries>) -> Vec<LineSeries> {
     let mut merged: Vec<LineSeries> = Vec::new();
     for line in lines {
@@ -127,8 +127,8 @@ fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
     one.points.len() == other.points.len() && one.points.iter().zip(&other.points).all(is_near)
 }
 
-/// Draws what the headline is about: KEY_BUSY in each layout at one load, or the latency where
-/// nothing is refused; `None` where there is nothing to compare. The bar of the advised shards stands out.
+/// Draws the rows of the headline: KEY_BUSY in each layout at one load, or the latency where
+/// nothing is refused; `None` with a single row. The bar of the advised shards has another colour.
 pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -> Option<Chart> {
     let row = &run.measured.get(before)?.row;
     let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
@@ -160,7 +160,8 @@ pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -
     )
 }
 
-/// Returns the range of the values behind each bar: the least and the largest share of the repeats, or the median and p99.
+/// Returns the range of the values behind each bar: the least and the largest share of the repeats,
+/// or the median and p99.
 fn ranges(rows: &[&Row], is_share: bool) -> Option<Ranges> {
     if !is_share {
         return Some(Ranges {
@@ -213,7 +214,7 @@ fn ends(series: &[LineSeries]) -> String {
     series.iter().filter_map(end).collect::<Vec<_>>().join(", ") + "."
 }
 
-/// Draws the timeline of a row whose collection was sharded while it ran.
+/// Draws the timeline of a row with an activation.
 pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart {
     let moments = &measured.timeline;
     let line = |name: &str, read: &dyn Fn(&Moment) -> Option<f64>| {
@@ -286,7 +287,7 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
-/// `None` where all rows were activated on the way, which would mix what was before and after.
+/// `None` where all rows were activated on the way: before and after would be mixed.
 pub(super) fn percentiles(run: &Run) -> Option<Chart> {
     let mut shown: Vec<&Measurement> = Vec::new();
     for measured in run.measured.iter().filter(|one| !one.case.activates()) {

@@ -60,7 +60,7 @@ impl Correctness {
     }
 }
 
-/// Says what an interrupted run has left out.
+/// Judges an interrupted run: the measurements that are missing.
 fn interruption_verdict(cut: Interruption) -> Verdict {
     let last = cut.partial_s.map_or_else(String::new, |seconds| {
         format!(

@@ -32,14 +32,14 @@ pub(crate) struct Criteria {
     pub(crate) baseline: Option<Baseline>,
     /// Another run, which is shown beside this one.
     pub(crate) beside: Option<Baseline>,
-    /// A change by less than this part is none.
+    /// Smaller changes, as a part, do not count.
     pub(crate) noise: f64,
 }
 
 /// A finished run.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// What its rows have in common.
+    /// The settings that its rows share.
     pub(crate) settings: Settings,
     /// Its rows.
     pub(crate) measured: Vec<Measurement>,
@@ -55,18 +55,18 @@ pub(crate) struct Run {
     pub(crate) changes: Option<Vec<Change>>,
     /// Another run, which is shown beside this one.
     pub(super) beside: Option<Baseline>,
-    /// What is missing, if it was interrupted.
+    /// The missing measurements, if it was interrupted.
     pub(crate) interruption: Option<Interruption>,
     pub(super) noise: f64,
     pub(super) host: Host,
 }
 
-/// What an interrupted run has left out.
+/// The measurements that an interrupted run lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Interruption {
     /// Measurements that were asked for: rows times repeats.
     pub(crate) wanted: usize,
-    /// Those that were measured to their end.
+    /// Measurements that reached their end.
     pub(crate) done: usize,
     /// How long the last one was measured, in seconds, if that is in a row.
     pub(crate) partial_s: Option<f64>,
@@ -227,7 +227,7 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
     }
 }
 
-/// Returns what later settings have otherwise, of those that figures depend on.
+/// Returns the differences of later settings, but for settings that figures do not depend on.
 pub(super) fn unlike(was: &SettingsJson, is: &SettingsJson) -> Vec<String> {
     let none = serde_json::Value::Null;
     is.iter()

@@ -1,5 +1,5 @@
-//! The directories that `contention` writes to, seen to before the first row runs, so that no run is
-//! in vain.
+//! The directories that `contention` writes to, seen to before the first row runs, so that no run
+//! is in vain.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the arguments of `contention` may be: series of numbers, times, conditions.
+//! Values of the arguments of `contention`: series of numbers, times, conditions.
 
 use super::super::Failure;
 pub(super) use super::super::size::time;

@@ -1,4 +1,4 @@
-//! Bars: a histogram, with a band of what is good and lines at limits.
+//! Bars: a histogram, with a band of good values and lines at limits.
 
 use super::PATTERNS;
 use super::axis::{Axis, Ruler, Scale, Unit};
@@ -8,7 +8,7 @@ use crate::report::table::{Cell, Table};
 
 /// The height of the plot.
 const PLOT: f64 = 250.0;
-/// A bar that stands for something is at least so high.
+/// The least height of a bar with a value.
 const BAR_MIN: f64 = 2.0;
 /// That of the least value on a logarithmic scale, which would have none.
 const BAR_MIN_LOG: f64 = 8.0;
@@ -26,9 +26,9 @@ const LABELS_MAX: usize = 12;
 pub(crate) struct BarChart {
     /// What it shows.
     pub(crate) title: String,
-    /// What the chart shows, for those who cannot see it.
+    /// The content in words, for readers who cannot see it.
     pub(crate) description: String,
-    /// What the buckets are.
+    /// The name of the x axis.
     pub(crate) x_label: String,
     /// The name of each bucket.
     pub(crate) buckets: Vec<String>,
@@ -39,13 +39,13 @@ pub(crate) struct BarChart {
     pub(crate) y: Axis,
     /// The bars.
     pub(crate) series: Vec<BarSeries>,
-    /// The bucket that is advised, which stands out.
+    /// The bucket that is advised, in another colour.
     pub(crate) advised: Option<usize>,
     /// The range of the values of each bucket, drawn as a line; `None`: not known.
     pub(crate) ranges: Option<Box<Ranges>>,
-    /// What is good, shaded.
+    /// The good values, shaded.
     pub(crate) band: Option<Band>,
-    /// Limits.
+    /// Lines at limits, with names.
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Ranges {
 /// The bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BarSeries {
-    /// What they are.
+    /// Their name in the legend.
     pub(crate) name: String,
     /// One for each bucket.
     pub(crate) values: Vec<f64>,
@@ -75,7 +75,7 @@ pub(crate) struct Band {
     pub(crate) from: f64,
     /// Where it ends.
     pub(crate) to: f64,
-    /// What it is.
+    /// Its name.
     pub(crate) label: String,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Band {
 pub(crate) struct Mark {
     /// The place.
     pub(crate) at: f64,
-    /// What it is.
+    /// Its name.
     pub(crate) label: String,
 }
 
@@ -300,7 +300,8 @@ fn narrow_rows<'t>(texts: impl IntoIterator<Item = &'t str>, width: f64) -> usiz
         .max(1.0) as usize
 }
 
-/// Returns in how many lines the labels stand on narrow screens. Those of edges leave some out instead.
+/// Returns in how many lines the labels stand on narrow screens. Labels of edges leave some out
+/// instead.
 fn label_rows(chart: &BarChart, width: f64) -> usize {
     let names = chart.buckets.iter().map(String::as_str);
     let has_all = chart.edges.is_empty() && chart.buckets.len() <= LABELS_MAX;
@@ -430,7 +431,7 @@ mod tests {
             ..BarChart::default()
         };
         let svg = draw(&categories, "c");
-        // What has the class m is left out there.
+        // Labels of class m are left out there.
         assert!(
             !svg.contains("\"v m\"") && !svg.contains("\"t x m\""),
             "{svg}"

@@ -21,7 +21,7 @@ pub(super) const PATTERNS: usize = 8;
 /// A chart of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Chart {
-    /// Bars.
+    /// Bars, one group a bucket.
     Bars(BarChart),
     /// Lines on two axes.
     Lines(LineChart),

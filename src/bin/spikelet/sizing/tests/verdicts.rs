@@ -1,4 +1,4 @@
-//! What decides about a set, and what is said to help.
+//! The rules that decide about a set, and the remedies.
 
 use std::path::Path;
 
@@ -401,7 +401,7 @@ fn shards_are_said_to_take_what_they_take_with_their_headers_and_in_the_index() 
         (told_bytes / mean - 1.0).abs() < 0.02,
         "{told_bytes} told, {mean} found"
     );
-    // What the index has grown by: most of it is there without a record.
+    // Most of the index is there without a record: its growth counts.
     let index = |sizing: &Sizing| sizing.namespaces[0].index_bytes;
     let (told, grown) = (told.index_bytes.unwrap(), index(&after) - index(&before));
     assert!(
@@ -493,7 +493,7 @@ fn claims_are_about_the_record_that_is_meant_and_end_where_shards_do() {
         "{:?}",
         meant.verdict
     );
-    // An element that no shard holds cannot be helped by shards, whatever the rate.
+    // Shards do not help an element that no shard holds, at any rate.
     for rate in [None, Some(400.0)] {
         let element = of("element", rate);
         assert_eq!(
