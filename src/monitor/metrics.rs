@@ -225,7 +225,7 @@ fn render_operations(stats: &[(String, NamespaceStats)], metrics: &mut MetricsTe
     metrics.describe(
         name,
         "histogram",
-        "How long operations took: one in 16 of kind read, write and operate, all others.",
+        "How long operations took: one in 16 of kind read, write and operate, all others; of transactions, those committed.",
     );
     for (labels, operation) in all() {
         let labels = labels + &kind(operation.kind.name());

@@ -20,6 +20,10 @@ const NAMES: [&str; 6] = [
     "chrome",
 ];
 
+/// A script that leaves the contrast of each text of a page in `contrasts`; 0: a picture is behind
+/// it.
+pub const CONTRAST: &str = include_str!("contrast.js");
+
 /// The window. Pages are shown in frames inside it: a desktop Chromium makes no window narrower than 500 pixels.
 const WINDOW: &str = "--window-size=1400,1000";
 

@@ -103,6 +103,43 @@ fn an_interrupted_sizing_reports_what_it_has_read_and_another_process_goes_on() 
 }
 
 #[test]
+fn some_of_the_partitions_are_a_sample_and_never_called_ok() {
+    let served = Served::in_memory();
+    let records = served.cluster().records("users").unwrap();
+    for number in 0..1_500 {
+        write(&records, number, &[ops::put("name", "x".repeat(200))]);
+    }
+    let sized = |arguments: &[&str]| {
+        let fast = [arguments, &["--records-per-second", "0"]].concat();
+        report(&command(&served, &fast).output().unwrap())
+    };
+    let some = sized(&["--sample", "60"]);
+    let set = &some["sets"][0];
+    let (measured, all) = (
+        set["measured"].as_u64().unwrap(),
+        set["records"].as_u64().unwrap(),
+    );
+    assert!((60..600).contains(&measured) && all > 2 * measured, "{set}");
+    assert_eq!(set["verdict"]["decided_by"], "sample");
+    assert_eq!(some["verdict"]["level"], "WATCH");
+    let sentence = some["verdict"]["sentence"].as_str().unwrap();
+    let claim = format!("The largest record of the {measured} records sampled of ");
+    assert!(sentence.contains(&claim), "{sentence}");
+    // What all of them take is scaled, with its interval.
+    let total = &set["total_bytes"];
+    let mean = set["bytes"]["mean"].as_f64().unwrap();
+    assert_eq!(
+        total["estimate"].as_u64(),
+        Some((mean * all as f64).round() as u64)
+    );
+    assert!(total["interval"].is_array(), "{total}");
+    // Read whole, the same set is fine.
+    let whole = sized(&["--all"]);
+    assert_eq!(whole["sets"][0]["records"], 1_500);
+    assert_eq!(whole["verdict"]["level"], "OK");
+}
+
+#[test]
 fn of_large_records_alone_one_is_fetched_to_learn_their_bins() {
     let served = Served::in_memory();
     let cluster = served.cluster();

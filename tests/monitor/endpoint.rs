@@ -2,11 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use spikelet::changes::{ChangeOptions, Start};
 use spikelet::monitor::Monitor;
+use spikelet::operations::{add, put};
+use spikelet::policy::GenerationPolicy;
 use spikelet::query::IndexDefinition;
-use spikelet::{NamespaceConfig, ShardedList, Store};
+use spikelet::{Error, NamespaceConfig, ShardedList, Store, WritePolicy};
 
 use super::{HOT, fight, get, look, look_until, monitor, store};
 
@@ -360,6 +364,92 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
         ),
         0.0
     );
+}
+
+#[test]
+fn counters_are_those_of_an_independent_count() {
+    const ROUNDS: u64 = 200;
+    let store = store();
+    let monitor = monitor(&store);
+    let namespace = store.namespace("test").unwrap();
+    let users = namespace.set("users").unwrap();
+    users
+        .create_index(IndexDefinition::new("by_a", ["a"]))
+        .unwrap();
+    let busy = AtomicU64::new(0);
+    let long: Vec<i64> = (0..5_000).collect();
+    let other = WritePolicy::default().generation(GenerationPolicy::ExpectEqual(60_000));
+    let round = |thread: u64, at: u64| {
+        let key = (thread * ROUNDS + at) as i64;
+        users.put(key, [("a", at as i64)]).unwrap();
+        assert!(users.get(key).unwrap().is_some());
+        users.put_with(&other, key, [("a", 0)]).unwrap_err();
+        users.operate(key, &[add("a", "x")]).unwrap_err();
+        assert_eq!(users.get_batch([key, -1]).len(), 2);
+        assert!(users.query("by_a").unwrap().eq(at as i64).count().is_ok());
+        let _ = users.scan(|_| ControlFlow::Break(()));
+        let fails = at.is_multiple_of(4);
+        let done = namespace.transaction(|transaction| {
+            transaction.in_set(&users)?.add(key, [("b", 1)])?;
+            if fails {
+                return Err(Error::Forbidden("as meant".into()));
+            }
+            Ok(())
+        });
+        assert_eq!(done.is_err(), fails);
+        let hot = users.operate("hot", &[put("by", long.clone())]);
+        match hot {
+            Err(Error::KeyBusy { .. }) => busy.fetch_add(1, Ordering::Relaxed),
+            done => done.map(|_| 0).unwrap(),
+        };
+        if at.is_multiple_of(10) {
+            users.delete(key).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let round = &round;
+            scope.spawn(move || (0..ROUNDS).for_each(|at| round(thread, at)));
+        }
+    });
+    let (_, samples) = parse(&get(monitor.addr(), "/metrics").1, false);
+    let all = 3 * ROUNDS;
+    let deletes = 3 * ROUNDS / 10;
+    let busy = busy.into_inner();
+    let aborts = all / 4;
+    for (name, label, expected) in [
+        ("operations_total", "read", all),
+        ("operations_total", "write", 2 * all + deletes),
+        ("operations_total", "operate", 2 * all),
+        ("operations_total", "batch", all),
+        ("operations_total", "query", all),
+        ("operations_total", "scan", all),
+        ("operations_total", "transaction", all),
+        ("operation_seconds_count", "batch", all),
+        ("operation_seconds_count", "query", all),
+        ("operation_seconds_count", "scan", all),
+        // Those that were committed.
+        ("operation_seconds_count", "transaction", all - aborts),
+        ("errors_total", "3", all),
+        ("errors_total", "12", all),
+        ("errors_total", "22", aborts),
+        ("errors_total", "14", busy),
+        ("key_busy_total", "test", busy),
+        ("transactions_committed_total", "test", all - aborts),
+        ("transactions_aborted_total", "test", aborts),
+        ("set_records", "users", all - deletes + 1),
+        ("secondary_index_entries", "by_a", all - deletes),
+        ("secondary_index_queries_total", "by_a", all),
+    ] {
+        let is_it = |sample: &&Sample| {
+            let mut labels = sample.labels.iter();
+            sample.name == format!("spikelet_{name}") && labels.any(|(_, value)| value == label)
+        };
+        let found: Vec<f64> = samples.iter().filter(is_it).map(|one| one.value).collect();
+        // A code that never came has no sample.
+        let found = found.first().copied().unwrap_or_default();
+        assert_eq!(found, expected as f64, "{name} {label}");
+    }
 }
 
 #[test]

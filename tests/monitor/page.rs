@@ -1,8 +1,10 @@
 //! The page in a browser.
 
-use spikelet::ShardedList;
+use std::collections::HashSet;
 
-use super::browser_support::{Browser, brightness};
+use spikelet::{NamespaceConfig, ShardedList};
+
+use super::browser_support::{Browser, CONTRAST, brightness};
 use super::{HOT, fight, get, look_until, monitor, store};
 
 /// What the page is asked in its frame, once it has shown what it was given.
@@ -18,6 +20,8 @@ setTimeout(() => {
     first: [...tables[0].tBodies[0].rows[0].cells].map(cell => cell.textContent),
     unscoped: [...document.querySelectorAll("thead th, tbody th")].filter(one => !one.scope).length,
     reachable: [...document.querySelectorAll(".scroll")].every(one => one.tabIndex == 0 && one.ariaLabel),
+    regions: [...document.querySelectorAll(".scroll")].map(one => one.ariaLabel),
+    contrast: Math.min(...contrasts),
     bold: document.querySelectorAll("b").length,
     charts: document.querySelectorAll("svg[role=img][aria-label]").length,
     state: document.getElementById("state").textContent,
@@ -68,6 +72,8 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         return;
     };
     let store = store();
+    let other = store.create_namespace(NamespaceConfig::new("zoo")).unwrap();
+    other.set("animals").unwrap().put(1, [("a", 1)]).unwrap();
     let monitor = monitor(&store);
     fight(&store, HOT);
     let list = ShardedList::new(&store, "feed", "bob", "by").unwrap();
@@ -92,7 +98,7 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         .replace("<script nonce", &format!("{given}<script nonce"))
         .replace(
             "</body>",
-            &format!("<script>look().then(() => {{ {QUESTIONS} }});</script></body>"),
+            &format!("<script>look().then(() => {{ {CONTRAST}{QUESTIONS} }});</script></body>"),
         );
     for (width, dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
         let seen = browser.ask_framed(&html, width, dark);
@@ -104,7 +110,11 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         let (back, text) = (brightness(&seen["background"]), brightness(&seen["text"]));
         assert_eq!(back < 150 && text > 600, dark, "{seen}");
         assert_eq!(back > 700 && text < 150, !dark, "{seen}");
-        assert_eq!(seen["captions"].as_array().unwrap().len(), 5, "{seen}");
+        assert_eq!(seen["captions"].as_array().unwrap().len(), 6, "{seen}");
+        let regions = seen["regions"].as_array().unwrap();
+        let distinct: HashSet<&str> = regions.iter().filter_map(|one| one.as_str()).collect();
+        assert_eq!(distinct.len(), 6, "screen readers list them: {regions:?}");
+        assert!(seen["contrast"].as_f64() >= Some(4.5), "{seen}");
         let first = seen["first"].as_array().unwrap();
         assert_eq!(
             (first.len(), &first[0], &first[1]),
@@ -116,7 +126,7 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
         );
         assert_eq!(
             (seen["reachable"].as_bool(), seen["charts"].as_u64()),
-            (Some(true), Some(3)),
+            (Some(true), Some(6)),
             "{seen}"
         );
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::browser_support::{Browser, brightness};
+use super::browser_support::{Browser, CONTRAST, brightness};
 use super::{SMALL, json_and_page};
 
 /// Shows the page in a frame of this width, and asks it [`QUESTIONS`].
@@ -15,9 +15,10 @@ fn ask(browser: &Browser, html: &str, width: u32, dark: bool) -> Value {
         .find("<meta http-equiv=\"Content-Security-Policy\"")
         .unwrap();
     let end = policy + html[policy..].find("/>").unwrap() + 2;
-    let open = [&html[..policy], &html[end..]]
-        .concat()
-        .replace("</body>", &format!("<script>{QUESTIONS}</script></body>"));
+    let open = [&html[..policy], &html[end..]].concat().replace(
+        "</body>",
+        &format!("<script>{CONTRAST}{QUESTIONS}</script></body>"),
+    );
     browser.ask_framed(&open, width, dark)
 }
 
@@ -54,6 +55,10 @@ fn fits(seen: &Value, width: u32, dark: bool) {
             "labels can be read at {width}: {seen}"
         );
     }
+    assert!(
+        seen["contrast"].as_f64() >= Some(4.5) && seen["texts"].as_u64() > Some(100),
+        "a text has too little contrast, or a picture behind it: {seen}"
+    );
     assert!(
         seen["overlaps"]
             .as_array()

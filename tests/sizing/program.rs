@@ -457,7 +457,7 @@ fn what_cannot_be_sized_is_told_with_its_place() {
         ),
         (
             &["plan", "--entries=9", "--entry-bytes=9", "--retention=soon"],
-            "\"soon\" is no time",
+            "expected a time such as",
         ),
         (&["plan", "--entries=0", "--entry-bytes=15"], "0 entries"),
         (

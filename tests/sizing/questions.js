@@ -25,6 +25,8 @@ parent.document.title = JSON.stringify({
     const box = chart.getBoundingClientRect();
     return shown(chart, "text").filter(text => text.left < box.left - 1 || text.right > box.right + 1).length;
   }),
+  contrast: Math.min(...contrasts),
+  texts: texts.length,
   wide: wide.length,
   hinted: wide.filter(box => box.tabIndex == 0 && box.ariaLabel && getComputedStyle(box).backgroundImage.includes("gradient")
     && box.querySelector("caption").getBoundingClientRect().right <= innerWidth).length,

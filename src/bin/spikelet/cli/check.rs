@@ -1,16 +1,21 @@
-//! The check of a graph that was loaded: every edge on both sides, and nothing beside them.
+//! The check of a graph that was loaded: every list of every node, in its order, and no record
+//! beside them.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 
 use indicatif::ProgressBar;
 use spikelet::Key;
 
-use super::adjacency::{Adjacency, Side};
+use super::adjacency::{Adjacency, RecordCounts, Side};
 use super::graph::{Edge, Graph};
 use super::parallel::for_each;
 
 /// The most faults that are described; all are counted.
 const TOLD_MAX: usize = 10;
+
+/// How many elements a page has.
+const PAGE: u64 = 1_000;
 
 /// What the check found.
 #[derive(Debug, Default)]
@@ -19,17 +24,20 @@ pub(crate) struct CheckResult {
     pub(crate) verified_edges: u64,
     /// Edges that are missing on one side or on both.
     pub(crate) missing_edges: u64,
-    /// Lists whose length is not the number of edges, and records of no node.
+    /// Lists that are longer or shorter than the number of edges, and records of no node.
     pub(crate) wrong_sizes: u64,
-    /// Whether the pages of the most followed node are not all of its followers in their order.
-    pub(crate) wrong_pages: bool,
+    /// Lists that are not in order.
+    pub(crate) wrong_orders: u64,
     /// The first faults, in words.
     pub(crate) faults: Vec<String>,
+    missing: HashSet<Edge>,
+    /// The records; none if they cannot be read.
+    pub(crate) records: RecordCounts,
 }
 
 impl CheckResult {
     pub(crate) const fn is_sound(&self) -> bool {
-        self.missing_edges == 0 && self.wrong_sizes == 0 && !self.wrong_pages
+        self.missing_edges == 0 && self.wrong_sizes == 0 && self.wrong_orders == 0
     }
 
     fn tell(&mut self, fault: impl FnOnce() -> String) {
@@ -38,107 +46,45 @@ impl CheckResult {
         }
     }
 
-    fn add(&mut self, other: Self) {
-        self.verified_edges += other.verified_edges;
-        self.missing_edges += other.missing_edges;
-        self.wrong_sizes += other.wrong_sizes;
-        self.faults.extend(other.faults);
-        self.faults.truncate(TOLD_MAX);
-    }
-
-    fn edge(&mut self, adjacency: &Adjacency, graph: &Graph, edge: Edge) {
-        let sides = [
-            (edge.from, Side::Following, edge.to),
-            (edge.to, Side::Followers, edge.from),
-        ];
-        let mut missing = false;
-        for (node, side, other) in sides {
-            let reason = match adjacency.contains(graph.ids.key(node), side, graph.ids.key(other)) {
-                Ok(true) => continue,
-                Ok(false) => "it is not in the list".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            missing = true;
-            self.tell(|| {
-                let (from, to) = (shown(graph, edge.from), shown(graph, edge.to));
-                format!(
-                    "{from} -> {to}, in \"{}\" of {}: {reason}",
-                    side.name(),
-                    shown(graph, node)
-                )
-            });
-        }
-        *(if missing {
-            &mut self.missing_edges
-        } else {
-            &mut self.verified_edges
-        }) += 1;
-    }
-
-    fn node(&mut self, adjacency: &Adjacency, graph: &Graph, node: u32) {
-        for (side, degrees) in [
-            (Side::Following, &graph.following),
-            (Side::Followers, &graph.followers),
-        ] {
-            let expected = degrees.get(node as usize).copied().unwrap_or_default();
-            let found = match adjacency.len(graph.ids.key(node), side) {
-                Ok(found) if found == u64::from(expected) => continue,
-                Ok(found) => found.to_string(),
-                Err(error) => error.to_string(),
-            };
-            self.wrong_sizes += 1;
-            self.tell(|| {
-                let node = shown(graph, node);
-                let list = side.name();
-                format!("\"{list}\" of {node} should have {expected} elements: {found}")
-            });
-        }
-    }
-}
-
-/// How many elements a page has.
-const PAGE: u64 = 50;
-
-impl CheckResult {
-    /// Checks that the pages of the most followed node hold all of its followers, in order, however
-    /// many records hold them.
-    fn pages(&mut self, adjacency: &Adjacency, graph: &Graph) {
-        let star = graph.most_followed();
-        let mut expected = graph.followers_of(star);
-        let mut found = Vec::with_capacity(expected.len());
-        loop {
-            let (key, at) = (graph.ids.key(star), found.len() as u64);
-            match adjacency.page(key, Side::Followers, at, PAGE) {
+    /// Reads a list page by page, and compares it with the nodes that it should have.
+    fn list(&mut self, adjacency: &Adjacency, graph: &Graph, list: &NodeList) {
+        let NodeList { node, side, others } = list;
+        let (mut found, mut why) = (Vec::new(), "it is not in the list".to_owned());
+        while found.len() <= others.len() {
+            let list = adjacency.list(graph.ids.key(*node), *side);
+            match list.page(found.len() as u64, PAGE) {
                 Ok(page) if page.is_empty() => break,
                 Ok(page) => found.extend(page),
                 Err(error) => {
-                    self.wrong_pages = true;
-                    self.tell(|| {
-                        let node = shown(graph, star);
-                        format!("the followers of {node} from {at} on cannot be read: {error}")
-                    });
-                    return;
+                    why = error.to_string();
+                    break;
                 }
             }
-            if found.len() > expected.len() {
-                break;
-            }
         }
-        graph.ids.sort(&mut expected);
-        let wanted: Vec<Key<'_>> = expected
-            .iter()
-            .map(|follower| graph.ids.key(*follower))
-            .collect();
-        if found != wanted {
-            self.wrong_pages = true;
+        let wanted: Vec<Key<'_>> = others.iter().map(|other| graph.ids.key(*other)).collect();
+        if found == wanted {
+            return;
+        }
+        let (name, shown_node) = (side.name(), shown(graph, *node));
+        let there: HashSet<&Key<'_>> = found.iter().collect();
+        let absent = others.iter().zip(&wanted);
+        for (other, _) in absent.filter(|(_, key)| !there.contains(key)) {
+            let (from, to) = match side {
+                Side::Following => (*node, *other),
+                Side::Followers => (*other, *node),
+            };
+            self.missing.insert(Edge { from, to });
+            let (from, to) = (shown(graph, from), shown(graph, to));
+            self.tell(|| format!("{from} -> {to}, in \"{name}\" of {shown_node}: {why}"));
+        }
+        if found.len() == wanted.len() {
+            self.wrong_orders += 1;
+            self.tell(|| format!("\"{name}\" of {shown_node} is not in its order"));
+        } else {
+            self.wrong_sizes += 1;
+            let (wanted, found) = (wanted.len(), found.len());
             self.tell(|| {
-                let at = found
-                    .iter()
-                    .zip(&wanted)
-                    .position(|(found, wanted)| found != wanted)
-                    .unwrap_or_else(|| found.len().min(wanted.len()));
-                let node = shown(graph, star);
-                format!("the pages of the followers of {node} are wrong from position {at} on")
+                format!("\"{name}\" of {shown_node} should have {wanted} elements: {found}")
             });
         }
     }
@@ -146,43 +92,83 @@ impl CheckResult {
     fn records(&mut self, adjacency: &Adjacency, graph: &Graph) {
         let expected = adjacency.roots_of(&graph.following, &graph.followers);
         let found = match adjacency.records() {
-            Ok(records) if records.roots == expected => return,
-            Ok(records) => records.roots.to_string(),
+            Ok(records) => {
+                self.records = records;
+                self.records.roots.to_string()
+            }
             Err(error) => error.to_string(),
         };
-        self.wrong_sizes += 1;
-        self.tell(|| format!("the graph asks for {expected} records of nodes: {found}"));
+        if found != expected.to_string() {
+            self.wrong_sizes += 1;
+            self.tell(|| format!("the graph asks for {expected} records of nodes: {found}"));
+        }
     }
+}
+
+/// A list as it should be: the nodes in the order of their keys.
+struct NodeList {
+    node: u32,
+    side: Side,
+    others: Vec<u32>,
+}
+
+/// Returns both lists of every node.
+fn lists(graph: &Graph) -> Vec<NodeList> {
+    let mut lists = Vec::new();
+    for side in Side::BOTH {
+        let nodes = 0..graph.ids.len() as u32;
+        let first = lists.len();
+        lists.extend(nodes.map(|node| NodeList {
+            node,
+            side,
+            others: Vec::new(),
+        }));
+        for Edge { from, to } in &graph.edges {
+            let (node, other) = match side {
+                Side::Following => (from, to),
+                Side::Followers => (to, from),
+            };
+            if let Some(list) = lists.get_mut(first + *node as usize) {
+                list.others.push(*other);
+            }
+        }
+    }
+    lists
+        .iter_mut()
+        .for_each(|list| graph.ids.sort(&mut list.others));
+    lists
 }
 
 fn shown(graph: &Graph, node: u32) -> String {
     crate::report::key(&graph.ids.key(node))
 }
 
-/// Checks every edge on both sides, and the length of every list, from `threads` threads. A record
-/// that cannot be read counts as missing.
+/// Checks every list of every node from `threads` threads, and so every edge on both sides, and
+/// counts the records. Elements of a list that cannot be read count as missing. `progress` counts
+/// the lists.
 pub(crate) fn check(
     adjacency: &Adjacency,
     graph: &Graph,
     threads: usize,
     progress: &ProgressBar,
 ) -> CheckResult {
+    let lists = lists(graph);
+    progress.set_length(lists.len() as u64);
     let none = |_| CheckResult::default();
-    let Ok(by_edges) = for_each(&graph.edges, threads, progress, none, |own, edge| {
-        own.edge(adjacency, graph, *edge);
-        Ok::<_, Infallible>(())
-    });
-    let nodes: Vec<u32> = (0..graph.ids.len() as u32).collect();
-    let hidden = ProgressBar::hidden();
-    let Ok(by_nodes) = for_each(&nodes, threads, &hidden, none, |own, node| {
-        own.node(adjacency, graph, *node);
+    let Ok(parts) = for_each(&lists, threads, progress, none, |own, list| {
+        own.list(adjacency, graph, list);
         Ok::<_, Infallible>(())
     });
     let mut checked = CheckResult::default();
-    for part in by_edges.into_iter().chain(by_nodes) {
-        checked.add(part);
+    for part in parts {
+        checked.wrong_sizes += part.wrong_sizes;
+        checked.wrong_orders += part.wrong_orders;
+        checked.missing.extend(part.missing);
+        checked.faults.extend(part.faults);
     }
-    checked.pages(adjacency, graph);
+    checked.faults.truncate(TOLD_MAX);
+    checked.missing_edges = checked.missing.len() as u64;
+    checked.verified_edges = graph.edges.len() as u64 - checked.missing_edges;
     checked.records(adjacency, graph);
     checked
 }

@@ -1,4 +1,4 @@
-//! `spikelet contention`: writers on hot keys, and what becomes of their writes.
+//! `spikelet contention`: writers on hot keys, and the fate of their writes.
 
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use self::places::{Page, empty, same_file, unwritable, writable};
+use self::places::{empty, writable};
 use self::values::{
     ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
 };
 use super::interrupt::on_interrupt;
+use super::page::{Page, unwritable};
 use super::print::{Unit, emit, emit_report, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
@@ -44,26 +45,16 @@ Examples:
   spikelet contention --rate 300 --hold-ms 8 --duration 6 --activate-at 3 --html page.html
   spikelet contention --virtual --rate 50 --fail-if 'key_busy>0.1%' --threshold 'p99<30ms lost==0'";
 
-/// What `contention` takes.
+/// The arguments of `contention`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, next_help_heading = "Load")]
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
     /// (in steps of 30) [default: 10..400 unless there are --writers].
-    #[arg(
-        help_heading = "Load",
-        long,
-        value_name = "LIST",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     rate: Option<String>,
     /// Closed loop: writers, such as 1,2,4..64 (doubling) or 4..64:4 (in steps).
-    #[arg(
-        help_heading = "Load",
-        long,
-        value_name = "LIST",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     writers: Option<String>,
     /// Into which records a hot key's writes go: powers of two, hourly, daily, daily+8.
     #[arg(
@@ -95,18 +86,17 @@ pub(crate) struct ContentionArguments {
     #[arg(help_heading = "Limits", long, value_enum, default_value_t = Spread::Fixed)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_dist: Spread,
-    /// What a write does [default: increment; add-unique with --activate-at].
-    #[arg(help_heading = "Load", long, value_enum)]
+    /// The operation of a write [default: increment; add-unique with --activate-at].
+    #[arg(long, value_enum)]
     operation: Option<Write>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
-    #[arg(help_heading = "Load", long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     elements: u32,
     /// Bytes of a put's value, and beside a counter or list.
-    #[arg(help_heading = "Load", long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     payload: u32,
     /// How many hot keys there are.
     #[arg(
-        help_heading = "Load",
         long,
         value_name = "N",
         default_value_t = 1,
@@ -115,7 +105,6 @@ pub(crate) struct ContentionArguments {
     hot_keys: u32,
     /// How unevenly they are written: the k-th as often as 1 / k^THETA.
     #[arg(
-        help_heading = "Load",
         long,
         value_name = "THETA",
         default_value_t = 0.0,
@@ -123,17 +112,16 @@ pub(crate) struct ContentionArguments {
     )]
     zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
-    #[arg(help_heading = "Load", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     duration: Option<Duration>,
     /// How long each row runs before [default: 200ms; 0 with --virtual].
-    #[arg(help_heading = "Load", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     warm_up: Option<Duration>,
     /// Seed of arrivals, keys and holds.
-    #[arg(help_heading = "Load", long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
     #[arg(
-        help_heading = "Load",
         long,
         value_name = "N",
         default_value_t = 0,
@@ -142,16 +130,11 @@ pub(crate) struct ContentionArguments {
     retries: u32,
     /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
     /// twice as long after each further refusal in a row].
-    #[arg(
-        help_heading = "Load",
-        long,
-        value_name = "US",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pause_us: Option<u64>,
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
-    #[arg(help_heading = "Load", long = "virtual")]
+    #[arg(long = "virtual")]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     is_virtual: bool,
     /// Shard each list or counter over the shards of its row at this time of the row, and draw a
@@ -181,7 +164,7 @@ pub(crate) struct ContentionArguments {
     /// Measure each row this often, in turns with the others, with a seed of its own: how much
     /// figures vary is known from 3 on, and only then is a run compared with another [default: 1;
     /// with --baseline as often as that].
-    #[arg(help_heading = "Load", long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: Option<u16>,
     /// Compare with the output of an earlier run with --json.
     #[arg(help_heading = "Limits", long, value_name = "FILE")]
@@ -299,20 +282,12 @@ impl ContentionArguments {
         Ok(cases)
     }
 
-    /// Refuses a page that would replace a run that is read.
-    fn check_page(&self) -> Result<(), Failure> {
-        let runs = [("--baseline", &self.baseline), ("--beside", &self.beside)];
-        for (option, run) in runs {
-            if let (Some(page), Some(run)) = (&self.html, run)
-                && same_file(page, run)
-            {
-                return Err(Failure::Input(format!(
-                    "--html {}: that is the file of {option}, which the page would replace; name another one",
-                    page.display()
-                )));
-            }
-        }
-        Ok(())
+    /// Opens the place of the page, unless that is a run that is read.
+    fn page(&self) -> Result<Option<Page<'_>>, Failure> {
+        let runs = [&self.baseline, &self.beside].into_iter().flatten();
+        let runs: Vec<&Path> = runs.map(PathBuf::as_path).collect();
+        let page = self.html.as_deref();
+        page.map(|page| Page::open(page, &runs)).transpose()
     }
 
     /// Returns how often each row is measured.
@@ -380,7 +355,7 @@ fn earlier(
     Ok(run)
 }
 
-/// Compares what a run has left with what it acknowledged.
+/// Compares the stores of a run with its acknowledged writes.
 fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let found = check_stored(dir)?;
     if as_json {
@@ -394,7 +369,7 @@ fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
 /// Measures, judges and reports the rows.
 ///
 /// # Errors
-/// What was asked for cannot be run, a file cannot be read or written, or the store refuses.
+/// Cases that cannot be run, files that cannot be read or written, errors of the store.
 pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     if let Some(dir) = &arguments.check {
         return check(dir, arguments.json);
@@ -410,7 +385,6 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
         expect(unused_mut, reason = "a cluster has a limit of its own")
     )]
     let mut cases = arguments.cases(&settings)?;
-    arguments.check_page()?;
     #[cfg(feature = "cluster")]
     let reached = arguments.cluster.connect(&mut settings)?;
     #[cfg(feature = "cluster")]
@@ -425,7 +399,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
         empty(dir)?;
     }
     let repeats = arguments.repeats(&settings, &judging)?;
-    let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    let page = arguments.page()?;
     #[cfg(feature = "cluster")]
     if let Some(reached) = &reached {
         reached.confirm(&cases, repeats)?;
@@ -436,7 +410,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     #[cfg(feature = "cluster")]
     let place = reached.map_or(Ok(place), |reached| reached.claim())?;
     let (measured, interruption) = measure_all(&cases, &place, repeats, &stop)?;
-    // What a cluster was lent is given back before anything is said.
+    // The cluster gets its set back before the report.
     #[cfg(feature = "cluster")]
     drop(place);
     if measured.is_empty() {
@@ -452,7 +426,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     let mut run = Run::new(&settings, measured, &judging);
     run.interruption = interruption;
     if let Some(page) = page {
-        page.write(&run.to_report().to_html())?;
+        page.write(&run.to_report())?;
     }
     if arguments.json {
         emit(&json_text(run.to_json())?)?;

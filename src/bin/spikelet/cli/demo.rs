@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 use spikelet::storage::Stats;
 use spikelet::{Durability, NamespaceConfig, Store};
 
-use super::adjacency::{Adjacency, RecordCounts};
+use super::adjacency::Adjacency;
 use super::check::{CheckResult, check};
 use super::edges::{EdgeList, parse};
 use super::generate::{edges_max, generate};
@@ -24,14 +23,14 @@ use super::store_dir::StoreDir;
 use super::{Failure, Outcome};
 use crate::report::count;
 
-/// The demo keeps to a namespace of its own, whatever else is in the directory.
+/// The demo has a namespace of its own.
 const NAMESPACE: &str = "demo";
 
 /// The hubs of a large graph need all the room that a record can have.
 const MAX_RECORD_BYTES: u64 = 8 << 20;
 
-/// Nodes and edges of a graph that is made: those of the GitHub follow graph that `--edges` was
-/// tried with.
+/// Nodes and edges of a graph that is made: as many as the GitHub follow graph has that `--edges`
+/// was tried with.
 const DEFAULT_NODES: u32 = 37_700;
 const DEFAULT_EDGES: u64 = 289_003;
 
@@ -53,7 +52,7 @@ fn shard_at(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What `demo` takes.
+/// The arguments of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Keep the store in this directory [default: a temporary one, removed at the end].
@@ -90,7 +89,7 @@ pub(crate) struct DemoArguments {
     /// Load N edges a batch, each record written once a batch: the fast way for many edges.
     #[arg(long, value_name = "N", conflicts_with = "plain", value_parser = clap::value_parser!(u32).range(1..))]
     batch: Option<u32>,
-    /// What a power failure may cost.
+    /// The writes that a power failure may cost.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
     durability: DurabilityArgument,
     /// Print one JSON object instead of text.
@@ -108,35 +107,11 @@ enum DurabilityArgument {
     Commit,
 }
 
-/// The object that `--json` prints.
-#[derive(Debug, Serialize)]
-struct Figures {
-    nodes: u64,
-    edges: u64,
-    max_degree: u32,
-    key_busy: u64,
-    conflicts: u64,
-    ops_per_s: f64,
-    edges_per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    index_bytes_per_record: f64,
-    /// Before the store is opened again, which may add blocks.
-    bytes_on_device: u64,
-    reopen_ms: f64,
-    verified_edges: u64,
-    missing_edges: u64,
-    sharded_records: u64,
-    max_record_bytes: u64,
-}
-
-/// What opening the store again took.
+/// The second opening of the store, and its check.
 struct ReopenResult {
     time: Duration,
     from_snapshot: bool,
     checked: CheckResult,
-    records: RecordCounts,
 }
 
 impl DemoArguments {
@@ -254,7 +229,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
         &bar,
     )?;
     bar.finish_and_clear();
-    adjacency.declare()?;
+    adjacency.follows.declare()?;
     let waits = store.namespace(NAMESPACE)?.stats().waits;
     let report = summary::graph(&graph, &source)
         .section(summary::loading(
@@ -339,18 +314,16 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     let store = arguments.open(dir)?;
     let time = begun.elapsed();
     let namespace = store.namespace(NAMESPACE)?;
-    let bar = progress("checking", graph.edges.len() as u64, Unit::Count("edges"));
+    let bar = progress("checking", 0, Unit::Count("lists"));
     let adjacency = Adjacency::new(namespace.clone(), arguments.shard_at)?;
     let checked = check(&adjacency, graph, arguments.threads(), &bar);
     bar.finish_and_clear();
-    let records = adjacency.records()?;
     let from_snapshot = namespace.opening().from_snapshot;
     store.close()?;
     Ok(ReopenResult {
         time,
         from_snapshot,
         checked,
-        records,
     })
 }
 
@@ -368,24 +341,33 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1000.0).round() / 1000.0
 }
 
-fn figures(graph: &Graph, loaded: &LoadResult, stats: &Stats, reopened: &ReopenResult) -> Figures {
-    Figures {
-        nodes: graph.ids.len() as u64,
-        edges: graph.edges.len() as u64,
-        max_degree: graph.max_degree(),
-        key_busy: loaded.key_busy,
-        conflicts: loaded.conflicts,
-        ops_per_s: (2.0 * per_second(graph, loaded)).round(),
-        edges_per_s: per_second(graph, loaded).round(),
-        p50_us: latency_us(loaded, 0.5),
-        p99_us: latency_us(loaded, 0.99),
-        p999_us: latency_us(loaded, 0.999),
-        index_bytes_per_record: rounded(stats.index_bytes_per_record()),
-        bytes_on_device: stats.device_bytes,
-        reopen_ms: rounded(reopened.time.as_secs_f64() * 1e3),
-        verified_edges: reopened.checked.verified_edges,
-        missing_edges: reopened.checked.missing_edges,
-        sharded_records: reopened.records.sharded,
-        max_record_bytes: reopened.records.max_bytes,
-    }
+/// Returns the object that `--json` prints.
+fn figures(
+    graph: &Graph,
+    loaded: &LoadResult,
+    stats: &Stats,
+    reopened: &ReopenResult,
+) -> serde_json::Value {
+    let checked = &reopened.checked;
+    let largest = checked.records.largest.first();
+    serde_json::json!({
+        "nodes": graph.ids.len(),
+        "edges": graph.edges.len(),
+        "max_degree": graph.max_degree(),
+        "key_busy": loaded.key_busy,
+        "conflicts": loaded.conflicts,
+        "ops_per_s": (2.0 * per_second(graph, loaded)).round(),
+        "edges_per_s": per_second(graph, loaded).round(),
+        "p50_us": latency_us(loaded, 0.5),
+        "p99_us": latency_us(loaded, 0.99),
+        "p999_us": latency_us(loaded, 0.999),
+        "index_bytes_per_record": rounded(stats.index_bytes_per_record()),
+        // Before the store is opened again, which may add blocks.
+        "bytes_on_device": stats.device_bytes,
+        "reopen_ms": rounded(reopened.time.as_secs_f64() * 1e3),
+        "verified_edges": checked.verified_edges,
+        "missing_edges": checked.missing_edges,
+        "sharded_records": checked.records.sharded,
+        "max_record_bytes": largest.map_or(0, |record| record.bytes),
+    })
 }

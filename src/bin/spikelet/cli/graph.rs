@@ -67,7 +67,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Builds a graph of distinct edges, whose numbers are below the number of ids.
+    /// Builds a graph of distinct edges between nodes 0 to the number of ids.
     pub(crate) fn new(ids: NodeIds, edges: Vec<Edge>) -> Self {
         let mut following = vec![0; ids.len()];
         let mut followers = vec![0; ids.len()];
@@ -94,12 +94,6 @@ impl Graph {
             .copied()
             .max()
             .unwrap_or(0)
-    }
-
-    /// Returns the followers of a node. O(edges).
-    pub(crate) fn followers_of(&self, node: u32) -> Vec<u32> {
-        let edges = self.edges.iter().filter(|edge| edge.to == node);
-        edges.map(|edge| edge.from).collect()
     }
 
     /// Returns the node with the most followers, the first of them if there are several.

@@ -5,23 +5,18 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use spikelet::Result;
+use spikelet::{Result, RetryPolicy};
 
 use super::adjacency::{Adjacency, Side};
 use super::graph::{Edge, Graph};
 use super::parallel::for_each;
-use crate::random::Random;
+use crate::contention::histogram;
 
-/// Significant decimal digits of latencies.
-const LATENCY_DIGITS: u8 = 3;
 /// The result code of a queue that is full.
 const KEY_BUSY: u8 = 14;
-
 /// The result codes of a store without space, and of a time limit that is over.
 const STORE_FULL: u8 = 8;
 const TIMED_OUT: u8 = 9;
-/// Longer latencies count as this one.
-const LATENCY_MAX: Duration = Duration::from_secs(60);
 
 /// How the two sides of an edge are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +29,7 @@ pub(crate) enum EdgeForm {
     Batches(usize),
 }
 
-/// What loading took.
+/// The time of a load, and its obstacles.
 #[derive(Debug)]
 pub(crate) struct LoadResult {
     pub(crate) time: Duration,
@@ -46,19 +41,10 @@ pub(crate) struct LoadResult {
     pub(crate) latency: Histogram<u64>,
 }
 
-/// What a thread has measured.
-struct Worker {
-    form: EdgeForm,
-    latency: Histogram<u64>,
-    key_busy: u64,
-    conflicts: u64,
-    jitter: Random,
-}
-
 /// Loads all edges from `threads` threads, in the order of the graph.
 ///
 /// # Errors
-/// What the store refuses, but for KEY_BUSY and conflicts, which are repeated.
+/// Errors of the store, but for KEY_BUSY and conflicts, which are repeated.
 pub(crate) fn load(
     adjacency: &Adjacency,
     graph: &Graph,
@@ -67,91 +53,76 @@ pub(crate) fn load(
     progress: &ProgressBar,
 ) -> Result<LoadResult> {
     let begun = Instant::now();
-    let worker = |number| Worker {
-        form,
-        latency: histogram(),
-        key_busy: 0,
-        conflicts: 0,
-        jitter: Random::new(number as u64),
+    let at_once = match form {
+        EdgeForm::Batches(edges) => edges,
+        EdgeForm::Transaction | EdgeForm::TwoAppends => 1,
     };
-    let workers = match form {
-        EdgeForm::Batches(edges) => {
-            let batches: Vec<&[Edge]> = graph.edges.chunks(edges).collect();
-            let hidden = ProgressBar::hidden();
-            for_each(&batches, threads, &hidden, worker, |worker, batch| {
-                worker.load_batch(adjacency, graph, batch)?;
-                progress.inc(batch.len() as u64);
-                Ok(())
-            })
-        }
-        _ => for_each(&graph.edges, threads, progress, worker, |worker, edge| {
-            worker.load(adjacency, graph, *edge)
-        }),
-    }?;
-    let time = begun.elapsed();
-    let mut loaded = LoadResult {
-        time,
+    let batches: Vec<&[Edge]> = graph.edges.chunks(at_once).collect();
+    let none = |_| LoadResult {
+        time: Duration::ZERO,
         key_busy: 0,
         conflicts: 0,
         latency: histogram(),
     };
+    let hidden = ProgressBar::hidden();
+    let workers = for_each(&batches, threads, &hidden, none, |own, batch| {
+        own.load(adjacency, graph, form, batch)?;
+        progress.inc(batch.len() as u64);
+        Ok::<_, spikelet::Error>(())
+    })?;
+    let mut all = none(0);
     for worker in workers {
-        loaded.key_busy += worker.key_busy;
-        loaded.conflicts += worker.conflicts;
+        all.key_busy += worker.key_busy;
+        all.conflicts += worker.conflicts;
         // All histograms have the same range.
-        let _ = loaded.latency.add(worker.latency);
+        let _ = all.latency.add(worker.latency);
     }
-    Ok(loaded)
+    all.time = begun.elapsed();
+    Ok(all)
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "both limits are constants, and possible"
-)]
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(LATENCY_MAX.as_nanos() as u64, LATENCY_DIGITS)
-        .expect("a minute in nanoseconds")
-}
-
-impl Worker {
-    fn load(&mut self, adjacency: &Adjacency, graph: &Graph, edge: Edge) -> Result<()> {
-        let Edge { from, to } = edge;
+impl LoadResult {
+    fn load(
+        &mut self,
+        adjacency: &Adjacency,
+        graph: &Graph,
+        form: EdgeForm,
+        batch: &[Edge],
+    ) -> Result<()> {
+        let key = |node| graph.ids.key(node);
         let begun = Instant::now();
-        match self.form {
-            EdgeForm::Transaction | EdgeForm::Batches(_) => {
-                self.repeat(|| adjacency.link(graph.ids.key(from), graph.ids.key(to)))?;
+        let follows = &adjacency.follows;
+        match (form, batch) {
+            (EdgeForm::Transaction, [Edge { from, to }]) => {
+                self.repeat(|| follows.link(key(*from), key(*to)).map(drop))?;
             }
-            EdgeForm::TwoAppends => {
-                let sides = [(from, Side::Following, to), (to, Side::Followers, from)];
-                for (node, side, other) in sides {
-                    self.repeat(|| {
-                        adjacency.append(graph.ids.key(node), side, graph.ids.value(other))
-                    })?;
+            (EdgeForm::TwoAppends, [Edge { from, to }]) => {
+                for (node, side, other) in
+                    [(*from, Side::Following, *to), (*to, Side::Followers, *from)]
+                {
+                    let element = || graph.ids.value(other);
+                    self.repeat(|| adjacency.append(key(node), side, element()))?;
                 }
             }
+            _ => {
+                let keys = || batch.iter().map(|edge| (key(edge.from), key(edge.to)));
+                let go_on = |_| std::ops::ControlFlow::Continue(());
+                self.repeat(|| follows.link_all(keys(), go_on).map(drop))?;
+            }
         }
         self.latency
             .saturating_record(begun.elapsed().as_nanos() as u64);
         Ok(())
     }
 
-    fn load_batch(&mut self, adjacency: &Adjacency, graph: &Graph, batch: &[Edge]) -> Result<()> {
-        let begun = Instant::now();
-        self.repeat(|| {
-            let edges = batch.iter();
-            let keys = edges.map(|edge| (graph.ids.key(edge.from), graph.ids.key(edge.to)));
-            adjacency.link_all(keys)
-        })?;
-        self.latency
-            .saturating_record(begun.elapsed().as_nanos() as u64);
-        Ok(())
-    }
-
-    /// Makes a write, again and again where others are in its way.
+    /// Makes a write, again and again where others are in its way, with pauses of 2 us to 1 ms.
     fn repeat(&mut self, write: impl Fn() -> Result<()>) -> Result<()> {
-        for attempt in 0.. {
+        let pauses = RetryPolicy::default()
+            .first_pause(Duration::from_micros(2))
+            .max_pause(Duration::from_millis(1));
+        for attempt in 1.. {
             match write() {
-                // Of what may pass, only what others cause: a full device would be asked for ever.
+                // A full device stays full: only obstacles of other writers are waited for.
                 Err(error)
                     if error.is_retryable()
                         && !matches!(error.result_code(), STORE_FULL | TIMED_OUT) =>
@@ -160,19 +131,11 @@ impl Worker {
                         KEY_BUSY => self.key_busy += 1,
                         _ => self.conflicts += 1,
                     }
-                    self.back_off(attempt);
+                    std::thread::sleep(pauses.pause_after(attempt));
                 }
                 done => return done,
             }
         }
         Ok(())
-    }
-
-    /// Waits from half to one and a half times 2, 4, 8 .. 1,024 us, so that those who were refused
-    /// together do not come back together.
-    fn back_off(&mut self, attempt: u32) {
-        let middle_us = 2u64 << attempt.min(9);
-        let wait = Duration::from_micros(middle_us / 2 + self.jitter.below(middle_us));
-        std::thread::sleep(wait);
     }
 }

@@ -1,5 +1,7 @@
-//! The page that a command writes beside what it prints.
+//! The page that a command writes beside its output.
 
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use spikelet::backup::is_within;
@@ -7,11 +9,17 @@ use spikelet::backup::is_within;
 use super::Failure;
 use crate::report::Report;
 
-/// Refuses a place where a page would cost what the command reads: one of the inputs, or inside a
-/// directory among them.
+/// The place of a page. A file that is there stays until the page is made.
+pub(crate) struct Page<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+/// Refuses a place where a page would replace an input of the command, or a file inside a directory
+/// among them.
 ///
 /// # Errors
-/// The place, and which input it would harm.
+/// The place, and the input that it would harm.
 pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), Failure> {
     match inputs.iter().find(|input| is_within(page, input)) {
         None => Ok(()),
@@ -23,12 +31,37 @@ pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), Failure> 
     }
 }
 
-/// Writes a page over what is there, unless that is one of the inputs.
-///
-/// # Errors
-/// As for [`check_place`]; a file that cannot be written.
-pub(crate) fn write_page(page: &Path, inputs: &[&Path], report: &Report) -> Result<(), Failure> {
-    check_place(page, inputs)?;
-    std::fs::write(page, report.to_html())
-        .map_err(|error| Failure::Input(format!("cannot write {}: {error}", page.display())))
+impl<'a> Page<'a> {
+    /// Opens the place.
+    ///
+    /// # Errors
+    /// As for [`check_place`]; a file that cannot be written.
+    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self, Failure> {
+        check_place(path, inputs)?;
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        Ok(Self {
+            path,
+            file: file.map_err(|error| unwritable(path, &error))?,
+        })
+    }
+
+    /// Replaces the file by the page.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(crate) fn write(mut self, report: &Report) -> Result<(), Failure> {
+        self.file
+            .set_len(0)
+            .and_then(|()| self.file.write_all(report.to_html().as_bytes()))
+            .map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+/// Returns the failure of a file or directory that cannot be written.
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Output(io::Error::new(
+        error.kind(),
+        format!("{}: {error}", path.display()),
+    ))
 }

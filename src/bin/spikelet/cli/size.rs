@@ -1,10 +1,37 @@
-//! Sizes as people write them: `4096`, `16KiB`, `1M`.
+//! Sizes and times as people write them: `4096`, `16KiB`, `1M`; `500ms`, `90m`, `30d`.
+
+use std::time::Duration;
+
+/// The longest time, in seconds: 95 years. In nanoseconds it fits 64 bits.
+const SECONDS_MAX: f64 = 3e9;
+
+/// Parses a time: `5`, `5s`, `500ms`, `2m`, `12h`, `30d`, `4w`.
+///
+/// # Errors
+/// The expected forms, in words.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let end = text.find(|c: char| c != '.' && !c.is_ascii_digit());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        _ => f64::NAN,
+    };
+    let seconds = number.parse().map(|number: f64| number * seconds);
+    let seconds = seconds.ok().filter(|s| (0.0..=SECONDS_MAX).contains(s));
+    let time = seconds.map(Duration::from_secs_f64);
+    time.ok_or_else(|| "expected a time such as 5s, 500ms, 2m, 12h or 30d".to_owned())
+}
 
 /// Parses a size into bytes. Units are powers of 1,024, as in Aerospike's configuration, with or
 /// without `iB`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The expected forms, in words.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);

@@ -1,16 +1,17 @@
-//! `spikelet sizing`: what records take, which sets are to be sharded, and how.
+//! `spikelet sizing`: the sizes of records, the sets to be sharded, and how.
 
 use std::path::{Path, PathBuf};
 #[cfg(feature = "cluster")]
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
-use super::page::{check_place, write_page};
+use super::page::{Page, check_place};
 use super::print::{Unit, emit, emit_report, progress};
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, size as units};
 use crate::report::to_json;
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
@@ -27,7 +28,7 @@ Examples:
   zcat part-*.jsonl.gz | spikelet sizing -
   spikelet sizing plan --entries 300000 --entry-bytes 15 --writes-per-s 400";
 
-/// What `sizing` takes.
+/// The arguments of `sizing`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub(crate) struct SizingArguments {
@@ -77,7 +78,7 @@ pub(crate) struct SizingArguments {
     cluster: ClusterArguments,
 }
 
-/// What `sizing --host` takes.
+/// The arguments of `sizing --host`.
 #[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -94,7 +95,7 @@ struct ClusterArguments {
     /// on where it was, in another process, too.
     #[arg(long, value_name = "FILE", requires = "host")]
     resume: Option<PathBuf>,
-    /// Read and measure so many records a second at most; 0: as fast as the servers can.
+    /// Read and measure up to N records a second; 0: as fast as the servers can.
     #[arg(long, value_name = "N", requires = "host", default_value_t = 5_000)]
     records_per_second: u32,
 }
@@ -109,21 +110,21 @@ enum SizingCommand {
     Plan(PlanArguments),
 }
 
-/// What `sizing plan` takes.
+/// The arguments of `sizing plan`.
 #[derive(Debug, Args)]
 struct PlanArguments {
     /// How many entries the collection has [default: as many as come in the retention].
     #[arg(long, value_name = "N")]
     entries: Option<u64>,
-    /// What each takes, in bytes.
+    /// The size of each, in bytes.
     #[arg(long, value_name = "B")]
     entry_bytes: u64,
     /// Writes a second to the collection.
     #[arg(long, value_name = "W")]
     writes_per_s: Option<f64>,
     /// How long an entry is kept: 90m, 12h, 30d.
-    #[arg(long, value_name = "TIME", value_parser = retention)]
-    retention: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    retention: Option<Duration>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -141,7 +142,7 @@ impl From<SizingError> for Failure {
 /// Sizes a store or a file, or makes a plan.
 ///
 /// # Errors
-/// What is there cannot be read or understood, or the page cannot be written.
+/// A source that cannot be read or understood, or a page that cannot be written.
 pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
     #[cfg(feature = "cluster")]
     if let Some(host) = arguments.cluster.host.host() {
@@ -160,7 +161,7 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
         entries: numbers.entries,
         entry_bytes: numbers.entry_bytes,
         writes_per_s: numbers.writes_per_s,
-        retention_s: numbers.retention,
+        retention_s: numbers.retention.map(|time| time.as_secs()),
     };
     let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
     if numbers.json {
@@ -205,7 +206,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         check_place(page, &[source])?;
     }
     let mut bar = None;
-    // Of a store records are counted, of files bytes; of standard input nothing tells how many.
+    // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
         Unit::Count("records")
     } else {
@@ -228,7 +229,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
 fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<(), Failure> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
-        write_page(file, sources, &report)?;
+        Page::open(file, sources)?.write(&report)?;
     }
     if arguments.json {
         emit(&json("sizing", sizing)?)
@@ -296,22 +297,6 @@ fn rate(text: &str) -> Result<(Option<String>, f64), String> {
         format!("{number:?} is no number of writes a second: write 400, or SET=400")
     })?;
     Ok((set, rate))
-}
-
-/// Parses `90m`, `12h`, `30d` into seconds.
-fn retention(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no time: write 3600s, 90m, 12h, 30d or 4w");
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let seconds: u64 = match text.get(digits.len()..).unwrap_or_default() {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).ok_or_else(wrong)
 }
 
 fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {

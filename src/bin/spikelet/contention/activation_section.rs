@@ -1,5 +1,5 @@
-//! The report of rows whose shards were activated while they ran: before, during and after are rows
-//! of their own.
+//! The report of rows with shards that were activated while they ran: before, during and after are
+//! rows of their own.
 
 use super::activation::Phase;
 use super::charts;
@@ -41,47 +41,40 @@ pub(super) fn shards_over_time(row: &Row) -> String {
     }
 }
 
-/// A line of the table of rows.
-pub(super) struct TableLine {
-    pub(super) load: String,
-    pub(super) shards: String,
-    pub(super) offered: u64,
-    pub(super) goodput_per_s: f64,
-    pub(super) key_busy_share: f64,
-    /// The median, the 99th and 99.9th percentile, and the maximum.
-    pub(super) times_us: [Option<f64>; 4],
-}
-
-/// Returns the line of a row, or one for each phase of a row whose shards were activated while it ran.
-pub(super) fn table_lines(measured: &Measurement) -> Vec<TableLine> {
+/// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
+/// activation, of each phase.
+pub(super) fn table_lines(measured: &Measurement) -> Vec<(String, String, Phase)> {
     let row = &measured.row;
     if row.phases.is_empty() {
-        let times = [row.p50_us, row.p99_us, row.p999_us, row.max_us];
-        return vec![TableLine {
-            load: load(row),
-            shards: row.shards.to_string(),
+        let known = |micros: f64| (row.acked > 0).then_some(micros);
+        let whole = Phase {
+            name: String::new(),
+            seconds: measured.seconds,
             offered: row.offered,
-            goodput_per_s: row.goodput_per_s,
+            acked: row.acked,
+            key_busy: row.key_busy,
             key_busy_share: row.key_busy_share,
-            times_us: times.map(|micros| (row.acked > 0).then_some(micros)),
-        }];
+            goodput_per_s: row.goodput_per_s,
+            p50_us: known(row.p50_us),
+            p99_us: known(row.p99_us),
+            p999_us: known(row.p999_us),
+            max_us: known(row.max_us),
+            mean_us: known(row.mean_us),
+        };
+        return vec![(load(row), row.shards.to_string(), whole)];
     }
-    let line = |phase: &Phase| TableLine {
-        load: format!(
-            "{} {}, {} s",
-            load(row),
-            phase.name,
-            decimal(phase.seconds, 1)
-        ),
-        shards: match phase.name.as_str() {
+    let line = |phase: &Phase| {
+        let seconds = decimal(phase.seconds, 1);
+        let shards = match phase.name.as_str() {
             "before" => "1".to_owned(),
             "after" => row.shards.to_string(),
             _ => shards_over_time(row),
-        },
-        offered: phase.offered,
-        goodput_per_s: phase.goodput_per_s,
-        key_busy_share: phase.key_busy_share,
-        times_us: [phase.p50_us, phase.p99_us, phase.p999_us, phase.max_us],
+        };
+        (
+            format!("{} {}, {seconds} s", load(row), phase.name),
+            shards,
+            phase.clone(),
+        )
     };
     row.phases.iter().map(line).collect()
 }

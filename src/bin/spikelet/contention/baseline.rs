@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{Case, Settings};
 use super::repeats::{Compared, FIGURES, Figure, NotCompared, compared};
 use super::row::{Measurement, Row, Shards};
-use super::run::SettingsJson;
+use super::run::{SettingsJson, settings_json, unlike};
 
 /// An earlier run, read from its JSON.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -14,7 +14,7 @@ pub(crate) struct Baseline {
     rows: Vec<Row>,
 }
 
-/// What every report says of itself.
+/// The fields that every report has.
 #[derive(Debug, Deserialize)]
 struct Kind {
     schema_version: u32,
@@ -55,14 +55,13 @@ pub(crate) struct Change {
     pub(crate) shards: Shards,
     /// Which figure.
     pub(crate) metric: &'static str,
-    /// What it was, the mean of the repeats; `None`: not compared.
+    /// The earlier figure, the mean of the repeats; `None`: not compared.
     pub(crate) before: Option<f64>,
-    /// What it is.
+    /// The present figure.
     pub(crate) now: Option<f64>,
-    /// The change as a part of what it was; none if that was 0.
+    /// The change as a part of the earlier figure; `None` if that was 0.
     pub(crate) change: Option<f64>,
-    /// From where to where the difference lies, with a confidence of 95 in 100, in the unit of the
-    /// figure.
+    /// The interval of the difference, with a confidence of 95 in 100, in the unit of the figure.
     pub(crate) interval: Option<(f64, f64)>,
     /// The chance of a difference as large where nothing has changed.
     pub(crate) chance: Option<f64>,
@@ -95,7 +94,7 @@ impl Baseline {
     /// # Errors
     /// The settings that differ, or that there is no such row.
     pub(crate) fn check(&self, settings: &Settings, cases: &[Case]) -> Result<(), String> {
-        let unlike = self.settings.unlike(&SettingsJson::of(settings));
+        let unlike = unlike(&self.settings, &settings_json(settings));
         if !unlike.is_empty() {
             return Err(format!(
                 "that run was made with other settings, so nothing can be compared: {}",
@@ -144,7 +143,7 @@ impl Baseline {
     }
 }
 
-/// Compares the rows that both runs have. `noise`: a change by less than this part is none.
+/// Compares the rows that both runs have. `noise`: smaller changes, as a part, do not count.
 pub(super) fn compare(before: &Baseline, now: &[Measurement], noise: f64) -> Vec<Change> {
     let rows: Vec<(&Row, &Row)> = now
         .iter()
@@ -210,7 +209,7 @@ mod tests {
         let mut settings = crate::contention::testing::settings();
         change(&mut settings);
         Baseline {
-            settings: SettingsJson::of(&settings),
+            settings: settings_json(&settings),
             rows,
         }
     }

@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::baseline::Baseline;
 use super::format::{load, millis, share};
 use super::row::{Measurement, Row};
-use super::run::{Run, SettingsJson};
+use super::run::{Run, SettingsJson, settings_json, unlike};
 use crate::report::{Cell, Section, Table};
 
-/// What JSON has of the other run.
+/// The other run, as JSON has it.
 #[derive(Debug, Serialize)]
 pub(super) struct BesideJson<'a> {
     settings: &'a SettingsJson,
@@ -28,8 +28,8 @@ impl<'a> BesideJson<'a> {
 
 /// Shows the rows that both runs have.
 pub(super) fn section<'r>(run: &'r Run, other: &'r Baseline) -> Section {
-    let there = other.settings().place();
-    let here = SettingsJson::of(&run.settings).place();
+    let settings = settings_json(&run.settings);
+    let [there, here] = [other.settings(), &settings].map(place);
     let caption = format!("{here} beside {there}; times in ms from the intended time on");
     let both = |measured: &'r Measurement| {
         Some([
@@ -56,7 +56,7 @@ pub(super) fn section<'r>(run: &'r Run, other: &'r Baseline) -> Section {
             ("p99.9", &|(_, row)| time(row, row.p999_us)),
         ],
     );
-    let unlike = other.settings().unlike(&SettingsJson::of(&run.settings));
+    let unlike = unlike(other.settings(), &settings);
     let section = Section::new("Beside another run").table(table);
     if unlike.is_empty() {
         return section;
@@ -65,4 +65,13 @@ pub(super) fn section<'r>(run: &'r Run, other: &'r Baseline) -> Section {
         "The settings of the other run are not all the same: {}.",
         unlike.join(", ")
     ))
+}
+
+/// Returns what the report calls the place of a run with these settings.
+fn place(settings: &SettingsJson) -> &'static str {
+    match settings.get("mode").and_then(|mode| mode.as_str()) {
+        Some("cluster") => "cluster",
+        Some("virtual") => "simulated",
+        _ => "embedded",
+    }
 }

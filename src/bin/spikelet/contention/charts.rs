@@ -6,8 +6,8 @@ use super::judge::BUSY_KNEE;
 use super::row::{Measurement, Moment, Row, Shards};
 use super::run::Run;
 use crate::report::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
-    decimal,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
+    Unit, decimal,
 };
 
 /// Lines in one picture at most.
@@ -104,7 +104,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// Merges lines that cannot be told apart: no point differs by more than a hundredth.
+/// Merges lines that look the same: no point differs by more than a hundredth.
 fn merged(lines: impl Iterator<Item = LineSeries>) -> Vec<LineSeries> {
     let mut merged: Vec<LineSeries> = Vec::new();
     for line in lines {
@@ -127,8 +127,8 @@ fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
     one.points.len() == other.points.len() && one.points.iter().zip(&other.points).all(is_near)
 }
 
-/// Draws what the headline is about: KEY_BUSY in each layout at one load, or the latency where
-/// nothing is refused; `None` where there is nothing to compare. The bar of the advised shards stands out.
+/// Draws the rows of the headline: KEY_BUSY in each layout at one load, or the latency where
+/// nothing is refused; `None` with a single row. The bar of the advised shards has another colour.
 pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -> Option<Chart> {
     let row = &run.measured.get(before)?.row;
     let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
@@ -148,17 +148,43 @@ pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -
     });
     let title = format!("{} at {}, in one record and in shards", y.label, load(row));
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
-    Some(bars(title, "shards", y, values.collect(), advised))
+    let chart = bars(title, "shards", y, values.collect());
+    let ranges = ranges(&rows, row.key_busy_share >= BUSY_KNEE);
+    Some(
+        BarChart {
+            advised,
+            ranges: ranges.map(Box::new),
+            ..chart
+        }
+        .into(),
+    )
+}
+
+/// Returns the range of the values behind each bar: the least and the largest share of the repeats,
+/// or the median and p99.
+fn ranges(rows: &[&Row], is_share: bool) -> Option<Ranges> {
+    if !is_share {
+        return Some(Ranges {
+            label: "p50 to p99",
+            ends: rows.iter().map(|row| (row.p50_us, row.p99_us)).collect(),
+        });
+    }
+    let of_repeats = |row: &&Row| {
+        let shares = row.repeats.iter().map(|one| one.key_busy_share * 100.0);
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        shares.fold(ends, |(least, most), share| {
+            (least.min(share), most.max(share))
+        })
+    };
+    let is_repeated = rows.iter().any(|row| row.repeats.len() > 1);
+    is_repeated.then(|| Ranges {
+        label: "of the repeats",
+        ends: rows.iter().map(of_repeats).collect(),
+    })
 }
 
 /// Draws a bar for each of these names and values.
-fn bars(
-    title: String,
-    x_label: &str,
-    y: Axis,
-    values: Vec<(String, f64)>,
-    advised: Option<usize>,
-) -> Chart {
+fn bars(title: String, x_label: &str, y: Axis, values: Vec<(String, f64)>) -> BarChart {
     let told = values.iter();
     let told = told.map(|(name, value)| format!("{name} {}", decimal(*value, 1)));
     BarChart {
@@ -174,11 +200,9 @@ fn bars(
             values: values.iter().map(|(_, value)| *value).collect(),
         }],
         buckets: values.into_iter().map(|(name, _)| name).collect(),
-        advised,
         y,
         ..BarChart::default()
     }
-    .into()
 }
 
 /// Describes the last value of each line.
@@ -190,7 +214,7 @@ fn ends(series: &[LineSeries]) -> String {
     series.iter().filter_map(end).collect::<Vec<_>>().join(", ") + "."
 }
 
-/// Draws the timeline of a row whose collection was sharded while it ran.
+/// Draws the timeline of a row with an activation.
 pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart {
     let moments = &measured.timeline;
     let line = |name: &str, read: &dyn Fn(&Moment) -> Option<f64>| {
@@ -259,11 +283,11 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", Unit::Percent);
-    bars(title, "activation", y, values.collect(), None)
+    bars(title, "activation", y, values.collect()).into()
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
-/// `None` where all rows were activated on the way, which would mix what was before and after.
+/// `None` where all rows were activated on the way: before and after would be mixed.
 pub(super) fn percentiles(run: &Run) -> Option<Chart> {
     let mut shown: Vec<&Measurement> = Vec::new();
     for measured in run.measured.iter().filter(|one| !one.case.activates()) {

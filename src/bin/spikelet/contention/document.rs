@@ -60,7 +60,7 @@ impl Correctness {
     }
 }
 
-/// Says what an interrupted run has left out.
+/// Judges an interrupted run: the measurements that are missing.
 fn interruption_verdict(cut: &Interruption) -> Verdict {
     let last = cut.partial_s.map_or_else(String::new, |seconds| {
         format!(
@@ -258,10 +258,13 @@ impl Run {
             },
         );
         fact("loop", self.loops());
+        let repeats = self.rows().map(|row| row.repeats.len()).max();
+        let repeats = repeats.filter(|repeats| *repeats > 1);
+        let repeats = repeats.map_or_else(String::new, |repeats| format!(", {repeats} times"));
         fact(
             "each row",
             format!(
-                "{} s after {} s of warm-up, seed {}",
+                "{} s after {} s of warm-up, seed {}{repeats}",
                 duration.as_secs_f64(),
                 warm_up.as_secs_f64(),
                 settings.seed
@@ -378,18 +381,18 @@ impl Run {
             "Load by shards; times in ms from the intended time on",
             lines,
             &[
-                ("load", &|line| Cell::text(&line.load)),
-                ("shards", &|line| Cell::text(&line.shards)),
-                ("offered", &|line| Cell::count(line.offered)),
-                ("goodput/s", &|line| {
+                ("load", &|(load, ..)| Cell::text(load)),
+                ("shards", &|(_, shards, _)| Cell::text(shards)),
+                ("offered", &|(.., line)| Cell::count(line.offered)),
+                ("goodput/s", &|(.., line)| {
                     let decimals = usize::from(line.goodput_per_s < 1_000.0);
                     Cell::decimal(line.goodput_per_s, decimals)
                 }),
-                ("KEY_BUSY", &|line| share(line.key_busy_share)),
-                ("p50", &|line| millis(line.times_us[0])),
-                ("p99", &|line| millis(line.times_us[1])),
-                ("p99.9", &|line| millis(line.times_us[2])),
-                ("max", &|line| millis(line.times_us[3])),
+                ("KEY_BUSY", &|(.., line)| share(line.key_busy_share)),
+                ("p50", &|(.., line)| millis(line.p50_us)),
+                ("p99", &|(.., line)| millis(line.p99_us)),
+                ("p99.9", &|(.., line)| millis(line.p999_us)),
+                ("max", &|(.., line)| millis(line.max_us)),
             ],
         );
         let any = |read: fn(&Row) -> bool| self.rows().any(read);

@@ -1,4 +1,4 @@
-//! What a row has measured.
+//! The counts and latencies of a row.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(super) const SLICES: u64 = 60;
     clippy::expect_used,
     reason = "both limits are constants, and possible"
 )]
-pub(super) fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("a quarter of an hour in nanoseconds")
 }
 
-/// The stretch of a row that is measured: what is wanted in it counts.
+/// The stretch of a row that is measured: writes that are wanted in it count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) from_ns: u64,
@@ -44,18 +44,18 @@ pub(super) struct Recorder {
     pub(super) tally: Tally,
 }
 
-/// What was counted.
+/// Counts and latencies.
 #[derive(Debug)]
 pub(super) struct Tally {
     /// Writes that were wanted.
     pub(super) offered: u64,
-    /// Those that were acknowledged.
+    /// Acknowledged writes among them.
     pub(super) acked: u64,
     /// Acknowledgements that came within the time, whenever the write was wanted.
     pub(super) acked_in_time: u64,
     /// Writes that failed in the end, by result code.
     pub(super) errors: BTreeMap<u8, u64>,
-    /// Refusals (KEY_BUSY), those of retried writes included.
+    /// Refusals (KEY_BUSY), also of writes that were retried.
     pub(super) refusals: u64,
     /// How often a refused write was tried again.
     pub(super) retries: u64,
@@ -204,14 +204,14 @@ impl Recorder {
         }
     }
 
-    /// Adds what another has counted in the same window.
+    /// Adds the counts of another recorder of the same window.
     pub(super) fn add(&mut self, other: Self) {
         self.tally.add(&other.tally);
     }
 }
 
 impl Tally {
-    /// Adds what another has counted, but for its timeline.
+    /// Adds the counts of another row, but for its timeline.
     pub(super) fn add(&mut self, other: &Self) {
         let tally = self;
         tally.offered += other.offered;
@@ -232,12 +232,12 @@ impl Tally {
     }
 }
 
-/// Returns whether a sample is large enough for this quantile: at least one value lies beyond it.
+/// Returns whether a sample is large enough for this quantile: at least one value is beyond it.
 pub(super) fn is_known(count: u64, quantile: f64) -> bool {
     count as f64 * (1.0 - quantile) >= 1.0 - 1e-9
 }
 
-/// Returns the value below which this share of the values lie; `None` if there are none.
+/// Returns the least value that this share of the values do not exceed; `None` of no values.
 pub(super) fn quantile(values: &[u64], share: f64) -> Option<u64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

@@ -1,10 +1,10 @@
-//! The contention harness: writers on hot keys, and what becomes of their writes.
+//! The contention harness: writers on hot keys, and the fate of their writes.
 //!
 //! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
 //! over which records they are distributed ([`Layout`]), and what they do ([`Settings`]). [`measure()`]
 //! runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and reports many.
 //!
-//! * `case`, `layout`, `routing`: what is measured, and which record a write goes to.
+//! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
 //! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
 //!   the engine itself. `activation`: a collection sharded while its row runs.
@@ -75,6 +75,7 @@ pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::Layout;
+pub(crate) use measure::histogram;
 pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
 pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
@@ -166,7 +167,7 @@ pub(crate) fn measure_until(
     }))
 }
 
-/// What running a row has come to.
+/// The result of running a row.
 struct RunResult {
     recorder: Recorder,
     ledger: Ledger,

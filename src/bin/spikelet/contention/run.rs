@@ -1,6 +1,6 @@
 //! A run of several rows, judged together.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::activation::Activation;
 use super::baseline::{self, Baseline, Change};
@@ -32,14 +32,14 @@ pub(crate) struct Criteria {
     pub(crate) baseline: Option<Baseline>,
     /// Another run, which is shown beside this one.
     pub(crate) beside: Option<Baseline>,
-    /// A change by less than this part is none.
+    /// Smaller changes, as a part, do not count.
     pub(crate) noise: f64,
 }
 
 /// A finished run.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// What its rows have in common.
+    /// The settings that its rows share.
     pub(crate) settings: Settings,
     /// Its rows.
     pub(crate) measured: Vec<Measurement>,
@@ -55,18 +55,18 @@ pub(crate) struct Run {
     pub(crate) changes: Option<Vec<Change>>,
     /// Another run, which is shown beside this one.
     pub(super) beside: Option<Baseline>,
-    /// What is missing, if it was interrupted.
+    /// The missing measurements, if it was interrupted.
     pub(crate) interruption: Option<Interruption>,
     pub(super) noise: f64,
     pub(super) host: Host,
 }
 
-/// What an interrupted run has left out.
+/// The measurements that an interrupted run lacks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Interruption {
     /// Measurements that were asked for: rows times repeats.
     pub(crate) wanted: usize,
-    /// Those that were measured to their end.
+    /// Measurements that reached their end.
     pub(crate) done: usize,
     /// How long the last one was measured, in seconds, if that is in a row.
     pub(crate) partial_s: Option<f64>,
@@ -192,87 +192,53 @@ struct RunJson<'a> {
     beside: Option<BesideJson<'a>>,
 }
 
-/// The settings that the rows of a run have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SettingsJson {
-    /// `virtual`, `engine` or `cluster`.
-    mode: String,
-    /// `memory`, `disk` or `cluster`.
-    store: String,
-    operation: String,
-    limit: usize,
-    /// None: any number may wait.
-    max_waiters: Option<usize>,
-    hold_us: f64,
-    hold_dist: String,
-    payload: usize,
-    elements: u32,
-    hot_keys: u32,
-    zipf: f64,
-    duration_s: f64,
-    warm_up_s: f64,
-    seed: u64,
-    retries: u32,
-    pause_us: f64,
-    backs_off: bool,
-    activate_at_s: Option<f64>,
+/// The settings that the rows of a run have in common, by name.
+pub(super) type SettingsJson = serde_json::Map<String, serde_json::Value>;
+
+/// Returns the settings as JSON has them.
+pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
+    let (mode, store) = match settings {
+        settings if settings.cluster.is_some() => ("cluster", "cluster"),
+        settings if settings.is_virtual => ("virtual", "memory"),
+        settings if settings.dir.is_some() => ("engine", "disk"),
+        _ => ("engine", "memory"),
+    };
+    let fields = serde_json::json!({
+        "mode": mode,
+        "store": store,
+        "operation": settings.write.to_string(),
+        "limit": settings.limit,
+        // None: any number may wait.
+        "max_waiters": settings.max_waiters(),
+        "hold_us": settings.hold.mean.as_secs_f64() * 1e6,
+        "hold_dist": settings.hold.spread.to_string(),
+        "payload": settings.payload,
+        "elements": settings.elements,
+        "hot_keys": settings.hot_keys,
+        "zipf": settings.zipf,
+        "duration_s": settings.duration.as_secs_f64(),
+        "warm_up_s": settings.warm_up.as_secs_f64(),
+        "seed": settings.seed,
+        "retries": settings.retries,
+        "pause_us": settings.pause.as_secs_f64() * 1e6,
+        "backs_off": settings.backs_off,
+        "activate_at_s": settings.activate_at.map(|at| at.as_secs_f64()),
+    });
+    match fields {
+        serde_json::Value::Object(fields) => fields,
+        _ => SettingsJson::new(),
+    }
 }
 
-impl SettingsJson {
-    pub(super) fn of(settings: &Settings) -> Self {
-        let (mode, store) = match settings {
-            settings if settings.cluster.is_some() => ("cluster", "cluster"),
-            settings if settings.is_virtual => ("virtual", "memory"),
-            settings if settings.dir.is_some() => ("engine", "disk"),
-            _ => ("engine", "memory"),
-        };
-        Self {
-            mode: mode.to_owned(),
-            store: store.to_owned(),
-            operation: settings.write.to_string(),
-            limit: settings.limit,
-            max_waiters: settings.max_waiters(),
-            hold_us: settings.hold.mean.as_secs_f64() * 1e6,
-            hold_dist: settings.hold.spread.to_string(),
-            payload: settings.payload,
-            elements: settings.elements,
-            hot_keys: settings.hot_keys,
-            zipf: settings.zipf,
-            duration_s: settings.duration.as_secs_f64(),
-            warm_up_s: settings.warm_up.as_secs_f64(),
-            seed: settings.seed,
-            retries: settings.retries,
-            pause_us: settings.pause.as_secs_f64() * 1e6,
-            backs_off: settings.backs_off,
-            activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
-        }
-    }
-
-    /// Returns what the report calls the place of such a run.
-    pub(super) fn place(&self) -> &'static str {
-        match self.mode.as_str() {
-            "cluster" => "cluster",
-            "virtual" => "simulated",
-            _ => "embedded",
-        }
-    }
-
-    /// Returns what later settings have otherwise, of those that figures depend on.
-    pub(super) fn unlike(&self, now: &Self) -> Vec<String> {
-        let fields = self.fields().into_iter().zip(now.fields());
-        fields
-            .filter(|((name, was), (_, is))| was != is && !MAY_DIFFER.contains(&name.as_str()))
-            .map(|((name, was), (_, is))| format!("{name} was {was} and is {is}"))
-            .collect()
-    }
-
-    /// Returns names and values, always in the same order.
-    pub(super) fn fields(&self) -> Vec<(String, serde_json::Value)> {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(fields)) => fields.into_iter().collect(),
-            _ => Vec::new(),
-        }
-    }
+/// Returns the differences of later settings, but for settings that figures do not depend on.
+pub(super) fn unlike(was: &SettingsJson, is: &SettingsJson) -> Vec<String> {
+    let none = serde_json::Value::Null;
+    is.iter()
+        .filter(|(name, _)| !MAY_DIFFER.contains(&name.as_str()))
+        .map(|(name, is)| (name, was.get(name).unwrap_or(&none), is))
+        .filter(|(_, was, is)| was != is)
+        .map(|(name, was, is)| format!("{name} was {was} and is {is}"))
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -306,7 +272,7 @@ impl<'a> RunJson<'a> {
                 .cluster
                 .as_ref()
                 .map(|cluster| cluster.place.as_str()),
-            settings: SettingsJson::of(settings),
+            settings: settings_json(settings),
             rows: run.rows().collect(),
             knees: &run.knees,
             guideline: run.guideline.as_ref(),

@@ -47,7 +47,7 @@ enum Comparison {
     Unequal,
 }
 
-/// Longer ones before those that they begin with.
+/// Longer ones first: `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("<=", Comparison::AtMost),
     (">=", Comparison::AtLeast),
@@ -136,9 +136,9 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Returns what is known of the metric for a row or phase. Times are compared as the table shows
-    /// them: a histogram answers with the upper edge of a bucket. A phase may be too short for a
-    /// percentile, and no longer run makes it longer: its longest write bounds what is not known.
+    /// Returns the metric of a row or phase, as far as it is known. Times are compared as the table
+    /// shows them: a histogram answers with the upper edge of a bucket. A phase may be too short
+    /// for a percentile, and no longer run makes it longer: its longest write is a bound then.
     fn figure(&self, judged: Judged<'_>) -> Figure {
         let of = |field: &str| match judged.json().get(field) {
             Some(serde_json::Value::Object(parts)) => {
@@ -163,24 +163,25 @@ impl Condition {
     /// Returns whether the condition holds; `None` where nothing was acknowledged, or too little to
     /// tell.
     fn holds(&self, judged: Judged<'_>) -> Option<bool> {
-        let limit = self.limit;
-        match (self.figure(judged), self.comparison) {
-            (Known(value), Comparison::Less) => Some(value < limit),
-            (Known(value), Comparison::AtMost) => Some(value <= limit),
-            (Known(value), Comparison::Greater) => Some(value > limit),
-            (Known(value), Comparison::AtLeast) => Some(value >= limit),
-            (Known(value), Comparison::Equal) => Some(value == limit),
-            (Known(value), Comparison::Unequal) => Some(value != limit),
-            (NotAbove(most), Comparison::Less) => (most < limit).then_some(true),
-            (NotAbove(most), Comparison::AtMost) => (most <= limit).then_some(true),
-            (NotAbove(most), Comparison::Greater) => (most <= limit).then_some(false),
-            (NotAbove(most), Comparison::AtLeast) => (most < limit).then_some(false),
-            (NotAbove(_), Comparison::Equal | Comparison::Unequal) | (Figure::Unknown, _) => None,
+        let holds = |value: f64| match self.comparison {
+            Comparison::Less => value < self.limit,
+            Comparison::AtMost => value <= self.limit,
+            Comparison::Greater => value > self.limit,
+            Comparison::AtLeast => value >= self.limit,
+            Comparison::Equal => value == self.limit,
+            Comparison::Unequal => value != self.limit,
+        };
+        let is_exact = matches!(self.comparison, Comparison::Equal | Comparison::Unequal);
+        match self.figure(judged) {
+            Known(value) => Some(holds(value)),
+            // Anything from 0 on: known if it is the same at both ends.
+            NotAbove(most) if !is_exact && holds(0.0) == holds(most) => Some(holds(most)),
+            NotAbove(_) | Figure::Unknown => None,
         }
     }
 }
 
-/// What is known of a metric.
+/// The knowledge of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Figure {
     Known(f64),
@@ -189,7 +190,7 @@ enum Figure {
     Unknown,
 }
 
-/// A row, or a phase of one whose shards were activated while it ran.
+/// A row, or a phase of a row with an activation.
 #[derive(Clone, Copy, Debug)]
 struct Judged<'r> {
     row: &'r Row,
@@ -197,8 +198,8 @@ struct Judged<'r> {
 }
 
 impl<'r> Judged<'r> {
-    /// Returns what is judged of a row: the row; or its phases in which writes were wanted, since
-    /// figures of all of them together belong to none.
+    /// Returns the parts of a row that are judged: the row; or its phases in which writes were
+    /// wanted, since figures of all of them together belong to none.
     fn of(row: &'r Row, metric: Metric) -> Vec<Self> {
         let is_of_row = metric.kind == MetricKind::OfRow;
         let phases = row.phases.iter().filter(|phase| phase.offered > 0);
@@ -252,7 +253,7 @@ pub(crate) struct ConditionResult {
     /// Their phases that do not, where rows have phases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) phases: Vec<FailedPhase>,
-    /// Whether all that fails has too few writes to tell.
+    /// Whether every failure is a lack of writes.
     #[serde(skip)]
     pub(crate) is_untested: bool,
 }
@@ -270,7 +271,7 @@ fn as_text<S: Serializer>(condition: &Condition, serializer: S) -> Result<S::Ok,
     serializer.collect_str(condition)
 }
 
-/// Judges all rows by a condition; those that were activated while they ran by their phases.
+/// Judges all rows by a condition; rows with an activation by their phases.
 pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> ConditionResult {
     let mut result = ConditionResult {
         condition: condition.clone(),
@@ -282,7 +283,7 @@ pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> Con
     };
     for (number, row) in rows.iter().enumerate() {
         for judged in Judged::of(row, condition.metric) {
-            // Where nothing was acknowledged, or too little, no figure contents anybody.
+            // Without enough acknowledged writes no condition is met.
             let holds = condition.holds(judged).filter(|_| judged.acked() > 0);
             if holds == Some(demand == Demand::Threshold) {
                 continue;

@@ -1,12 +1,11 @@
 //! Reports: one document, written as text for a terminal, as one HTML page, as JSON, and its tables
 //! as CSV.
 //!
-//! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Whoever has
-//! something to report builds one and asks for a form of it. `document`, `table` and `chart` are
-//! what it is made of; `text`, `html` and `json` its forms; `csv` writes rows; `number` writes numbers and keys for
-//! people.
+//! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Commands build
+//! one and ask for a form of it. `document`, `table` and `chart` are its parts; `text`, `html` and
+//! `json` its forms; `csv` writes rows; `number` writes numbers and keys for people.
 //!
-//! * **Text** is ASCII but for what users have named, at most [`text::TEXT_COLUMNS`] wide, or as
+//! * **Text** is ASCII but for names that users gave, at most [`text::TEXT_COLUMNS`] wide, or as
 //!   wide as a narrower [`Terminal`], also where letters take two columns. Only on a terminal the
 //!   words of verdicts have colours, unless `NO_COLOR` is set.
 //! * **HTML** is one file without a script and without anything to load: it can be mailed, and
@@ -31,7 +30,8 @@ mod table;
 mod text;
 
 pub(crate) use chart::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
+    Unit,
 };
 pub(crate) use csv::csv;
 pub(crate) use document::{Level, Report, Section, Verdict};

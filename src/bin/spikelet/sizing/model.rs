@@ -1,4 +1,4 @@
-//! What a sizing comes to: the object that `--json` prints. Sizes are in bytes.
+//! The result of a sizing: the object that `--json` prints. Sizes are in bytes.
 
 use serde::Serialize;
 
@@ -15,14 +15,14 @@ use crate::verdict::sizing::Headline;
 pub(crate) struct Sizing {
     /// What a person would say of it.
     pub(crate) verdict: Headline,
-    /// What was looked at.
+    /// The name of the source.
     pub(crate) source: String,
     /// `store`, `backup` or `json-lines`.
     pub(crate) source_kind: &'static str,
     /// Records in all sets.
     pub(crate) records: u64,
-    /// Records of a store that are damaged on the device. They are in no other figure: nobody knows
-    /// which set they are of.
+    /// Records of a store that are damaged on the device. They are in no other figure: their set
+    /// is not known.
     pub(crate) damaged: u64,
     /// If only a sample was measured: how many records of a set at most, and by which seed.
     pub(crate) sample: Option<SampleNote>,
@@ -40,12 +40,12 @@ pub(crate) struct Sizing {
     pub(crate) sets: Vec<SetSizing>,
     /// The largest records of all sets.
     pub(crate) largest: Vec<RecordSizing>,
-    /// The records with the highest generation: those that were written most often since they were
+    /// The records with the highest generation, written most often since they were
     /// created.
     pub(crate) most_written: Vec<RecordSizing>,
     /// The records over which writers fought, of a store that was closed cleanly.
     pub(crate) contended: Vec<ContendedRecord>,
-    /// What else is worth knowing.
+    /// Further findings.
     pub(crate) lints: Vec<Lint>,
 }
 
@@ -82,23 +82,23 @@ pub(crate) struct Thresholds {
 }
 
 /// A namespace of a store.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct NamespaceSizing {
     /// Its name.
     pub(crate) namespace: String,
     /// Live records.
     pub(crate) records: u64,
-    /// Those of them that are damaged on the device.
+    /// Records that are damaged on the device.
     pub(crate) damaged: u64,
     /// The memory of its index, measured.
     pub(crate) index_bytes: u64,
     /// Bytes of the index for each record.
     pub(crate) index_bytes_per_record: f64,
-    /// What its devices have allocated.
+    /// The disk space of its devices.
     pub(crate) device_bytes: u64,
     /// Bytes of log for each byte asked for, over its life; `None` where that is not known.
     pub(crate) log_write_amplification: Option<f64>,
-    /// Its secondary indexes; of one set, those that have records of the set.
+    /// Its secondary indexes; of one set, the indexes with records of the set.
     pub(crate) secondary_indexes: Vec<SecondaryIndexSizing>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct SetSizing {
     pub(crate) bytes: Distribution,
     /// What records take on the device.
     pub(crate) stored_bytes: Distribution,
-    /// What all records take together, those that were not measured among them.
+    /// The size of all records, measured or not.
     pub(crate) total_bytes: Total,
     /// How far the figures of a sample can be trusted.
     pub(crate) intervals: Option<Intervals>,
@@ -138,7 +138,7 @@ pub(crate) struct SetSizing {
     pub(crate) advice: Recommendation,
     /// What each number of shards would give.
     pub(crate) what_if: Vec<ShardScenario>,
-    /// What its index takes.
+    /// The memory of its index.
     pub(crate) index: IndexMemory,
     /// What a change of one element writes.
     pub(crate) rewrites: Vec<Rewrite>,
@@ -149,7 +149,7 @@ pub(crate) struct SetSizing {
 pub(crate) struct Total {
     /// The sum, or the mean of the measured records times the number of all.
     pub(crate) estimate: u64,
-    /// From where to where it lies, with a confidence of 95 in 100; `None`: it is the sum.
+    /// Its interval, with a confidence of 95 in 100; `None`: it is the sum.
     pub(crate) interval: Option<(u64, u64)>,
 }
 
@@ -162,13 +162,13 @@ pub(crate) struct SetVerdict {
     pub(crate) decided_by: &'static str,
     /// The number that has decided.
     pub(crate) value: f64,
-    /// What it was compared with.
+    /// The bound of that number.
     pub(crate) threshold: f64,
     /// The bin it is about.
     pub(crate) bin: Option<String>,
     /// What helps.
     pub(crate) remedy: Remedy,
-    /// What is so.
+    /// The finding.
     pub(crate) sentence: String,
     /// What to do.
     pub(crate) helps: String,
@@ -185,7 +185,7 @@ pub(crate) struct BinSizing {
     pub(crate) presence: f64,
     /// Its part of the bytes of all bins, 0 to 1.
     pub(crate) bytes_share: f64,
-    /// What it takes, with its name.
+    /// Its size, with its name.
     pub(crate) bytes: Distribution,
     /// Its lists and maps.
     pub(crate) collection: Option<CollectionSizing>,
@@ -207,7 +207,7 @@ pub(crate) struct CollectionSizing {
     pub(crate) fits: bool,
     /// How many shards would not make small enough: an element alone is larger than a shard.
     pub(crate) blocked: u64,
-    /// What is in the way in the largest of these.
+    /// The obstacle in the largest of these.
     pub(crate) obstacle: Option<String>,
     /// The part of them that has a persisted index, 0 to 1.
     pub(crate) indexed: f64,
@@ -242,7 +242,7 @@ pub(crate) struct Recommendation {
     pub(crate) shards_by_rate: u64,
     /// The larger of both.
     pub(crate) shards: u64,
-    /// The next power of two, which is what is made.
+    /// The next power of two: the number to make.
     pub(crate) shards_pow2: u64,
     /// What the largest of these shards is expected to take, by the spread of the hash.
     pub(crate) largest_shard_bytes: u64,
@@ -269,7 +269,7 @@ pub(crate) struct TimeRecommendation {
     pub(crate) width: &'static str,
     /// The width in seconds.
     pub(crate) width_s: u64,
-    /// What a bucket takes at its 99th percentile, if every write adds an element.
+    /// The size of a bucket at its 99th percentile, if every write adds an element.
     pub(crate) bucket_bytes_p99: u64,
     /// Hash shards within a bucket, since all writers are in the current one.
     pub(crate) hash_shards: u64,
@@ -283,9 +283,9 @@ pub(crate) struct TimeRecommendation {
 pub(crate) struct ShardScenario {
     /// The number of shards.
     pub(crate) shards: u64,
-    /// What each takes in the mean, with its header.
+    /// The mean size of a shard, with its header.
     pub(crate) bytes_per_shard: u64,
-    /// What the largest is expected to take: in 99 of 100 cases it is no larger.
+    /// The expected size of the largest: in 99 of 100 cases it is no larger.
     pub(crate) largest_bytes: u64,
     /// Writes a second to each.
     pub(crate) writes_per_s: Option<f64>,
@@ -303,7 +303,7 @@ pub(crate) struct ShardScenario {
     pub(crate) reads: u64,
 }
 
-/// What an index takes in memory.
+/// The memory of an index.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct IndexMemory {
     /// Aerospike's primary index with two copies: 64 bytes for each record and copy.
@@ -341,9 +341,9 @@ pub(crate) struct RecordSizing {
     pub(crate) digest: Option<String>,
     /// What counts against the limit of a record's size.
     pub(crate) bytes: u64,
-    /// What it takes on the device.
+    /// Its size on the device.
     pub(crate) stored_bytes: u64,
-    /// The bin that takes most, and what it takes.
+    /// The largest bin, and its size.
     pub(crate) largest_bin: Option<(String, u64)>,
     /// How often it was written since it was created (1 to 65,535, then 1 again); `None`: not
     /// known.
@@ -370,7 +370,7 @@ pub(crate) struct ContendedRecord {
     pub(crate) shards: Option<u64>,
     /// What helps.
     pub(crate) remedy: Remedy,
-    /// What its record takes, or all companions together; `None`: the record is gone.
+    /// The size of its record, or of all companions together; `None`: the record is gone.
     pub(crate) bytes: Option<u64>,
     /// How often a writer had to wait.
     pub(crate) waits: u64,
@@ -397,8 +397,8 @@ pub(crate) struct Lint {
     pub(crate) set: Option<String>,
     /// The bin, if it is about one.
     pub(crate) bin: Option<String>,
-    /// How many records (of those measured) it is about.
+    /// The number of measured records that it is about.
     pub(crate) records: u64,
-    /// What it is, and what to do.
+    /// The finding, and the remedy.
     pub(crate) sentence: String,
 }

@@ -1,4 +1,4 @@
-//! The sizing, built from what was counted.
+//! The sizing, built from the counts.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::verdict::sizing::{
 const INTEGER_BYTES: f64 = 8.0;
 
 /// Where the records come from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Origin {
     pub(super) source: String,
     pub(super) kind: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct Origin {
     pub(super) knows_indexes: bool,
 }
 
-/// Builds the sizing from what was counted.
+/// Builds the sizing from the counts.
 pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>) -> Sizing {
     let surveys = stats.finish();
     let max_record_bytes = max_record_bytes(options, &origin, &surveys);
@@ -118,7 +118,7 @@ fn max_record_bytes(
         .unwrap_or(if is_raised { MOST } else { DEFAULT })
 }
 
-/// Returns what all records of a set take, by the mean of those that were measured.
+/// Returns the size of all records of a set, by the mean of the measured ones.
 fn total(stats: &SetStats, bytes: &Distribution, intervals: Option<&Intervals>) -> Total {
     let of_all = |mean: f64| (mean * stats.records as f64).round() as u64;
     if stats.counted.count() >= stats.records {
@@ -137,7 +137,7 @@ fn total(stats: &SetStats, bytes: &Distribution, intervals: Option<&Intervals>) 
 type SetName = (String, String);
 
 /// Returns the set with the hottest record: the one that writers fought over most, or else the one
-/// written most often; the only set, if there is no other. `None`: nothing tells.
+/// written most often; the only set, if there is no other. `None`: not known.
 fn hottest_set(
     surveys: &BTreeMap<SetName, SetStats>,
     contended: &[ContendedRecord],
@@ -180,7 +180,7 @@ fn set_sizing(
         .iter()
         .find(|one| one.namespace == *namespace);
     let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
-    // What was counted before a collection was sharded says nothing of its shards.
+    // Counts from before a collection was sharded say nothing of its shards.
     let is_past = |hot: &ContendedRecord| {
         let mut roots = stats.sharded.keys();
         hot.shards.is_none() && roots.any(|(root, _)| Some(root) == hot.key.as_ref())
@@ -228,8 +228,8 @@ fn set_sizing(
     sizing
 }
 
-/// Returns what shards are counted for: the largest record, or the largest list or map where most of
-/// that record is none. Shards relieve a record of its collection only.
+/// Returns the thing to shard: the largest record, or the largest list or map where most of that
+/// record is something else. Shards relieve a record of its collection only.
 fn need(case: &SetFacts<'_>) -> Need {
     let stats = case.stats;
     let heaviest = stats.heaviest.as_ref();
@@ -304,7 +304,7 @@ fn bins(stats: &SetStats) -> Vec<BinSizing> {
         BinSizing {
             bin: name.clone(),
             types: kinds.into_iter().map(|(kind, _)| kind.0).collect(),
-            // What stands for several bins may come several times in a record.
+            // A name for several bins may come several times in a record.
             presence: (bin.sizes.count() as f64 / records).min(1.0),
             bytes_share: bin.sizes.total() as f64 / all.max(1) as f64,
             bytes: bin.sizes.distribution(),

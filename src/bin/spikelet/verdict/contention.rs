@@ -1,5 +1,5 @@
-//! The verdict of a run of `contention`: what the run can say at all, and then what it says of the
-//! record.
+//! The verdict of a run of `contention`: whether the run can say anything, and then its finding
+//! about the record.
 //!
 //! * `limits`: whether the machine limited a row, and how busy a record was. `findings`: the rules.
 //! * `remedy`: how many shards help. `words`: loads and times in sentences.
@@ -24,7 +24,7 @@ use crate::report::count;
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;
-/// From this utilisation on the queue explains what writes wait for.
+/// From this utilisation on the queue explains the waits.
 const LOADED: f64 = 0.5;
 /// A record that acknowledges a smaller part of its writes is overloaded.
 const GOODPUT_MIN: f64 = 0.95;
@@ -40,7 +40,7 @@ pub(crate) struct Headline {
     pub(crate) word: Word,
     /// The name of the rule that found it.
     pub(crate) rule: &'static str,
-    /// What is so, and what to do.
+    /// The finding, and the remedy.
     pub(crate) sentence: String,
     /// The advised number of shards; `None`: none are needed, or none are known to be enough.
     pub(crate) shards: Option<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct Headline {
 }
 
 /// The rows of one load: the one on the fewest records is judged, and the others show what helps it.
-/// A row whose shards are activated while it runs stands alone.
+/// A row with an activation is judged alone.
 pub(crate) struct LoadRows<'r> {
     run: &'r Run,
     /// The number of the row that is judged.
@@ -65,12 +65,7 @@ pub(crate) struct LoadRows<'r> {
 
 /// The rules in their order.
 pub(crate) fn rules<'r>() -> [Rule<LoadRows<'r>, Headline>; 11] {
-    let rule = |name, words, when, find| Rule {
-        name,
-        words,
-        when,
-        find,
-    };
+    let rule = Rule::new;
     [
         rule(
             "lost",
@@ -282,7 +277,7 @@ impl<'r> LoadRows<'r> {
             .map(|(_, made, measured)| (made, &measured.row))
     }
 
-    /// Returns those of them that the machine did not limit.
+    /// Returns the rows among them that the machine did not limit.
     fn clean(&self) -> impl Iterator<Item = (usize, u32, &'r Row)> {
         self.hashed()
             .filter(|(_, _, measured)| limited(self.run, measured).is_none())

@@ -107,6 +107,23 @@ pub(crate) struct Rule<F, Finding> {
     pub(crate) find: fn(&F) -> Option<Finding>,
 }
 
+impl<F, Finding> Rule<F, Finding> {
+    /// Returns a rule of this name, with the words that it may find, and when it applies.
+    pub(crate) const fn new(
+        name: &'static str,
+        words: &'static str,
+        when: &'static str,
+        find: fn(&F) -> Option<Finding>,
+    ) -> Self {
+        Self {
+            name,
+            words,
+            when,
+            find,
+        }
+    }
+}
+
 /// Asks the rules in their order; the first that applies decides.
 pub(crate) fn first<F, Finding>(
     rules: &[Rule<F, Finding>],

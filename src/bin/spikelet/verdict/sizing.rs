@@ -60,14 +60,9 @@ pub(crate) struct SetFacts<'a> {
     pub(crate) contended: Option<&'a ContendedRecord>,
 }
 
-/// The rules in their order: what asks for shards or another form, then what is worth watching.
+/// The rules in their order: reasons for shards or another form, then for watching.
 pub(crate) fn rules<'a>() -> [Rule<SetFacts<'a>, SetVerdict>; 14] {
-    let rule = |name, words, when, find| Rule {
-        name,
-        words,
-        when,
-        find,
-    };
+    let rule = Rule::new;
     [
         rule(
             "element_bytes",
@@ -161,7 +156,7 @@ pub(crate) fn judge(set: &SetFacts<'_>) -> SetVerdict {
     first(&rules(), set).map_or_else(|| fine(set), |(_, found)| found)
 }
 
-/// Returns the bin whose collections are heaviest at their 99th percentile.
+/// Returns the bin with the heaviest collections at their 99th percentile.
 pub(crate) fn heaviest_collection(stats: &SetStats) -> Option<(&str, &CollectionStats)> {
     stats
         .bins
@@ -222,7 +217,7 @@ impl SetFacts<'_> {
         )
     }
 
-    /// Returns what takes writes from the hottest record: the contended one, or else the largest.
+    /// Returns the remedy for a rate: of the contended record, or else of the largest.
     pub(crate) fn remedy_for_rate(&self) -> Remedy {
         match (self.contended, &self.stats.heaviest) {
             (Some(hot), _) => hot.remedy,

@@ -1,8 +1,7 @@
-//! What the arguments of `contention` may be: series of numbers, times, conditions.
-
-use std::time::Duration;
+//! Values of the arguments of `contention`: series of numbers, times, conditions.
 
 use super::super::Failure;
+pub(super) use super::super::size::time;
 
 /// More rows would take a day.
 pub(super) const ROWS_MAX: usize = 1_000;
@@ -32,28 +31,6 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|number: &f64| number.is_finite() && *number > 0.0)
         .ok_or_else(|| "expected a number above 0".to_owned())
-}
-
-/// Parses a time: `5`, `5s`, `500ms`, `2m`, `1h`.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let end = text
-        .find(|c: char| c != '.' && !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        _ => f64::NAN,
-    };
-    number
-        .parse()
-        .ok()
-        .map(|number: f64| number * seconds)
-        .filter(|seconds| (0.0..=1e7).contains(seconds))
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "expected a time such as 5s, 500ms or 2m".to_owned())
 }
 
 /// Parses a list of numbers and ranges; `next` returns what follows a number in a range without
@@ -133,6 +110,8 @@ pub(super) fn conditions(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn rates(text: &str) -> Option<Vec<f64>> {

@@ -7,7 +7,6 @@ use spikelet::storage::Stats;
 use super::{DemoArguments, DurabilityArgument, ReopenResult, per_second};
 use crate::cli::Failure;
 use crate::cli::adjacency::{Adjacency, RecordSummary, Side};
-use crate::cli::check::CheckResult;
 use crate::cli::graph::Graph;
 use crate::cli::load::{EdgeForm, LoadResult};
 use crate::cli::store_dir::StoreDir;
@@ -15,9 +14,6 @@ use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, duratio
 
 /// How many followers a page has.
 const PAGE: u64 = 10;
-
-/// How many of the largest records are shown.
-const LARGEST: usize = 5;
 
 /// Builds the report, which begins with the graph.
 pub(super) fn graph(graph: &Graph, source: &str) -> Report {
@@ -121,7 +117,7 @@ pub(super) fn answers(adjacency: &Adjacency, graph: &Graph) -> Result<Section, F
     if let Some(edge) = graph.edges.first() {
         for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
             let (key_from, key_to) = (graph.ids.key(from), graph.ids.key(to));
-            let is_there = adjacency.contains(key_from, Side::Following, key_to)?;
+            let is_there = adjacency.list(key_from, Side::Following).contains(key_to)?;
             let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
             section = section.fact(
                 format!("does {from} follow {to}?"),
@@ -138,46 +134,22 @@ pub(super) fn answers(adjacency: &Adjacency, graph: &Graph) -> Result<Section, F
         format!("{}, by {followers}", key(&star)),
     );
     let begun = Instant::now();
-    let page = adjacency.page(star, Side::Followers, 0, PAGE)?;
+    let page = adjacency
+        .list(star.clone(), Side::Followers)
+        .page(0, PAGE)?;
     let paged = begun.elapsed();
     let begun = Instant::now();
-    let batch = adjacency.batch(&page)?;
-    let batched = begun.elapsed();
+    adjacency.list(star, Side::Followers).fetch(0, PAGE)?;
+    let fetched = begun.elapsed();
     Ok(section
         .fact(
             "a page of followers",
             format!("the first {}, read in {}", page.len(), duration(paged)),
         )
         .fact(
-            "their records",
-            format!("read in batches in {}", duration(batched)),
-        )
-        .table(records(
-            "The page; the size is that of the bins of their own records",
-            &batch,
+            "and their records",
+            format!("read in {}", duration(fetched)),
         ))
-        .table(records(
-            "The largest records, by what they take on the device",
-            &adjacency.largest(LARGEST)?,
-        )))
-}
-
-fn records(caption: &str, records: &[RecordSummary]) -> Table {
-    let mut table = Table::new(caption, &["key", "following", "followers", "size"]);
-    for record in records {
-        let node = record.node.as_ref().map_or_else(|| "-".to_owned(), key);
-        let shard = record.shard.map_or_else(String::new, |(shard, of)| {
-            format!(", shard {shard} of {of}")
-        });
-        let length = |length: Option<u64>| length.map_or_else(Cell::missing, Cell::count);
-        table.row([
-            Cell::text(node + &shard),
-            length(record.following),
-            length(record.followers),
-            Cell::bytes(record.bytes),
-        ]);
-    }
-    table
 }
 
 pub(super) fn space(stats: &Stats) -> Section {
@@ -197,39 +169,43 @@ pub(super) fn space(stats: &Stats) -> Section {
 }
 
 pub(super) fn reopening(graph: &Graph, reopened: &ReopenResult) -> Section {
-    let CheckResult {
-        verified_edges,
-        missing_edges,
-        wrong_sizes,
-        wrong_pages,
-        ..
-    } = &reopened.checked;
+    let checked = &reopened.checked;
+    let records = &checked.records;
     let how = if reopened.from_snapshot {
         "from the index snapshot"
     } else {
         "by reading the log"
     };
-    let (verified, edges) = (count(*verified_edges), count(graph.edges.len() as u64));
-    let (sharded, companions) = (
-        count(reopened.records.sharded),
-        count(reopened.records.companions),
+    let (verified, edges) = (
+        count(checked.verified_edges),
+        count(graph.edges.len() as u64),
+    );
+    let lengths = |place: usize| {
+        move |record: &&RecordSummary| Cell::count(record.lengths.get(place).copied().flatten())
+    };
+    let largest = Table::of(
+        "The largest records, by what they take on the device",
+        &records.largest,
+        &[
+            ("key", &|record| Cell::text(&record.name)),
+            ("following", &lengths(0)),
+            ("followers", &lengths(1)),
+            ("size", &|record| Cell::bytes(record.bytes)),
+        ],
     );
     Section::new("After closing and opening again")
         .fact("opened in", format!("{}, {how}", duration(reopened.time)))
         .fact("edges on both sides", format!("{verified} of {edges}"))
-        .fact("missing edges", count(*missing_edges))
-        .fact(
-            "pages of the most followed",
-            if *wrong_pages {
-                "WRONG"
-            } else {
-                "all, in their order"
-            },
-        )
+        .fact("missing edges", count(checked.missing_edges))
+        .fact("lists out of their order", count(checked.wrong_orders))
+        .fact("lists of a wrong size", count(checked.wrong_sizes))
         .fact(
             "lists over several records",
-            format!("{sharded}, {companions} companions"),
+            format!(
+                "{}, {} companions",
+                count(records.sharded),
+                count(records.companions)
+            ),
         )
-        .fact("the largest record", bytes(reopened.records.max_bytes))
-        .fact("lists of a wrong size", count(*wrong_sizes))
+        .table(largest)
 }

@@ -1,4 +1,4 @@
-//! Bars: a histogram, with a band of what is good and lines at limits.
+//! Bars: a histogram, with a band of good values and lines at limits.
 
 use super::PATTERNS;
 use super::axis::{Axis, Ruler, Scale, Unit};
@@ -8,7 +8,7 @@ use crate::report::table::{Cell, Table};
 
 /// The height of the plot.
 const PLOT: f64 = 250.0;
-/// A bar that stands for something is at least so high.
+/// The least height of a bar with a value.
 const BAR_MIN: f64 = 2.0;
 /// That of the least value on a logarithmic scale, which would have none.
 const BAR_MIN_LOG: f64 = 8.0;
@@ -26,9 +26,9 @@ const LABELS_MAX: usize = 12;
 pub(crate) struct BarChart {
     /// What it shows.
     pub(crate) title: String,
-    /// What the chart shows, for those who cannot see it.
+    /// The content in words, for readers who cannot see it.
     pub(crate) description: String,
-    /// What the buckets are.
+    /// The name of the x axis.
     pub(crate) x_label: String,
     /// The name of each bucket.
     pub(crate) buckets: Vec<String>,
@@ -39,18 +39,29 @@ pub(crate) struct BarChart {
     pub(crate) y: Axis,
     /// The bars.
     pub(crate) series: Vec<BarSeries>,
-    /// The bucket that is advised, which stands out.
+    /// The bucket that is advised, in another colour.
     pub(crate) advised: Option<usize>,
-    /// What is good, shaded.
+    /// The range of the values of each bucket, drawn as a line; `None`: not known.
+    pub(crate) ranges: Option<Box<Ranges>>,
+    /// The good values, shaded.
     pub(crate) band: Option<Band>,
-    /// Limits.
+    /// Lines at limits, with names.
     pub(crate) marks: Vec<Mark>,
+}
+
+/// A range for each bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ranges {
+    /// The name of both ends, such as `p50 to p99`.
+    pub(crate) label: &'static str,
+    /// One for each bucket.
+    pub(crate) ends: Vec<(f64, f64)>,
 }
 
 /// The bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BarSeries {
-    /// What they are.
+    /// Their name in the legend.
     pub(crate) name: String,
     /// One for each bucket.
     pub(crate) values: Vec<f64>,
@@ -64,7 +75,7 @@ pub(crate) struct Band {
     pub(crate) from: f64,
     /// Where it ends.
     pub(crate) to: f64,
-    /// What it is.
+    /// Its name.
     pub(crate) label: String,
 }
 
@@ -73,7 +84,7 @@ pub(crate) struct Band {
 pub(crate) struct Mark {
     /// The place.
     pub(crate) at: f64,
-    /// What it is.
+    /// Its name.
     pub(crate) label: String,
 }
 
@@ -107,9 +118,15 @@ impl BarChart {
         table
     }
 
+    /// Returns the ranges; empty if they are not known.
+    fn ends(&self) -> &[(f64, f64)] {
+        self.ranges.as_ref().map_or(&[], |ranges| &ranges.ends)
+    }
+
     pub(super) fn to_table(&self) -> Table {
         let mut heading = vec![self.x_label.as_str()];
         heading.extend(self.series.iter().map(|series| series.name.as_str()));
+        heading.extend(self.ranges.iter().map(|ranges| ranges.label));
         let mut table = Table::new(&self.title, &heading);
         for (place, bucket) in self.buckets.iter().enumerate() {
             let value = |series: &BarSeries| {
@@ -122,7 +139,15 @@ impl BarChart {
                 })
             };
             let cells = self.series.iter().map(value);
-            table.row(std::iter::once(Cell::text(bucket)).chain(cells));
+            let range = self.ends().get(place).map(|(from, to)| {
+                let ends = [*from, *to].map(|end| self.y.unit.cell(end));
+                Cell::text(ends.each_ref().map(Cell::as_text).join(" to "))
+            });
+            table.row(
+                std::iter::once(Cell::text(bucket))
+                    .chain(cells)
+                    .chain(range),
+            );
         }
         table
     }
@@ -138,7 +163,9 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
         BELOW
     };
     let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + below);
+    let ends = chart.ends().iter().map(|(_, to)| to);
     let values = chart.series.iter().flat_map(|series| &series.values);
+    let values = values.chain(ends);
     // Room for the labels on top of the bars.
     let reach = values.clone().copied().fold(0.0, f64::max) * 1.06;
     let least = values.copied().filter(|value| *value > 0.0);
@@ -158,6 +185,7 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     }
     canvas.y_axis(&chart.y, &ruler, top, bottom);
     bars(chart, &mut canvas, &ruler, width, bottom);
+    ranges(chart, &mut canvas, &ruler, width);
     numbers(chart, &mut canvas, &ruler, width, bottom);
     let marks = chart.marks.iter();
     let marks = marks.map(|mark| (edge(mark.at), mark.label.as_str()));
@@ -188,6 +216,24 @@ fn bars(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom
     }
 }
 
+/// Draws the range of the values of each bucket upon its bar.
+fn ranges(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64) {
+    for (bucket, (from, to)) in chart.ends().iter().enumerate() {
+        let (Some(from), Some(to)) = (ruler.at(*from), ruler.at(*to)) else {
+            continue;
+        };
+        let x = LEFT + (bucket as f64 + 0.5) * width;
+        let line = format!(
+            "M{:.1} {to:.1}h12M{x:.1} {to:.1}V{from:.1}M{:.1} {from:.1}h12",
+            x - 6.0,
+            x - 6.0
+        );
+        ["r o", "r"]
+            .iter()
+            .for_each(|class| canvas.path(class, &line));
+    }
+}
+
 /// Writes the number of its first bar above each group: as a part of the whole for counts.
 fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom: f64) {
     let Some(first) = chart.series.first().filter(|_| width >= NUMBERS_FROM) else {
@@ -206,7 +252,8 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
             .series
             .iter()
             .filter_map(|series| series.values.get(bucket));
-        let highest = bars.copied().fold(0.0, f64::max);
+        let end = chart.ends().get(bucket).map(|(_, to)| to);
+        let highest = bars.chain(end).copied().fold(0.0, f64::max);
         // Of counts nothing is nothing; a share of 0 is a result.
         let is_shown = *value > 0.0 || chart.edges.is_empty();
         let Some(y) = ruler.at(highest).filter(|_| is_shown) else {
@@ -253,7 +300,8 @@ fn narrow_rows<'t>(texts: impl IntoIterator<Item = &'t str>, width: f64) -> usiz
         .max(1.0) as usize
 }
 
-/// Returns in how many lines the labels stand on narrow screens. Those of edges leave some out instead.
+/// Returns in how many lines the labels stand on narrow screens. Labels of edges leave some out
+/// instead.
 fn label_rows(chart: &BarChart, width: f64) -> usize {
     let names = chart.buckets.iter().map(String::as_str);
     let has_all = chart.edges.is_empty() && chart.buckets.len() <= LABELS_MAX;
@@ -327,7 +375,24 @@ mod tests {
                 at: 3.0,
                 label: "cap".into(),
             }],
+            ..BarChart::default()
         }
+    }
+
+    #[test]
+    fn ranges_are_drawn_upon_their_bars_and_stand_in_the_table() {
+        let chart = BarChart {
+            ranges: Some(Box::new(Ranges {
+                label: "of the repeats",
+                ends: vec![(5_000.0, 11_000.0), (0.0, 2.0), (f64::NAN, 1.0)],
+            })),
+            ..chart()
+        };
+        // Each with what sets it apart from its bar; the one that is not known is left out.
+        assert_eq!(draw(&chart, "c").matches("class=\"r").count(), 4);
+        let table = chart.to_table().plain();
+        assert_eq!(table[0], "bytes,stored,counted,of the repeats");
+        assert!(table[1].ends_with(",5,000 to 11,000"), "{table:?}");
     }
 
     #[test]
@@ -366,7 +431,7 @@ mod tests {
             ..BarChart::default()
         };
         let svg = draw(&categories, "c");
-        // What has the class m is left out there.
+        // Labels of class m are left out there.
         assert!(
             !svg.contains("\"v m\"") && !svg.contains("\"t x m\""),
             "{svg}"

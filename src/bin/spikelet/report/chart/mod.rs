@@ -10,7 +10,7 @@ mod lines;
 mod plot;
 
 pub(crate) use axis::{Axis, Unit};
-pub(crate) use bars::{Band, BarChart, BarSeries, Mark};
+pub(crate) use bars::{Band, BarChart, BarSeries, Mark, Ranges};
 pub(crate) use lines::{Lane, LineChart, LineSeries, Timeline};
 
 use super::table::Table;
@@ -21,7 +21,7 @@ pub(super) const PATTERNS: usize = 8;
 /// A chart of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Chart {
-    /// Bars.
+    /// Bars, one group a bucket.
     Bars(BarChart),
     /// Lines on two axes.
     Lines(LineChart),

@@ -59,7 +59,6 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             series("stored", |bucket| bucket.stored),
             series("counted", |bucket| bucket.counted),
         ],
-        advised: None,
         band: Some(Band {
             from: place(SWEET_SPOT_FROM_BYTES),
             to: place(SWEET_SPOT_BYTES),
@@ -69,6 +68,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             at: place(cap),
             label: format!("limit {}", bytes(cap)),
         }],
+        ..BarChart::default()
     }
 }
 

@@ -1,44 +1,21 @@
 //! Times as people write them, in UTC.
 
-use spikelet::shard::arithmetic::BucketWidth;
+use std::time::{Duration, UNIX_EPOCH};
 
-const DAY_MS: u64 = BucketWidth::Day.seconds() * 1000;
+use spikelet::shard::TimeWidth;
+
+/// From 1970 to 2010, where a store's time begins.
+const TO_2010: Duration = Duration::from_secs(1_262_304_000);
 
 /// Writes a time in milliseconds since 2010-01-01T00:00:00Z as `2026-11-21 05:40`.
 pub(super) fn date(since_2010_ms: u64) -> String {
-    let (mut days, minutes) = (since_2010_ms / DAY_MS, since_2010_ms % DAY_MS / 60_000);
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    // 400 years have always as many days.
-    let mut year = 2010 + days / 146_097 * 400;
-    days %= 146_097;
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(since_2010_ms) + TO_2010);
+    let minute = at.and_then(|at| TimeWidth::minutes(1).ok()?.bucket_name(at).ok());
+    let minute = minute.unwrap_or_default();
+    match minute.rsplitn(3, '-').collect::<Vec<_>>().as_slice() {
+        [minute, hour, day] => format!("{day} {hour}:{minute}"),
+        _ => "after the year 9999".to_owned(),
     }
-    let mut month = 1;
-    for length in [
-        31,
-        28 + u64::from(leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-    ] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    let (hour, minute) = (minutes / 60, minutes % 60);
-    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}", days + 1)
 }
 
 #[cfg(test)]

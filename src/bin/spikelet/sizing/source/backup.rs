@@ -82,10 +82,8 @@ fn origin(path: &Path) -> Origin {
     Origin {
         source: shown(path),
         kind: "backup",
-        namespaces: Vec::new(),
-        contended: Vec::new(),
         // A backup leaves out the indexes of lists and maps.
-        knows_indexes: false,
+        ..Origin::default()
     }
 }
 

@@ -29,7 +29,7 @@ const PARTITIONS: u16 = 4096;
 const READ_BYTES_MAX: i64 = 64 * 1024;
 /// So many bins of small records are learned; large ones are asked for them.
 const BINS_MAX: usize = 32;
-/// Who waits looks up after so long, whether the reading is to end.
+/// The longest wait before a look whether the reading is to end.
 const NAP: Duration = Duration::from_millis(50);
 /// How often partitions are read again after a failure.
 const ATTEMPTS: usize = 3;
@@ -39,7 +39,7 @@ const RECORDS_AT_ONCE: u64 = 1_000;
 /// How a cluster is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
-    /// Records of each set to read at least, if it has so many; `None`: all.
+    /// The least number of records of each set to read; `None`: all.
     pub(crate) records: Option<u64>,
     /// Seed of the order in which partitions are read.
     pub(crate) seed: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) records_per_second: Option<u32>,
     /// The file of an earlier sizing to go on from, and to go on with.
     pub(crate) resume: Option<&'a Path>,
-    /// Becomes true when the reading is to end; what was read by then is a sample, too.
+    /// Becomes true when the reading is to end; the records read by then are a sample, too.
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn read(
     let mut sets = cluster.set_sizes()?;
     match &options.set {
         Some(wanted) => sets.retain(|(name, _)| name == wanted),
-        // Those that were emptied are listed for ever.
+        // Emptied sets stay in the list.
         None => sets.retain(|(_, records)| *records > 0),
     }
     let namespace = cluster.namespace();
@@ -74,7 +74,7 @@ pub(super) fn read(
             break;
         }
     }
-    // What was read before a failure need not be read again.
+    // A failure does not cost the partitions that were read.
     progresses.save(stats)?;
     read?;
     let mut secondary_indexes = cluster_indexes::told_by(cluster)?;
@@ -96,21 +96,16 @@ pub(super) fn read(
         namespaces: vec![NamespaceSizing {
             namespace: namespace.to_owned(),
             records: all_records,
-            damaged: 0,
-            index_bytes: 0,
-            index_bytes_per_record: 0.0,
-            device_bytes: 0,
-            log_write_amplification: None,
             secondary_indexes,
+            ..NamespaceSizing::default()
         }],
-        contended: Vec::new(),
-        knows_indexes: false,
+        ..Origin::default()
     })
 }
 
 /// Reads partitions of a set in the order of the seed, from where it was left, until there are
-/// records enough. So many partitions are read at once that few requests are made, whatever the set's size: some
-/// 20 for a sample of 10,000 records, and two for a set below 1,000.
+/// records enough. So many partitions are read at once that few requests are made, for sets of any
+/// size: some 20 for a sample of 10,000 records, and two for a set below 1,000.
 fn read_set(
     cluster: &Cluster,
     (name, size): &(String, u64),
@@ -175,7 +170,8 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Waits until so many records may have been read since the last call, or the reading is to end.
+    /// Waits until the rate allows this number of records since the last call, or the reading is to
+    /// end.
     fn wait(&mut self, records: usize) {
         let Some(rate) = self.reading.records_per_second else {
             return;
@@ -214,7 +210,7 @@ fn order(seed: u64, groups: u16) -> Vec<u16> {
     order
 }
 
-/// The partitions of a set, and the records of those that are being read.
+/// The partitions of a set, and the records of the ones under way.
 struct Partitions {
     set: ClusterSet,
     tells_sizes: bool,
@@ -245,7 +241,7 @@ impl Partitions {
             let set = self.set.clone();
             return self.read_whole(&set, range, reading);
         }
-        // The small ones come first: they tell the names of bins.
+        // The small ones come first: the names of bins are taken from them.
         let small = self.set.filtered(le(record_size(), READ_BYTES_MAX))?;
         self.read_whole(&small, range.clone(), reading)?;
         let large = self.set.filtered(gt(record_size(), READ_BYTES_MAX))?;

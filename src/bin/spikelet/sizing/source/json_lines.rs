@@ -16,7 +16,7 @@ use crate::sizing::summarize::Origin;
 
 /// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// So much of what is wrong is quoted.
+/// The longest quotation of a malformed line, in characters.
 const QUOTED_CHARS: usize = 60;
 /// Lines between reports of progress.
 const TELL_EVERY: u64 = 1024;
@@ -90,9 +90,7 @@ pub(super) fn read(
     Ok(Origin {
         source: shown(path),
         kind: "json-lines",
-        namespaces: Vec::new(),
-        contended: Vec::new(),
-        knows_indexes: false,
+        ..Origin::default()
     })
 }
 

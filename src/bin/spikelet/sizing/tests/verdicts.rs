@@ -1,4 +1,4 @@
-//! What decides about a set, and what is said to help.
+//! The rules that decide about a set, and the remedies.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::known::{filled, list};
 use super::{options, set, sized};
-use crate::sizing::Remedy;
+use crate::sizing::{Remedy, Sizing};
 use crate::verdict::Word;
 
 #[test]
@@ -366,6 +366,51 @@ fn a_set_that_is_sharded_as_advised_is_ok_in_the_next_run() {
 }
 
 #[test]
+fn shards_are_said_to_take_what_they_take_with_their_headers_and_in_the_index() {
+    const SHARDS: u64 = 32;
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        store
+            .set("feeds")
+            .unwrap()
+            .put("alice", [("by", list(1_400, 100))])
+            .unwrap();
+    });
+    let before = sized(dir.path(), &options(|_| {}));
+    let rows = &set(&before, "feeds").what_if;
+    let told = rows.iter().find(|row| row.shards == SHARDS).unwrap();
+    let sharded = TempDir::new().unwrap();
+    filled(sharded.path(), |store| {
+        let list = ShardedList::new(store, "feeds", "alice", "by")
+            .unwrap()
+            .policy(ShardPolicy::manual());
+        list.add("0").unwrap();
+        list.shards().activate(SHARDS).unwrap();
+        for n in 0..1_400 {
+            list.add(format!("{n:098}")).unwrap();
+        }
+    });
+    let after = sized(sharded.path(), &options(|_| {}));
+    let found = &set(&after, "feeds").sharded[0].stats;
+    // The header and the description of a shard are 4 % of it: leaving them out would be seen.
+    let (told_bytes, mean) = (
+        told.bytes_per_shard as f64,
+        found.bytes as f64 / SHARDS as f64,
+    );
+    assert!(
+        (told_bytes / mean - 1.0).abs() < 0.02,
+        "{told_bytes} told, {mean} found"
+    );
+    // Most of the index is there without a record: its growth counts.
+    let index = |sizing: &Sizing| sizing.namespaces[0].index_bytes;
+    let (told, grown) = (told.index_bytes.unwrap(), index(&after) - index(&before));
+    assert!(
+        (grown / 4..=grown * 4).contains(&told),
+        "{told} told, grown by {grown}"
+    );
+}
+
+#[test]
 fn a_sample_is_not_called_ok_and_its_total_is_that_of_all() {
     let dir = TempDir::new().unwrap();
     filled(dir.path(), |store| {
@@ -448,7 +493,7 @@ fn claims_are_about_the_record_that_is_meant_and_end_where_shards_do() {
         "{:?}",
         meant.verdict
     );
-    // An element that no shard holds cannot be helped by shards, whatever the rate.
+    // Shards do not help an element that no shard holds, at any rate.
     for rate in [None, Some(400.0)] {
         let element = of("element", rate);
         assert_eq!(

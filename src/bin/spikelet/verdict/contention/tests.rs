@@ -59,6 +59,7 @@ fn each_rule_decides_the_run_that_shows_it() {
     let saturated: Change = |row| (row.processors_busy, row.hold_us) = (Some(1.0), None);
     let stretched: Change = |row| row.hold_us = Some(20_000.0);
     let refused_idly: Change = |row| (row.key_busy_share, row.hold_us) = (0.02, Some(10.0));
+    let waits_outside: Change = |row| (row.p99_us, row.service_p99_us) = (15_000.0, 130.0);
     let worse_with_shards: Change = |row| {
         row.key_busy_share = if row.shards.to_string() == "1" {
             0.24
@@ -86,6 +87,15 @@ fn each_rule_decides_the_run_that_shows_it() {
             "machine",
             None,
             "72 of",
+        ),
+        (
+            open(25.0, "1 8"),
+            none,
+            waits_outside,
+            "MACHINE",
+            "machine",
+            None,
+            "p99 is 15 ms, of which the store takes 130 us",
         ),
         (
             open(10.0, "1 8"),
@@ -265,6 +275,15 @@ fn each_rule_decides_the_run_that_shows_it() {
         assert_eq!((found.word.text(), found.rule), (word, rule), "{label}");
         assert_eq!(found.shards, shards, "{label}");
         assert!(found.sentence.contains(words), "{words:?} in {label}");
+    }
+}
+
+#[test]
+fn one_record_is_asked_for_only_where_none_was_measured() {
+    for (layouts, is_asked_for) in [("1", false), ("1 8", false), ("8", true)] {
+        let found = judged(&open(25.0, layouts), |_| {}, same, &plain());
+        let asks = found.sentence.contains("Measure one record");
+        assert_eq!(asks, is_asked_for, "{layouts}: {found:?}");
     }
 }
 

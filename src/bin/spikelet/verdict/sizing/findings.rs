@@ -9,28 +9,45 @@ use crate::sizing::remedy::Remedy;
 use crate::sizing::set_stats::CollectionStats;
 use crate::verdict::Word;
 
+/// Builds a verdict: the number that has decided and its bound, and the remedy with the bin that it
+/// is about.
+fn verdict(
+    level: Word,
+    decided_by: &'static str,
+    (value, threshold): (f64, f64),
+    (remedy, bin): (Remedy, Option<String>),
+    sentence: String,
+) -> SetVerdict {
+    SetVerdict {
+        level,
+        decided_by,
+        value,
+        threshold,
+        bin,
+        remedy,
+        sentence,
+        helps: String::new(),
+    }
+}
+
+/// The bound of a record, to compare with.
+const BOUND: f64 = SWEET_SPOT_BYTES as f64;
+
 pub(super) fn element(set: &SetFacts<'_>) -> Option<SetVerdict> {
     let (bin, found) = heaviest_collection(set.stats)?;
     let p99 = found.sizes.per_mille(990);
     let (_, obstacle) = found.obstacle.as_ref()?;
     let is_common = found.blocked * 2 > found.sizes.beyond(SWEET_SPOT_BYTES);
-    (p99 > SWEET_SPOT_BYTES && is_common).then(|| SetVerdict {
-        level: Word::Remodel,
-        decided_by: "element_bytes",
-        value: p99 as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        bin: Some(bin.to_owned()),
-        remedy: obstacle.remedy(),
-        sentence: format!(
-            "{}, and {}.",
-            collection_words(set, bin, found, SWEET_SPOT_BYTES),
-            obstacle.words()
-        ),
-        helps: String::new(),
+    (p99 > SWEET_SPOT_BYTES && is_common).then(|| {
+        let begins = collection_words(set, bin, found, SWEET_SPOT_BYTES);
+        let sentence = format!("{begins}, and {}.", obstacle.words());
+        let helps = (obstacle.remedy(), Some(bin.to_owned()));
+        let figures = (p99 as f64, BOUND);
+        verdict(Word::Remodel, "element_bytes", figures, helps, sentence)
     })
 }
 
-/// Judges by what writers have met: refusals are measured, and need no guess of a rate.
+/// Judges by refusals: they are measured, and need no guess of a rate.
 pub(super) fn refusals(set: &SetFacts<'_>, many: u64) -> Option<SetVerdict> {
     let hot = set.contended.filter(|hot| hot.key_busy >= many)?;
     let is_beyond = many == THRESHOLDS.key_busy.0;
@@ -58,21 +75,15 @@ fn contended(
     decided_by: &'static str,
     (value, threshold): (u64, u64),
 ) -> SetVerdict {
-    SetVerdict {
-        level,
-        decided_by,
-        value: value as f64,
-        threshold: threshold as f64,
-        bin: hot.bin.clone(),
-        remedy: hot.remedy,
-        sentence: format!(
-            "Writers of key {} were refused with KEY_BUSY {} times, and had to wait {} times.",
-            hot.name(),
-            count(hot.key_busy),
-            count(hot.waits)
-        ),
-        helps: String::new(),
-    }
+    let sentence = format!(
+        "Writers of key {} were refused with KEY_BUSY {} times, and had to wait {} times.",
+        hot.name(),
+        count(hot.key_busy),
+        count(hot.waits)
+    );
+    let figures = (value as f64, threshold as f64);
+    let helps = (hot.remedy, hot.bin.clone());
+    verdict(level, decided_by, figures, helps, sentence)
 }
 
 pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
@@ -86,20 +97,14 @@ pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> 
         (Remedy::SeveralRecords, _) => Remedy::SeveralRecords,
         _ => Remedy::Shard,
     };
-    Some(SetVerdict {
-        level: word(bound == SWEET_SPOT_BYTES, remedy),
-        decided_by: "collection_bytes_p99",
-        value: p99 as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        remedy,
-        sentence: format!(
-            "{}.{}",
-            collection_words(set, bin, found, bound),
-            set.why_not(remedy)
-        ),
-        helps: String::new(),
-        bin: Some(bin.to_owned()),
-    })
+    let begins = collection_words(set, bin, found, bound);
+    Some(verdict(
+        word(bound == SWEET_SPOT_BYTES, remedy),
+        "collection_bytes_p99",
+        (p99 as f64, BOUND),
+        (remedy, Some(bin.to_owned())),
+        format!("{begins}.{}", set.why_not(remedy)),
+    ))
 }
 
 fn collection_words(set: &SetFacts<'_>, bin: &str, found: &CollectionStats, bound: u64) -> String {
@@ -154,13 +159,12 @@ pub(super) fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
         "{which} takes {}{or_more}, {what} the 128 KiB that one record should hold.",
         bytes(p99)
     );
-    Some(record_verdict(
-        set,
+    Some(verdict(
+        word(is_beyond, remedy),
         "record_bytes_p99",
-        p99,
+        (p99 as f64, BOUND),
         (remedy, bin),
-        is_beyond,
-        sentence,
+        sentence + &set.why_not(remedy),
     ))
 }
 
@@ -184,34 +188,15 @@ pub(super) fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
         share(max)
     );
     let remedy = set.heaviest_remedy();
-    Some(record_verdict(
-        set,
+    let sentence = sentence + &set.why_not(remedy.0);
+    let figures = (max as f64, BOUND);
+    Some(verdict(
+        Word::Watch,
         "record_bytes_max",
-        max,
+        figures,
         remedy,
-        false,
         sentence,
     ))
-}
-
-fn record_verdict(
-    set: &SetFacts<'_>,
-    decided_by: &'static str,
-    value: u64,
-    (remedy, bin): (Remedy, Option<String>),
-    is_beyond: bool,
-    sentence: String,
-) -> SetVerdict {
-    SetVerdict {
-        level: word(is_beyond, remedy),
-        decided_by,
-        value: value as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        bin,
-        remedy,
-        sentence: sentence + &set.why_not(remedy),
-        helps: String::new(),
-    }
 }
 
 pub(super) fn limit(set: &SetFacts<'_>, part: f64) -> Option<SetVerdict> {
@@ -221,23 +206,21 @@ pub(super) fn limit(set: &SetFacts<'_>, part: f64) -> Option<SetVerdict> {
         return None;
     }
     let (remedy, bin) = set.heaviest_remedy();
-    Some(SetVerdict {
-        level: word(part >= NEAR, remedy),
-        decided_by: "record_bytes_max_of_limit",
-        value: max as f64,
-        threshold: part * cap as f64,
-        bin,
-        remedy,
-        sentence: format!(
-            "{} takes {}, {} % of the {} that a record may have; beyond that, writes fail with code 13.{}",
-            set.largest("record"),
-            bytes(max),
-            decimal(taken * 100.0, 0),
-            bytes(cap),
-            set.why_not(remedy),
-        ),
-        helps: String::new(),
-    })
+    let sentence = format!(
+        "{} takes {}, {} % of the {} that a record may have; beyond that, writes fail with code 13.{}",
+        set.largest("record"),
+        bytes(max),
+        decimal(taken * 100.0, 0),
+        bytes(cap),
+        set.why_not(remedy),
+    );
+    Some(verdict(
+        word(part >= NEAR, remedy),
+        "record_bytes_max_of_limit",
+        (max as f64, part * cap as f64),
+        (remedy, bin),
+        sentence,
+    ))
 }
 
 pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
@@ -257,14 +240,12 @@ pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
         return None;
     }
     let remedy = set.remedy_for_rate();
-    Some(SetVerdict {
-        level: word(is_beyond, remedy),
-        decided_by: "writes_per_s",
-        value: rate,
-        threshold: WRITES_PER_SECOND,
-        bin: None,
-        remedy,
-        sentence: format!(
+    Some(verdict(
+        word(is_beyond, remedy),
+        "writes_per_s",
+        (rate, WRITES_PER_SECOND),
+        (remedy, None),
+        format!(
             "Its hottest record is said to take {} writes a second, {} the {WRITES_PER_SECOND} that one record takes well.",
             decimal(rate, 1),
             if is_beyond {
@@ -273,8 +254,7 @@ pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
                 "more than half of"
             }
         ),
-        helps: String::new(),
-    })
+    ))
 }
 
 /// Judges the collections that are sharded already, each by its largest shard.
@@ -286,39 +266,40 @@ pub(super) fn shards(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
     let sharded = set.stats.sharded.iter();
     let ((key, bin), found) = sharded.max_by_key(|(_, found)| found.largest_bytes)?;
     let is_beyond = bound == SWEET_SPOT_BYTES;
-    (found.largest_bytes > bound).then(|| SetVerdict {
-        level: word(is_beyond, Remedy::Shard),
-        decided_by: "shard_bytes_max",
-        value: found.largest_bytes as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        bin: bin.clone(),
-        remedy: Remedy::Shard,
-        sentence: format!(
+    (found.largest_bytes > bound).then(|| {
+        let sentence = format!(
             "The collection of key {key} is in {} shards, of which the largest takes {}, {} the 128 KiB that one record \
              should hold.",
             count(found.companions),
             bytes(found.largest_bytes),
             if is_beyond { "beyond" } else { "near" }
-        ),
-        helps: String::new(),
+        );
+        verdict(
+            word(is_beyond, Remedy::Shard),
+            "shard_bytes_max",
+            (found.largest_bytes as f64, BOUND),
+            (Remedy::Shard, bin.clone()),
+            sentence,
+        )
     })
 }
 
 pub(super) fn sample(set: &SetFacts<'_>) -> Option<SetVerdict> {
     let judged = &set.stats.judged;
-    set.is_sample().then(|| SetVerdict {
-        level: Word::Watch,
-        decided_by: "sample",
-        value: judged.max() as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        bin: None,
-        remedy: Remedy::Nothing,
-        sentence: format!(
+    set.is_sample().then(|| {
+        let sentence = format!(
             "{} takes {}, but a record that was not sampled may be larger.",
             set.largest("record"),
             bytes(judged.max())
-        ),
-        helps: String::new(),
+        );
+        let figures = (judged.max() as f64, BOUND);
+        verdict(
+            Word::Watch,
+            "sample",
+            figures,
+            (Remedy::Nothing, None),
+            sentence,
+        )
     })
 }
 
@@ -333,14 +314,12 @@ pub(super) fn fine(set: &SetFacts<'_>) -> SetVerdict {
             bytes(judged.max())
         )
     };
-    SetVerdict {
-        level: Word::Ok,
-        decided_by: "record_bytes_max",
-        value: judged.max() as f64,
-        threshold: SWEET_SPOT_BYTES as f64,
-        bin: None,
-        remedy: Remedy::Nothing,
+    let figures = (judged.max() as f64, BOUND);
+    verdict(
+        Word::Ok,
+        "record_bytes_max",
+        figures,
+        (Remedy::Nothing, None),
         sentence,
-        helps: String::new(),
-    }
+    )
 }
