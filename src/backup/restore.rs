@@ -284,12 +284,15 @@ impl Restore {
             indexes_left_out,
             ..RestoreSummary::default()
         };
+        // Records of which the promised durability has been waited for.
+        let mut settled = 0;
         let read = files.read(progress, &mut |path, record| {
             if is_cancelled(options.cancel.as_ref()) {
                 return Err(BackupError::Cancelled);
             }
             if summary.records.is_multiple_of(RECORDS_A_SYNC) {
                 settle(&targets)?;
+                settled = summary.restored;
             }
             summary.records += 1;
             match options.restore(record, &targets) {
@@ -322,10 +325,14 @@ impl Restore {
             }
             Err(error) => Err(error),
         };
-        match read.and_then(|()| settle(&targets)) {
+        let last = settle(&targets);
+        if last.is_ok() {
+            settled = summary.restored;
+        }
+        match read.and(last) {
             Ok(()) => Ok(summary),
             Err(source) => Err(BackupError::Stopped {
-                restored: summary.restored,
+                restored: settled,
                 source: Box::new(source),
             }),
         }
