@@ -29,11 +29,15 @@ impl SetRules {
         (body, from): (&mut Vec<u8>, usize),
         edited: EditOutcome,
     ) -> Result<EditOutcome> {
-        let Some(live) = live else {
-            return Ok(edited);
-        };
-        let old = live.payload();
+        let old = live.as_ref().map_or(&[0][..], EntryView::payload);
         let new = body.get(from..).unwrap_or_default();
+        let owned = self.protected_from(target.shards);
+        if let EditOutcome::Body(1..) = edited {
+            owned.check_forms(old, new)?;
+        }
+        if live.is_none() {
+            return Ok(edited);
+        }
         if policy.replaces() {
             let by = match target.shards {
                 ShardAccess::Related => Replacer::Relation,
@@ -56,7 +60,6 @@ impl SetRules {
                 self.check_delete(target.shards, old)?;
             }
             EditOutcome::Body(_) => {
-                let owned = self.protected_from(target.shards);
                 owned.check_kept(old, new)?;
             }
         }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::companion_sets::SetBits;
-use super::declaration::RelationDeclaration;
+use super::declaration::{RelationDeclaration, SideForm};
 use super::policy::ShardAccess;
 use crate::record::{BinName, OwnedBin, OwnedBins};
 use crate::sync::{Mutex, RwLock};
+use crate::value::ParticleType;
 use crate::{Error, Result};
 
 /// What a namespace knows of its relations.
@@ -53,17 +54,22 @@ impl Table {
         for declaration in &declarations {
             let sides = declaration.owned_sides().filter_map(|side| {
                 let bin = side.bin.as_deref()?;
-                Some((&side.set, bin, side.is_collection()))
+                let collection = match side.form {
+                    SideForm::List => Some(ParticleType::List),
+                    SideForm::Map => Some(ParticleType::Map),
+                    SideForm::Reference | SideForm::View => None,
+                };
+                Some((&side.set, bin, collection))
             });
             let last = declaration.sides.last().map(|side| &side.set);
             let beside = declaration.beside.iter();
-            let beside = beside.filter_map(|bin| Some((last?, &**bin, false)));
-            for (set, bin, is_collection) in sides.chain(beside) {
+            let beside = beside.filter_map(|bin| Some((last?, &**bin, None)));
+            for (set, bin, collection) in sides.chain(beside) {
                 let Ok(bin) = BinName::new(bin) else { continue };
                 rules.entry(set.clone()).or_default().owned.push(OwnedBin {
                     bin,
                     relation: declaration.name.clone(),
-                    is_collection,
+                    collection,
                 });
             }
             for set in declaration.asked_sets() {
@@ -71,7 +77,7 @@ impl Table {
             }
         }
         for rules in rules.values_mut() {
-            rules.owned.sort_by_key(|owned| !owned.is_collection);
+            rules.owned.sort_by_key(|owned| owned.collection.is_none());
         }
         let rules = rules.into_iter();
         Self {
@@ -94,7 +100,9 @@ impl SetRules {
             ShardAccess::Protected => OwnedBins::new(&self.owned),
             // A handle sets the references of its records, and a wire client may be one. Collections are never set as a whole.
             ShardAccess::Related | ShardAccess::Remote => {
-                let collections = self.owned.partition_point(|owned| owned.is_collection);
+                let collections = self
+                    .owned
+                    .partition_point(|owned| owned.collection.is_some());
                 OwnedBins::new(self.owned.get(..collections).unwrap_or_default())
             }
             _ => OwnedBins::NONE,

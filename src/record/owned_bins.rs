@@ -4,7 +4,7 @@
 use super::body::{RawBin, checked_bin_count, write_varint};
 use super::shard_role::describes_shards;
 use super::{BinName, Bins, RecordView, ShardRole, sharded_bins};
-use crate::value::ValueRef;
+use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
 /// A bin in which a relation keeps edges, in each record of a set.
@@ -13,8 +13,8 @@ pub(crate) struct OwnedBin {
     pub(crate) bin: BinName,
     /// The name of the relation.
     pub(crate) relation: Box<str>,
-    /// Whether each element of it is an edge. Otherwise it names the record that this one belongs to.
-    pub(crate) is_collection: bool,
+    /// The type of the collection of which each element is an edge; `None`: it names the record that this one belongs to.
+    pub(crate) collection: Option<ParticleType>,
 }
 
 /// Who replaces a record.
@@ -87,6 +87,26 @@ impl<'a> OwnedBins<'a> {
         self.0.iter().find(is_lost).map_or(Ok(()), refuse)
     }
 
+    /// Refuses a new version of a record in which an edit of elements has changed a bin that is no collection, or made a
+    /// collection of another type.
+    ///
+    /// # Errors
+    /// [`Error::OwnedBin`].
+    pub(crate) fn check_forms(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        let (old, new) = (view(old), view(new));
+        let is_spoiled = |owned: &&OwnedBin| {
+            let name = owned.bin.as_bytes();
+            let (before, after) = (old.find(name), new.find(name));
+            after.is_some_and(|after| match (owned.collection, before) {
+                (Some(kind), before) => {
+                    after.kind != kind && before.is_none_or(|before| before.kind != after.kind)
+                }
+                (None, before) => before.is_none_or(|before| before.bytes != after.bytes),
+            })
+        };
+        self.0.iter().find(is_spoiled).map_or(Ok(()), refuse)
+    }
+
     /// Refuses bins if an owned one differs from the one before.
     ///
     /// # Errors
@@ -110,7 +130,7 @@ impl<'a> OwnedBins<'a> {
         let new_wins = |owned: Option<&OwnedBin>| match by {
             Replacer::Relation => true,
             // It may be a handle, which sets the references of its records.
-            Replacer::Client => owned.is_some_and(|owned| !owned.is_collection),
+            Replacer::Client => owned.is_some_and(|owned| owned.collection.is_none()),
             Replacer::User => false,
         };
         let sharded = sharded_bins(old);
@@ -161,7 +181,7 @@ impl<'a> OwnedBins<'a> {
             };
             (count > 0).then_some(count as u64)
         };
-        let collections = self.0.iter().filter(|owned| owned.is_collection);
+        let collections = self.0.iter().filter(|owned| owned.collection.is_some());
         collections
             .filter_map(|owned| Some((owned.relation.clone(), count(owned)?)))
             .collect()

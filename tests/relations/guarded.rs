@@ -508,3 +508,53 @@ fn a_stopped_observer_is_asked_between_edges() {
     assert_eq!(follows.targets("hub").len().unwrap(), 599);
     assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
 }
+
+#[test]
+fn an_edit_of_elements_makes_no_other_value_of_an_owned_bin() {
+    use spikelet::operations::bits::BitPolicy;
+    use spikelet::operations::hll::{self, HllPolicy};
+    use spikelet::operations::{bits, maps};
+    use spikelet::{ListOrder, ListWriteFlags, MapPolicy};
+    let store = Store::in_memory().unwrap();
+    let ends = (("users", "following"), ("users", "followers"));
+    let follows = ManyToMany::new(&store, "follows", ends.0, ends.1);
+    follows.link(1, 2).unwrap();
+    let layout = Layout::reference("owner", "by_owner");
+    let tasks = OneToMany::new(&store, "tasks", ("people", "users"), layout).unwrap();
+    let blob: &[u8] = &[7, 7];
+    tasks.put(blob, 1, &serde_json::json!({ "n": 1 })).unwrap();
+    let users = store.set("users").unwrap();
+    let sketch = HllPolicy::default();
+    let edits = [
+        (
+            "a map for a list",
+            3,
+            maps::put(&MapPolicy::default(), "followers", 1, 1),
+        ),
+        ("a sketch for a list", 3, hll::init(&sketch, "followers", 8)),
+        (
+            "other bits of a key",
+            1,
+            bits::not(&BitPolicy::default(), "owner", 0, 8),
+        ),
+        (
+            "a list for a key",
+            3,
+            lists::append(&ListPolicy::default(), "owner", 1),
+        ),
+    ];
+    for (what, key, edit) in edits {
+        let made = users.operate(key, &[edit]);
+        assert!(
+            matches!(made, Err(Error::OwnedBin { .. })),
+            "{what}: {made:?}"
+        );
+    }
+    assert_eq!(tasks.parent_of(1).unwrap(), Some(blob.into()));
+    // Elements of the collection itself are free.
+    let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+    users
+        .operate(4, &[lists::append(&policy, "following", 9)])
+        .unwrap();
+    assert!(follows.contains(4, 9).unwrap());
+}
