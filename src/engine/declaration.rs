@@ -49,7 +49,7 @@ impl RelationKind {
     }
 
     /// Whether bins belong to it: [`RelationDeclaration::sides`] of the other kinds are users' bins.
-    const fn owns_bins(self) -> bool {
+    pub(crate) const fn owns_bins(self) -> bool {
         !matches!(self, Self::Joined | Self::Propagate)
     }
 }

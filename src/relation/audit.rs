@@ -73,6 +73,13 @@ pub enum RelationFault {
         /// The record.
         key: Key<'static>,
     },
+    /// A list has the key of a record that names another one as the one that lists it.
+    OfAnother {
+        /// The record that has the list.
+        parent: Key<'static>,
+        /// The key.
+        key: Key<'static>,
+    },
     /// A record is in two places, of which one should be.
     Twice {
         /// The record that it belongs to.
@@ -110,6 +117,9 @@ impl fmt::Display for RelationFault {
                 write!(f, "{from} has copies of {to} that are not what it has")
             }
             Self::Orphan { key } => write!(f, "{key} is not listed"),
+            Self::OfAnother { parent, key } => {
+                write!(f, "{parent} lists {key}, which names another parent")
+            }
             Self::Twice { parent, key } => write!(f, "{key} of {parent} is there twice"),
         }
     }

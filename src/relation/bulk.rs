@@ -1,12 +1,13 @@
 //! Many edges, or many listed records, as groups of writes: each record of a group is locked, edited and written once, with
 //! all that the group adds to it.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::keys::{element_of, key_of};
 use super::listed::ListedRecords;
 use super::side::Side;
-use super::together::{count, refusing_list_policy};
+use super::together::{Added, count, refusing_list_policy};
 use super::writes::{puts, replacing};
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
@@ -346,7 +347,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
             side.shard_large(
                 self.store,
                 records,
-                (end.owner, end.added),
+                (end.owner, Added::Key(end.added)),
                 (result, elements),
             );
         }
@@ -460,10 +461,18 @@ fn by_side<'s, 'e>(ends: &'s [EdgeEnd<'e>]) -> impl Iterator<Item = &'s [EdgeEnd
     ends.chunk_by(|a, b| a.side == b.side)
 }
 
+/// The outcome of a group of listed records.
+enum GroupPut<'g> {
+    /// How many keys are new.
+    Written(u64),
+    /// Nothing was written: these records, or the lists of their owners, have refused it.
+    Refused(Vec<&'g Key<'g>>),
+}
+
 impl ListedRecords {
     /// Writes records in place of earlier versions, and lists their keys, as one group, or as several where one would be too
-    /// large. Returns how many keys are new. Where the store has no groups, and where a record refuses its group, each record
-    /// is put by itself.
+    /// large. Returns how many keys are new. Where the store has no groups, each record is put by itself; so are records that
+    /// refuse their group, those of a list that does, and those of a relation with owners that are there twice.
     pub(super) fn put_all<S: RecordStore>(
         &self,
         store: &S,
@@ -471,38 +480,59 @@ impl ListedRecords {
     ) -> Result<u64> {
         let alone =
             |record: &ListedRecord<'_>| self.put(store, &record.owner, &record.key, &record.bins);
-        let write = |group: &[ListedRecord<'_>]| match self.put_group(store, group) {
-            Ok(Some(new)) => Ok(Some(new)),
-            Ok(None) | Err(Error::WritesRefused { .. }) => {
-                let mut new = 0;
-                for record in group {
-                    new += u64::from(alone(record)?);
-                }
-                Ok(Some(new))
-            }
-            Err(Error::TransactionLimit { .. }) => Ok(None),
-            Err(error) => Err(error),
-        };
+        let write = |records: &[ListedRecord<'_>]| self.write_part(store, records, alone);
         in_groups(batch, write, alone)
     }
 
-    /// Whether a record of a relation in which records name their owners is there twice: the last owner is to list it.
-    fn names_one_twice(&self, group: &[ListedRecord<'_>]) -> bool {
-        if self.owner_bin.is_none() {
-            return false;
-        }
-        let mut keys: Vec<&Key<'_>> = group.iter().map(|record| &record.key).collect();
-        keys.sort_unstable();
-        keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
-    }
-
-    /// Writes a group. `None`: the store has none, or the records are to be put one by one.
-    fn put_group<S: RecordStore>(
+    /// Writes records as one group, and those that cannot be in it by `alone`. `None`: the group is too large.
+    fn write_part<'k, S: RecordStore>(
         &self,
         store: &S,
-        group: &[ListedRecord<'_>],
+        records: &[ListedRecord<'k>],
+        alone: impl Fn(&ListedRecord<'k>) -> Result<bool>,
     ) -> Result<Option<u64>> {
-        if check_bin(&self.side.bin).is_err() || self.names_one_twice(group) {
+        // All versions of a key are in the group or none, so that the last one stays the last.
+        let mut apart: HashSet<&Key<'_>> = self.named_twice(records);
+        let mut new = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let group = records.iter().filter(|record| !apart.contains(&record.key));
+            match self.put_group(store, &group.collect::<Vec<_>>()) {
+                Ok(Some(GroupPut::Written(written))) => {
+                    new = Some(written);
+                    break;
+                }
+                Ok(Some(GroupPut::Refused(keys))) => apart.extend(keys),
+                Ok(None) => break,
+                Err(Error::TransactionLimit { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        let is_left = |record: &&ListedRecord<'_>| new.is_none() || apart.contains(&record.key);
+        let mut all = new.unwrap_or(0);
+        for record in records.iter().filter(is_left) {
+            all += u64::from(alone(record)?);
+        }
+        Ok(Some(all))
+    }
+
+    /// The keys that are there twice, in a relation in which records name their owners: the last owner is to list them.
+    fn named_twice<'g>(&self, records: &'g [ListedRecord<'_>]) -> HashSet<&'g Key<'g>> {
+        let mut keys: Vec<&Key<'_>> = match self.owner_bin {
+            Some(_) => records.iter().map(|record| &record.key).collect(),
+            None => Vec::new(),
+        };
+        keys.sort_unstable();
+        let same = keys.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
+        same.filter_map(|same| same.first().copied()).collect()
+    }
+
+    /// Writes a group. `None`: the store has none.
+    fn put_group<'g, S: RecordStore>(
+        &self,
+        store: &S,
+        group: &[&'g ListedRecord<'_>],
+    ) -> Result<Option<GroupPut<'g>>> {
+        if check_bin(&self.side.bin).is_err() {
             return Ok(None);
         }
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
@@ -513,7 +543,7 @@ impl ListedRecords {
             .map(|record| replacing().filter(self.is_of(&record.owner)))
             .collect();
         let puts: Vec<Vec<Operation>> = group.iter().map(|record| puts(&record.bins)).collect();
-        let mut by_owner: Vec<&ListedRecord<'_>> = group.iter().collect();
+        let mut by_owner: Vec<&ListedRecord<'_>> = group.to_vec();
         by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
         let bin = &*self.side.bin;
         let lists: Vec<(&ListedRecord<'_>, [Operation; 2])> = by_owner
@@ -553,17 +583,32 @@ impl ListedRecords {
             )
         });
         let calls: Vec<_> = replaced.chain(listed).collect();
-        let Some(results) = store.operate_together(&calls).transpose()? else {
-            return Ok(None);
+        let results = match store.operate_together(&calls) {
+            Some(Ok(results)) => results,
+            Some(Err(Error::WritesRefused { reasons })) => {
+                let (mut keys, mut owners) = (Vec::new(), HashSet::new());
+                for (position, _) in reasons {
+                    match (group.get(position), calls.get(position)) {
+                        (Some(record), _) => keys.push(&record.key),
+                        (None, Some((_, call))) => drop(owners.insert(&call.key)),
+                        (None, None) => {}
+                    }
+                }
+                let of_owners = group.iter().filter(|record| owners.contains(&record.owner));
+                keys.extend(of_owners.map(|record| &record.key));
+                return Ok(Some(GroupPut::Refused(keys)));
+            }
+            Some(Err(error)) => return Err(error),
+            None => return Ok(None),
         };
         let mut new = 0;
         for ((first, _), result) in lists.iter().zip(results.iter().skip(group.len())) {
             let (before, behind) = (count(result, 0), count(result, 1));
             new += behind.saturating_sub(before).unsigned_abs();
-            let edge = (&first.owner, &first.key);
+            let edge = (&first.owner, Added::Key(&first.key));
             self.side
                 .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
         }
-        Ok(Some(new))
+        Ok(Some(GroupPut::Written(new)))
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::keys::read_one;
 use super::writes::delete;
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
@@ -71,11 +72,12 @@ pub(super) struct StoredDeclaration {
 }
 
 impl RelationDeclaration {
-    /// Stores the declaration with the handle's rule, or else the stored rule, in the place of an earlier one of this kind between
-    /// the same sets.
+    /// Stores the declaration, or adds to the stored one of its name what this one has besides; with the handle's rule, or else
+    /// the stored one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name.
+    /// [`Error::Parameter`] if another relation has this name, or one of the bins, and where the stored declaration contradicts
+    /// this one.
     pub(super) fn declare<S: RecordStore>(
         &self,
         store: &S,
@@ -84,10 +86,10 @@ impl RelationDeclaration {
         self.revise(store, |known| self.over(known, rule, true))
     }
 
-    /// Stores the declaration if none has its name, with the handle's rule; else adds sides, tags and types of the handle to the stored one.
+    /// As [`RelationDeclaration::declare`], but for the rule: a stored one that differs from the handle's is an error.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the stored declaration contradicts this one.
+    /// As for [`RelationDeclaration::declare`].
     pub(super) fn declare_itself<S: RecordStore>(
         &self,
         store: &S,
@@ -97,46 +99,36 @@ impl RelationDeclaration {
             .map(Some)
     }
 
-    /// Returns the declaration to be stored over `known`, by a handle with this rule. `replaces`: whether the handle's rule
-    /// and sides take the place of others, which are an error otherwise.
+    /// Returns the stored declaration with what a handle of this one, with this rule, adds. `replaces`: whether the handle's rule
+    /// and words take the place of others; a rule that differs is an error otherwise.
     pub(super) fn over(
         &self,
         known: Option<&Self>,
         rule: Option<OnDelete>,
         replaces: bool,
     ) -> Result<Self> {
-        match known {
-            Some(known) if !replaces => self.added_to(known, rule),
-            known => {
-                self.check_same(known, known.is_some_and(|it| it.sets() != self.sets()))?;
-                let mut wanted = self.with_rule(rule, known);
-                // Another handle knows them, and edges of these types are there.
-                add_missing(
-                    &mut wanted.edge_types,
-                    known.map_or(&[], |known| &known.edge_types),
-                );
-                Ok(wanted)
-            }
-        }
-    }
-
-    /// Returns the stored declaration with the sides, tags and types that a handle of this one adds.
-    fn added_to(&self, known: &Self, rule: Option<OnDelete>) -> Result<Self> {
         let is_of_any_sets = self.kind == RelationKind::Links;
-        self.check_same(Some(known), !is_of_any_sets && known.sets() != self.sets())?;
-        if let Some(rule) = rule.filter(|rule| *rule != known.on_delete) {
-            return Err(Error::parameter(format!(
-                "relation {:?} is declared with OnDelete::{:?}, and this handle says OnDelete::{rule:?}: leave that out, or call declare to change the rule",
-                self.name, known.on_delete,
-            )));
-        }
+        let has_other_sets = known.is_some_and(|known| known.sets() != self.sets());
+        self.check_same(known, !is_of_any_sets && has_other_sets)?;
+        // A copy of fields that is declared anew owns no bins, so nothing is lost with the old declaration.
+        let Some(known) = known.filter(|_| self.kind.owns_bins()) else {
+            return Ok(self.with_rule(rule, known));
+        };
         let mut wanted = known.clone();
+        match rule {
+            Some(rule) if replaces => wanted.on_delete = rule,
+            Some(rule) if rule != known.on_delete => {
+                return Err(Error::parameter(format!(
+                    "relation {:?} is declared with OnDelete::{:?}, and this handle says OnDelete::{rule:?}: leave that out, or call declare to change the rule",
+                    self.name, known.on_delete,
+                )));
+            }
+            _ => {}
+        }
         for side in &self.sides {
-            match wanted
-                .sides
-                .iter()
-                .find(|found| (&found.role, &found.set) == (&side.role, &side.set))
-            {
+            let is_place =
+                |found: &&DeclaredSide| (&found.role, &found.set) == (&side.role, &side.set);
+            match known.sides.iter().find(is_place) {
                 Some(found) if found == side => {}
                 None if is_of_any_sets => wanted.sides.push(side.clone()),
                 found => {
@@ -147,23 +139,72 @@ impl RelationDeclaration {
                 }
             }
         }
-        let has = |wanted: &DeclaredSide| {
-            let own = |side: &DeclaredSide| (&side.role, &side.set) == (&wanted.role, &wanted.set);
-            self.sides.iter().any(own)
-        };
-        if self.kind == RelationKind::OneToMany
-            && let Some(lacking) = known.sides.iter().find(|side| !has(side))
-        {
+        let lacking = known.sides.iter().find(|side| !self.sides.contains(side));
+        if let (false, Some(lacking)) = (is_of_any_sets, lacking) {
             return Err(Error::parameter(format!(
                 "relation {:?} is declared with {lacking:?}, which this handle would not keep up to date: make it as declared, or call forget_relation and declare",
                 self.name
             )));
         }
+        for (tag, back) in &self.reciprocal {
+            let mut tags = known.reciprocal.iter();
+            if let Some((_, declared)) = tags.find(|(known, other)| known == tag && other != back) {
+                return Err(self.other_reciprocal(tag, declared));
+            }
+        }
         add_missing(&mut wanted.reciprocal, &self.reciprocal);
         add_missing(&mut wanted.beside, &self.beside);
+        // Another handle knows them, and edges of these types are there.
         add_missing(&mut wanted.edge_types, &self.edge_types);
-        add_missing(&mut wanted.details, &self.details);
+        if replaces && !is_of_any_sets {
+            wanted.details.clone_from(&self.details);
+        } else {
+            add_missing(&mut wanted.details, &self.details);
+        }
         Ok(wanted)
+    }
+
+    /// The refusal of a handle of links that has another link back for a tag than this declaration, or none.
+    pub(super) fn other_reciprocal(&self, tag: &str, declared: &str) -> Error {
+        Error::parameter(format!(
+            "relation {:?} is declared with links {tag:?} that have links {declared:?} back, which this handle would not write: call reciprocal({tag:?}, {declared:?}), or forget_relation and declare",
+            self.name
+        ))
+    }
+
+    /// Refuses bins that another relation of the store owns. Links of one bin are one relation by several names, and a set may
+    /// have several lists of members, each in a record of its own, and several graphs of one set of nodes.
+    fn check_bins<S: RecordStore>(&self, store: &S) -> Result<()> {
+        let Some(guard) = store.relation_guard()? else {
+            return Ok(());
+        };
+        for other in guard.declarations().iter() {
+            let shares = other.kind == self.kind
+                && match self.kind {
+                    RelationKind::Links | RelationKind::Graph => true,
+                    RelationKind::Members => other.owner != self.owner,
+                    _ => false,
+                };
+            if other.name == self.name || shares {
+                continue;
+            }
+            let is_taken = |side: &&DeclaredSide| {
+                let mut owned = other.owned_sides();
+                owned.any(|known| (&known.set, &known.bin) == (&side.set, &side.bin))
+            };
+            if let Some(taken) = self.owned_sides().find(is_taken) {
+                return Err(Error::parameter(format!(
+                    "bin {:?} of set {:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
+                    taken.bin.as_deref().unwrap_or_default(),
+                    taken.set,
+                    other.name,
+                    other.kind.name(),
+                    self.name,
+                    other.name,
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the declaration with the handle's rule, or else the rule of the stored one.
@@ -222,6 +263,7 @@ impl RelationDeclaration {
             if known == Some(&wanted) {
                 return Ok(wanted);
             }
+            self.check_bins(store)?;
             let generation = stored.as_ref().map_or(0, |stored| stored.generation.into());
             let only = WritePolicy::default().generation(GenerationPolicy::ExpectEqual(generation));
             match wanted.write(store, only, false) {
@@ -249,9 +291,8 @@ impl RelationDeclaration {
     }
 
     pub(super) fn stored<S: RecordStore>(&self, store: &S) -> Result<Option<StoredDeclaration>> {
-        let key = Key::from(&*self.name);
-        let found = store.records(DECLARATION_SET)?.read_each(&[key], None);
-        let found = found.into_iter().next().transpose()?.flatten();
+        let records = store.records(DECLARATION_SET)?;
+        let found = read_one(&records, &Key::from(&*self.name), None)?;
         found
             .map(|record| {
                 Ok(StoredDeclaration {

@@ -202,14 +202,27 @@ impl<'g> Deletion<'g> {
             let mut has_any = false;
             for edge in &edges {
                 if let RemovedEdge::Record(other) = edge {
-                    // A circle: the other record is on its way, and need not be listed any more.
-                    if steps.open.iter().any(|part| part.record == *other) {
-                        has_any |= role.strike(namespace, key, other)?;
-                    } else {
+                    let is_it = |part: &Part| part.record == *other;
+                    let Some(at) = steps.open.iter().position(is_it) else {
                         has_any = true;
                         let (record, of) = (other.clone(), Some(record.clone()));
                         steps.open.push(Part { record, of });
+                        continue;
+                    };
+                    // A circle: the other record is on its way, and need not be listed any more. Where another writer has taken it
+                    // away from the record with which it was to go, it goes with this one.
+                    let (goes, struck) = self.transact(|transaction| {
+                        let together = Together::new(self, transaction, &[]);
+                        let goes = match steps.open.get(at) {
+                            Some(part) => together.still_goes(part)?,
+                            None => false,
+                        };
+                        Ok((goes, goes && role.strike(transaction, key, other)?))
+                    })?;
+                    if !goes {
+                        steps.open.remove(at);
                     }
+                    has_any |= struck || !goes;
                     continue;
                 }
                 self.transact(|transaction| {
@@ -288,17 +301,24 @@ impl<'a, 't> Together<'a, 't> {
         }
     }
 
+    /// Whether a part still belongs to the record with which it goes.
+    fn still_goes(&self, part: &Part) -> Result<bool> {
+        let Some(of) = &part.of else {
+            return Ok(true);
+        };
+        for role in self.deletion.roles(of) {
+            if role.goes_with(self.transaction, &of.key, &part.record)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Deletes a part and takes it off the list of the record with which it goes, unless another writer has taken it away
     /// from there.
     fn delete_part(&mut self, part: &Part, is_first: bool) -> Result<bool> {
-        if let Some(of) = &part.of {
-            let mut goes = false;
-            for role in self.deletion.roles(of) {
-                goes |= role.goes_with(self.transaction, &of.key, &part.record)?;
-            }
-            if !goes {
-                return Ok(false);
-            }
+        if !self.still_goes(part)? {
+            return Ok(false);
         }
         let deleted = self.delete(&part.record, is_first)?;
         if let Some(of) = &part.of {
@@ -313,9 +333,13 @@ impl<'a, 't> Together<'a, 't> {
     fn delete(&mut self, record: &Address, is_first: bool) -> Result<bool> {
         let key = &record.key;
         let records = self.transaction.set(&record.set)?;
-        if self.others.iter().any(|part| part.record == *record)
-            || !self.done.insert(record.clone())
-        {
+        // One that was taken away from the record with which it was to go is not deleted there.
+        let other = self.others.iter().find(|part| part.record == *record);
+        let is_on_its_way = match other {
+            Some(part) => self.still_goes(part)?,
+            None => false,
+        };
+        if is_on_its_way || !self.done.insert(record.clone()) {
             return Ok(false);
         }
         let exists = records.exists(key)?;

@@ -16,8 +16,8 @@ use super::declared::Declared;
 use super::edge_remover::{Deletion, has_edges};
 use super::keys::{BATCH, element_of};
 use super::side::DeleteEmpty;
-use super::together::{KnownEdit, OnExisting, make_together};
-use super::writes::{delete_without, puts};
+use super::together::{Added, KnownEdit, OnExisting, make_together};
+use super::writes::{check_owned, delete_without, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
@@ -260,6 +260,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         self.ensure_declared()?;
         let edge = self.schema.edge(source, edge_type, target)?;
         let attributes = to_bins(attributes)?;
+        let place = (self.schema.name(), &*self.schema.edges);
+        self.schema
+            .named(check_owned(&self.store, place, &attributes))?;
         self.schema
             .named(self.put_edge(&PutEdge { edge, attributes }))
     }
@@ -279,7 +282,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             set.adding(
                 &nodes,
                 &edge.source,
-                element_of(&edge.element),
+                Added::Key(&edge.element),
                 &sort,
                 existing,
             ),

@@ -1,5 +1,6 @@
 //! `KeyCorrespondence`: records of one key in several sets or namespaces.
 
+use super::keys::read_one;
 use crate::operations::delete_all_bins;
 use crate::record::Record;
 use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy, operations};
@@ -92,10 +93,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// The first error of reading a record.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Vec<Option<Record>>> {
         let key = key.into();
-        let read = |set: &CorrespondingSet<R>| {
-            let found = set.records.read_each(std::slice::from_ref(&key), None);
-            found.into_iter().next().unwrap_or(Ok(None))
-        };
+        let read = |set: &CorrespondingSet<R>| read_one(&set.records, &key, None);
         self.sets.iter().map(read).collect()
     }
 

@@ -101,6 +101,16 @@ impl Related {
     }
 }
 
+/// Reads a record with the wanted bins that it has (`None`: all).
+pub(super) fn read_one<R: RecordSet>(
+    records: &R,
+    key: &Key<'_>,
+    bins: Option<&[&str]>,
+) -> Result<Option<Record>> {
+    let found = records.read_each(std::slice::from_ref(key), bins);
+    found.into_iter().next().unwrap_or(Ok(None))
+}
+
 /// Reads the records that edges lead to, in one batch.
 pub(super) fn read_related<R: RecordSet>(
     records: &R,

@@ -8,20 +8,20 @@ use super::address::{Address, TaggedLink, element, link_of};
 use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
-use super::side::{RecentAttempts, Side, check_exists};
-use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
+use super::ends::{EdgeEnd, EdgeEnds};
+use super::side::{RecentAttempts, Side};
+use crate::engine::declaration::{DeclaredSide, OnDelete, RelationDeclaration, RelationKind};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::together::{OnExisting, make_together};
+use super::together::Added;
 use crate::operations::lists;
 use crate::record::Record;
 use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result,
-    ShardedList, Value,
+    Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, ShardedList, Value,
 };
 pub use walk::{Walk, WalkStep};
 
@@ -69,8 +69,15 @@ pub struct Links<S> {
     records_max: usize,
     rule: Option<OnDelete>,
     declared: Declared,
-    /// The sets in which this handle has written links.
-    sets: Arc<Mutex<Vec<Box<str>>>>,
+    written: Arc<Mutex<WrittenSets>>,
+}
+
+/// The sets in which a handle has written links.
+#[derive(Debug, Default)]
+struct WrittenSets {
+    sets: Vec<Box<str>>,
+    /// The declarations of links in these sets that have links back.
+    reciprocal: Vec<RelationDeclaration>,
 }
 
 /// The bin of links.
@@ -95,7 +102,7 @@ impl<S: RecordStore> Links<S> {
             records_max: self.records_max,
             rule: self.rule,
             declared: self.declared.clone(),
-            sets: Arc::clone(&self.sets),
+            written: Arc::clone(&self.written),
         }
     }
 
@@ -113,7 +120,7 @@ impl<S: RecordStore> Links<S> {
             records_max: RECORDS_MAX,
             rule: None,
             declared: Declared::default(),
-            sets: Arc::default(),
+            written: Arc::default(),
         }
     }
 
@@ -160,22 +167,29 @@ impl<S: RecordStore> Links<S> {
     /// Adds a link, and the link back where that is declared. Returns whether the link is new.
     ///
     /// # Errors
-    /// [`Error::Relation`], which names set and bin, around the refusals of a write.
+    /// [`Error::Relation`], which names set and bin, around the refusals of a write; [`Error::Parameter`] for a tag whose declared
+    /// link back this handle does not name by [`Links::reciprocal`].
     pub fn link(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
-        let change = self.change(from, tag, to);
-        self.ensure_declared(&change)?;
-        let Some(back) = change.back else {
-            return self.store.atomically(&AddLink(change));
-        };
+        self.with_ends(from, tag, to, |ends, records| {
+            ends.link(&self.store, records)
+        })
+    }
+
+    /// Calls `write` with both ends of a link, and the sets of their records.
+    fn with_ends(
+        &self,
+        from: &Address,
+        tag: &str,
+        to: &Address,
+        write: impl FnOnce(EdgeEnds<'_>, [&S::Records; 2]) -> Result<bool>,
+    ) -> Result<bool> {
+        self.ensure_declared(from, tag, to)?;
         let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
-        let (side, back_side) = (self.bin.side(from), self.bin.side(to));
-        let existing = OnExisting::WriteNothing;
-        let (link, link_back) = (element(tag, to), element(back, from));
-        let edits = [
-            side.adding(&at_from, &from.key, link, &Value::Nil, existing),
-            back_side.adding(&at_to, &to.key, link_back, &Value::Nil, existing),
-        ];
-        make_together(&self.store, edits, 0, &AddLink(change))
+        let sides = [self.bin.side(from), self.bin.side(to)];
+        write(
+            ends(&sides, (from, tag, to), self.back_of(tag)),
+            [&at_from, &at_to],
+        )
     }
 
     /// Removes a link, and the link back where that is declared. Returns whether the link was there.
@@ -183,26 +197,19 @@ impl<S: RecordStore> Links<S> {
     /// # Errors
     /// As for [`Links::link`].
     pub fn unlink(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
-        let change = self.change(from, tag, to);
-        self.ensure_declared(&change)?;
-        let Some(back) = change.back else {
-            return self.store.atomically(&RemoveLink(change));
-        };
-        let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
-        let (side, back_side) = (self.bin.side(from), self.bin.side(to));
-        let edits = [
-            back_side.removing(&at_to, &to.key, element(back, from)),
-            side.removing(&at_from, &from.key, element(tag, to)),
-        ];
-        make_together(&self.store, edits, 1, &RemoveLink(change))
+        self.with_ends(from, tag, to, |ends, records| {
+            ends.unlink(&self.store, records)
+        })
     }
 
     /// Declares the links of these sets in the store, under this name: the store keeps their bin, and deletes records as
     /// [`Links::on_delete`] says. The first link of a handle from a set does so by itself, as `links in` the bin; this call also
-    /// changes what was declared before under the name. One read, and one write if they are new.
+    /// changes the rule that was declared before under the name, and adds to its sets and tags. One read, and one write if they are
+    /// new.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no record belongs to another; the
+    /// [`Error::Parameter`] if another relation has this name or this bin, for another bin or another link back of a tag than
+    /// declared before, and for [`OnDelete::Cascade`], since no record belongs to another; the
     /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let declaration = self.declaration(name, sets)?;
@@ -235,15 +242,22 @@ impl<S: RecordStore> Links<S> {
         Ok(declaration)
     }
 
-    fn ensure_declared(&self, change: &LinkChange<'_>) -> Result<()> {
-        self.ensure_sets([
-            Some(&*change.from.set),
-            change.back.map(|_| &*change.to.set),
-        ])
+    fn ensure_declared(&self, from: &Address, tag: &str, to: &Address) -> Result<()> {
+        self.ensure_sets([Some(&*from.set), self.back_of(tag).map(|_| &*to.set)])?;
+        for known in &self.written.lock().reciprocal {
+            let mut pairs = known.reciprocal.iter();
+            if let Some((_, back)) = pairs.find(|(known, _)| **known == *tag)
+                && self.back_of(tag) != Some(back)
+            {
+                return Err(known.other_reciprocal(tag, back));
+            }
+        }
+        Ok(())
     }
 
     fn ensure_sets(&self, written: [Option<&str>; 2]) -> Result<()> {
-        let mut sets = self.sets.lock();
+        let mut written_sets = self.written.lock();
+        let WrittenSets { sets, reciprocal } = &mut *written_sets;
         for set in written.into_iter().flatten() {
             if !sets.iter().any(|known| **known == *set) {
                 sets.push(set.into());
@@ -252,6 +266,11 @@ impl<S: RecordStore> Links<S> {
         }
         self.declared.ensure(&self.store, |store| {
             let known = store.relation_guard().declarations();
+            let of_sets = known.iter().filter(|known| {
+                let is_here = sets.iter().any(|set| self.is_bin_of(known, set));
+                is_here && !known.reciprocal.is_empty()
+            });
+            *reciprocal = of_sets.cloned().collect();
             let missing = sets.iter().map(|set| &**set).filter(|set| {
                 let declares = |known: &RelationDeclaration| self.is_declared_by(known, set);
                 !known.iter().any(declares)
@@ -268,16 +287,19 @@ impl<S: RecordStore> Links<S> {
 
     /// Whether a declaration has the links of a set, with their links back and the rule.
     fn is_declared_by(&self, known: &RelationDeclaration, set: &str) -> bool {
-        known.kind == RelationKind::Links
-            && self.rule.is_none_or(|rule| rule == known.on_delete)
+        self.rule.is_none_or(|rule| rule == known.on_delete)
             && self
                 .reciprocal
                 .iter()
                 .all(|pair| known.reciprocal.contains(pair))
-            && known
-                .sides
-                .iter()
-                .any(|side| *side.set == *set && side.bin.as_deref() == Some(&*self.bin.name))
+            && self.is_bin_of(known, set)
+    }
+
+    /// Whether a declaration has the links of a set in this bin.
+    fn is_bin_of(&self, known: &RelationDeclaration, set: &str) -> bool {
+        let is_own =
+            |side: &DeclaredSide| *side.set == *set && side.bin.as_deref() == Some(&*self.bin.name);
+        known.kind == RelationKind::Links && known.sides.iter().any(is_own)
     }
 
     /// Deletes a record with its links and the links back, or refuses; other relations of the record have their own rules. Returns
@@ -307,10 +329,6 @@ impl<S: RecordStore> Links<S> {
             deletion = deletion.by_rule(&known.name, on_delete);
         }
         deletion.run((&record.set, &record.key), &mut observe)
-    }
-
-    fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
-        self.bin.change(from, tag, to, self.back_of(tag))
     }
 
     /// The tag of the link back of one with this tag.
@@ -348,6 +366,11 @@ impl<S: RecordStore> Links<S> {
     /// # Errors
     /// As for [`Links::link`].
     pub fn fetch(&self, addresses: &[Address]) -> Result<Vec<Option<Record>>> {
+        self.read(addresses, None)
+    }
+
+    /// Reads the wanted bins of records (`None`: all).
+    fn read(&self, addresses: &[Address], bins: Option<&[&str]>) -> Result<Vec<Option<Record>>> {
         let mut found = vec![None; addresses.len()];
         for (set, at) in walk::by_set(addresses) {
             let keys: Vec<Key<'_>> = at
@@ -355,7 +378,7 @@ impl<S: RecordStore> Links<S> {
                 .filter_map(|at| addresses.get(*at))
                 .map(|address| (&address.key).into())
                 .collect();
-            let records = self.store.records(set)?.read_each(&keys, None);
+            let records = self.store.records(set)?.read_each(&keys, bins);
             for (at, record) in at.into_iter().zip(records) {
                 if let Some(slot) = found.get_mut(at) {
                     *slot = record?;
@@ -367,24 +390,6 @@ impl<S: RecordStore> Links<S> {
 }
 
 impl LinkBin {
-    /// A change of a link. `back`: the tag of its link back.
-    fn change<'a>(
-        &'a self,
-        from: &'a Address,
-        tag: &'a str,
-        to: &'a Address,
-        back: Option<&'a str>,
-    ) -> LinkChange<'a> {
-        LinkChange {
-            bin: self,
-            from,
-            tag,
-            to,
-            // A link from a record to itself may be its own link back.
-            back: back.filter(|back| from != to || *back != tag),
-        }
-    }
-
     /// The links of one set as a side of a relation.
     fn side(&self, of: &Address) -> Side {
         let mut side = Side::new(&of.set, &self.name);
@@ -451,64 +456,26 @@ fn behind(tag: &str) -> Value {
     Value::from(vec![Value::String(format!("{tag}\0"))])
 }
 
-struct LinkChange<'a> {
-    bin: &'a LinkBin,
-    from: &'a Address,
-    tag: &'a str,
-    to: &'a Address,
-    /// The tag of the link back.
+/// Both ends of a link, whose link back has the tag `back`.
+fn ends<'a>(
+    [one, other]: &'a [Side; 2],
+    (from, tag, to): (&'a Address, &'a str, &'a Address),
     back: Option<&'a str>,
-}
-
-/// Adds a link, then its reciprocal.
-struct AddLink<'a>(LinkChange<'a>);
-
-impl AtomicWrites for AddLink<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let LinkChange {
-            bin,
-            from,
-            tag,
-            to,
-            back,
-        } = &self.0;
-        if bin.ends_must_exist {
-            for end in [from, to] {
-                let exists = check_exists(store, &end.set, &end.key);
-                bin.named(end, exists)?;
-            }
-        }
-        let added = bin.list(store, from)?.add(element(tag, to));
-        let is_new = bin.named(from, added)?;
-        if let Some(back) = back {
-            let added = bin.list(store, to)?.add(element(back, from));
-            bin.named(to, added)?;
-        }
-        Ok(is_new)
-    }
-}
-
-/// Removes the reciprocal of a link, then the link.
-struct RemoveLink<'a>(LinkChange<'a>);
-
-impl AtomicWrites for RemoveLink<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let LinkChange {
-            bin,
-            from,
-            tag,
-            to,
-            back,
-        } = &self.0;
-        if let Some(back) = back {
-            let removed = bin.list(store, to)?.remove(&element(back, from));
-            bin.named(to, removed)?;
-        }
-        let removed = bin.list(store, from)?.remove(&element(tag, to));
-        bin.named(from, removed)
+) -> EdgeEnds<'a> {
+    let end = |side, at: &'a Address, tag, to| EdgeEnd {
+        side,
+        owner: &at.key,
+        element: Added::Link { tag, to },
+    };
+    // A link from a record to itself may be its own link back.
+    let back = back.filter(|back| from != to || *back != tag);
+    EdgeEnds {
+        relation: "links",
+        ends: [
+            end(one, from, tag, to),
+            end(other, to, back.unwrap_or_default(), from),
+        ],
+        is_mutual: back.is_some(),
+        attributes: &Value::Nil,
     }
 }

@@ -1,14 +1,13 @@
 //! Records listed by a collection of keys.
 
 use super::audit::{RelationAudit, RelationFault, Repair};
-use super::keys::{BATCH, element_of, key_of};
+use super::keys::{BATCH, element_of, key_of, read_one};
 use super::side::{Edge, Side};
-use super::together::{KnownEdit, OnExisting, make_together};
-use super::writes::{delete, puts, replacing};
+use super::together::{Added, KnownEdit, OnExisting, make_together};
+use super::writes::{delete, names, puts, replacing};
 use crate::expression::Expression;
-use crate::expressions::{blob_bin, eq, int_bin, string_bin};
 use crate::record::Record;
-use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
+use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
 /// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
@@ -31,7 +30,7 @@ impl ListedRecords {
         bins: &Bins,
     ) -> Result<bool> {
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
-        let (element, existing) = (element_of(key), OnExisting::MakeOthers);
+        let (element, existing) = (Added::Key(key), OnExisting::MakeOthers);
         let edits = [
             self.side
                 .adding(&owners, owner, element, &Value::Nil, existing),
@@ -48,13 +47,7 @@ impl ListedRecords {
 
     /// The condition that a record names no other record as the one that lists it.
     pub(super) fn is_of(&self, owner: &Key<'_>) -> Option<Expression> {
-        let bin = self.owner_bin.as_deref()?;
-        let named = match owner {
-            Key::Integer(_) => int_bin(bin),
-            Key::String(_) => string_bin(bin),
-            Key::Blob(_) => blob_bin(bin),
-        };
-        Some(eq(named, element_of(owner)))
+        Some(names(self.owner_bin.as_deref()?, owner))
     }
 
     /// Returns the owner that a record names, if that is not this one.
@@ -67,8 +60,7 @@ impl ListedRecords {
         let Some(bin) = self.owner_bin.as_deref() else {
             return Ok(None);
         };
-        let found = records.read_each(std::slice::from_ref(key), Some(&[bin]));
-        let found = found.into_iter().next().transpose()?.flatten();
+        let found = read_one(records, key, Some(&[bin]))?;
         let named = found.and_then(|found| found.get(bin)).map(key_of);
         Ok(named.transpose()?.filter(|named| named != owner))
     }
@@ -108,7 +100,18 @@ impl ListedRecords {
             .collect()
     }
 
-    /// Finds the keys of one list that have no record, and takes them off if asked to.
+    /// Whether a record, with its own bin of the owner, is there and belongs to this owner.
+    fn is_listed_by(&self, record: Option<&Record>, owner: &Key<'_>) -> bool {
+        record.is_some_and(|record| match self.owner_bin.as_deref() {
+            // A record that names nobody was written past the relation, and loses nothing by being listed.
+            Some(bin) => record
+                .get(bin)
+                .is_none_or(|named| named == element_of(owner)),
+            None => true,
+        })
+    }
+
+    /// Finds the keys of one list that have no record, or the record of another owner, and takes them off if asked to.
     pub(super) fn verify<S: RecordStore>(
         &self,
         store: &S,
@@ -124,8 +127,10 @@ impl ListedRecords {
             after = Some(last.clone());
             degree += page.len() as u64;
             let keys: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
-            for (key, record) in keys.iter().zip(records.read_each(&keys, Some(&[]))) {
-                if record?.is_some() {
+            let found = records.read_each(&keys, Some(self.owner_bin.as_deref().as_slice()));
+            for (key, record) in keys.iter().zip(found) {
+                let record = record?;
+                if self.is_listed_by(record.as_ref(), owner) {
                     continue;
                 }
                 if repair == Repair::Yes {
@@ -133,9 +138,13 @@ impl ListedRecords {
                     audit.repaired +=
                         u64::from(store.atomically(&Unlist { listed, owner, key })?);
                 }
-                audit.faults.push(RelationFault::Dangling {
-                    from: owner.clone(),
-                    to: key.clone().into_owned(),
+                let (from, to) = (owner.clone(), key.clone().into_owned());
+                audit.faults.push(match record {
+                    Some(_) => RelationFault::OfAnother {
+                        parent: from,
+                        key: to,
+                    },
+                    None => RelationFault::Dangling { from, to },
                 });
             }
         }
@@ -187,7 +196,7 @@ impl AtomicWrites for RemoveListed<'_> {
     }
 }
 
-/// Takes a key off its list, if it has no record. Where others write meanwhile without transactions, the record may come
+/// Takes a key off its list, if it has no record of this owner. Where others write meanwhile without transactions, the record may come
 /// just then: so it is looked at again, and listed again if need be.
 struct Unlist<'a> {
     listed: &'a ListedRecords,
@@ -200,13 +209,10 @@ impl AtomicWrites for Unlist<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let records = store.records(&self.listed.set)?;
+        let bin = self.listed.owner_bin.as_deref();
         let is_there = || {
-            let found = records.read_each(std::slice::from_ref(self.key), Some(&[]));
-            found
-                .into_iter()
-                .next()
-                .unwrap_or(Ok(None))
-                .map(|it| it.is_some())
+            let found = read_one(&records, self.key, Some(bin.as_slice()))?;
+            Ok::<_, Error>(self.listed.is_listed_by(found.as_ref(), self.owner))
         };
         if is_there()? || !self.listed.side.remove(store, self.owner, self.key)? {
             return Ok(false);

@@ -14,14 +14,15 @@ use serde::de::DeserializeOwned;
 use super::audit::{Observer, RelationProgress};
 use super::declared::Declared;
 use super::edge_remover::{Deletion, has_edges};
-use super::keys::{BATCH, element_of, from_value, to_value};
-use super::side::{DeleteEmpty, Side, check_exists};
+use super::ends::{EdgeEnd, EdgeEnds};
+use super::keys::{BATCH, from_value, to_value};
+use super::side::{DeleteEmpty, Side};
 use super::side_reader::SideReader;
-use super::together::{OnExisting, make_together};
+use super::together::Added;
 use super::writes::delete_without;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::shard::ShardPolicy;
-use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
+use crate::{Error, Key, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
 
 /// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
@@ -257,24 +258,8 @@ impl<S: RecordStore> ManyToMany<S> {
 
     fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {
         self.ensure_declared()?;
-        let EdgeSides {
-            targets, sources, ..
-        } = &self.edges;
-        let in_order = Link {
-            edges: &self.edges,
-            source,
-            target,
-            attributes,
-        };
-        let attributes = &in_order.attributes;
-        let (at_source, at_target) = (self.records(targets)?, self.records(sources)?);
-        let (to_target, to_source) = (element_of(target), element_of(source));
-        let existing = OnExisting::WriteNothing;
-        let edits = [
-            targets.adding(at_source, source, to_target, attributes, existing),
-            sources.adding(at_target, target, to_source, attributes, existing),
-        ];
-        make_together(&self.store, edits, 0, &in_order)
+        let ends = self.edges.ends(source, target, &attributes);
+        ends.link(&self.store, self.both_records()?)
     }
 
     /// Removes an edge. Returns whether it was there. Two writes.
@@ -288,20 +273,16 @@ impl<S: RecordStore> ManyToMany<S> {
     ) -> Result<bool> {
         self.ensure_declared()?;
         let (source, target) = (&source.into(), &target.into());
+        let ends = self.edges.ends(source, target, &Value::Nil);
+        ends.unlink(&self.store, self.both_records()?)
+    }
+
+    /// Returns the sets of the sources and of the targets.
+    fn both_records(&self) -> Result<[&S::Records; 2]> {
         let EdgeSides {
             targets, sources, ..
         } = &self.edges;
-        let (at_source, at_target) = (self.records(targets)?, self.records(sources)?);
-        let edits = [
-            sources.removing(at_target, target, element_of(source)),
-            targets.removing(at_source, source, element_of(target)),
-        ];
-        let in_order = Unlink {
-            edges: &self.edges,
-            source,
-            target,
-        };
-        make_together(&self.store, edits, 1, &in_order)
+        Ok([self.records(targets)?, self.records(sources)?])
     }
 
     /// Returns whether there is an edge, as the source says. One read, O(log edges).
@@ -515,6 +496,29 @@ impl EdgeSides {
         ))
     }
 
+    /// Both ends of an edge: the source decides whether there is one.
+    fn ends<'a>(
+        &'a self,
+        source: &'a Key<'a>,
+        target: &'a Key<'a>,
+        attributes: &'a Value,
+    ) -> EdgeEnds<'a> {
+        let end = |side, owner, other| EdgeEnd {
+            side,
+            owner,
+            element: Added::Key(other),
+        };
+        EdgeEnds {
+            relation: &self.name,
+            ends: [
+                end(&self.targets, source, target),
+                end(&self.sources, target, source),
+            ],
+            is_mutual: true,
+            attributes,
+        }
+    }
+
     fn cascades(&self) -> Error {
         Error::parameter(format!(
             "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
@@ -525,58 +529,5 @@ impl EdgeSides {
     /// The error with the names of the relation and of the side.
     fn failed(&self, side: &Side, error: Error) -> Error {
         error.in_relation(&self.name, &side.to_string())
-    }
-}
-
-/// Adds an edge at its source, then at its target: the source decides whether there is one.
-struct Link<'a> {
-    edges: &'a EdgeSides,
-    source: &'a Key<'a>,
-    target: &'a Key<'a>,
-    attributes: Value,
-}
-
-impl AtomicWrites for Link<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let EdgeSides {
-            targets, sources, ..
-        } = self.edges;
-        // Before the first write, which a transaction keeps though the second is refused.
-        if sources.owner_must_exist {
-            check_exists(store, &sources.set, self.target)
-                .map_err(|error| self.edges.failed(sources, error))?;
-        }
-        let is_new = targets
-            .add(store, self.source, self.target, &self.attributes)
-            .map_err(|error| self.edges.failed(targets, error))?;
-        sources
-            .add(store, self.target, self.source, &self.attributes)
-            .map_err(|error| self.edges.failed(sources, error))?;
-        Ok(is_new)
-    }
-}
-
-/// Removes an edge at its target, then at its source.
-struct Unlink<'a> {
-    edges: &'a EdgeSides,
-    source: &'a Key<'a>,
-    target: &'a Key<'a>,
-}
-
-impl AtomicWrites for Unlink<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let EdgeSides {
-            targets, sources, ..
-        } = self.edges;
-        sources
-            .remove(store, self.target, self.source)
-            .map_err(|error| self.edges.failed(sources, error))?;
-        targets
-            .remove(store, self.source, self.target)
-            .map_err(|error| self.edges.failed(targets, error))
     }
 }

@@ -9,6 +9,7 @@ use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
 use super::listed::ListedRecords;
 use super::side::Side;
+use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, SHARD_OF, to_bins};
 use crate::shard::ShardPolicy;
@@ -187,6 +188,9 @@ impl<S: RecordStore> Members<S> {
         });
         let write = |batch: &[ListedRecord<'k>]| {
             self.ensure_declared()?;
+            batch
+                .iter()
+                .try_for_each(|member| self.check_bins(&member.bins))?;
             self.named(self.listed.put_all(&self.store, batch))
         };
         in_batches(records, write, observe)
@@ -194,7 +198,14 @@ impl<S: RecordStore> Members<S> {
 
     fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {
         self.ensure_declared()?;
+        self.check_bins(bins)?;
         self.named(self.listed.put(&self.store, &self.owner, key, bins))
+    }
+
+    /// Refuses bins of a member that belong to another relation.
+    fn check_bins(&self, bins: &Bins) -> Result<()> {
+        let place = (&*self.name(), &*self.listed.set);
+        self.named(check_owned(&self.store, place, bins))
     }
 
     /// Deletes a record and takes its key off the list. Returns whether there was a record. Two writes.

@@ -14,13 +14,14 @@ use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 use super::declared::Declared;
-use super::keys::key_of;
+use super::keys::{key_of, read_one};
 use super::side::RecentAttempts;
+use super::writes::check_owned;
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
-use crate::{Bins, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result};
+use crate::{Bins, Error, IndexedRecordSet, Key, RecordStore, Result};
 pub use layout::{
     CONSOLIDATED_BYTES_MAX, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice, LayoutKind, suggest_layout,
 };
@@ -38,7 +39,7 @@ const CHILDREN_AT_ONCE: usize = 512;
 /// |---|---|---|---|
 /// | [`put`](Self::put) | 2 writes | 1 write | 1 write |
 /// | [`get`](Self::get) | 1 read, 2 without the parent's bin | 1 read | 1 read |
-/// | [`remove`](Self::remove) | 1 read, 2 writes | 1 write | 1 read, 1 write |
+/// | [`remove`](Self::remove) | 1 read, 2 writes | 1 write | 1 write |
 /// | [`page`](Self::page) | 1 read, 1 batch | 1 read | 1 query, 1 batch |
 /// | [`parent_of`](Self::parent_of) | 1 read, if declared | not there | 1 read |
 ///
@@ -237,6 +238,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     fn put_bins(&self, parent: &Key<'_>, child: &Key<'_>, bins: &Bins) -> Result<()> {
         self.ensure_declared()?;
         let place = &self.current;
+        self.check_bins(bins)?;
         let put = match place.checks_parent() {
             true => self.store.atomically(&PutChild {
                 place,
@@ -263,6 +265,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             true => former.strip(&self.store, child, place).map(|()| true),
         };
         self.named(former, removed).map(|_| ())
+    }
+
+    /// Refuses bins of a child that belong to another relation.
+    fn check_bins(&self, bins: &Bins) -> Result<()> {
+        let place = &self.current;
+        if !place.layout.has_child_records() {
+            return Ok(());
+        }
+        let checked = check_owned(&self.store, (&self.name, &place.children), bins);
+        self.named(place, checked)
     }
 
     /// Returns a child of a parent; `None` if there is no such child.
@@ -363,8 +375,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             )));
         };
         let records = self.store.records(&self.current.children)?;
-        let found = records.read_each(&[child.into()], Some(&[bin]));
-        let child = found.into_iter().next().transpose()?.flatten();
+        let child = read_one(&records, &child.into(), Some(&[bin]))?;
         child
             .and_then(|child| child.get(bin))
             .map(key_of)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::address::Address;
-use super::keys::element_of;
+use super::keys::{element_of, read_one};
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::{Record, SHARD_OF, SUBKEYS};
 use crate::shard::{PAUSE_MS, ShardPolicy};
@@ -131,10 +131,20 @@ impl Side {
         other: &Key<'_>,
         attributes: &Value,
     ) -> Result<bool> {
+        self.add_element(store, owner, element_of(other), attributes)
+    }
+
+    /// Adds an edge by its element. Returns whether it is new.
+    pub(super) fn add_element<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        element: Value,
+        attributes: &Value,
+    ) -> Result<bool> {
         if self.owner_must_exist {
             check_exists(store, &self.set, owner)?;
         }
-        let element = element_of(other);
         if self.has_attributes {
             self.map(store, owner)?.put(element, attributes.clone())
         } else {
@@ -149,11 +159,20 @@ impl Side {
         owner: &Key<'_>,
         other: &Key<'_>,
     ) -> Result<bool> {
-        let element = element_of(other);
+        self.remove_element(store, owner, &element_of(other))
+    }
+
+    /// Removes an edge by its element. Returns whether it was there.
+    pub(super) fn remove_element<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        element: &Value,
+    ) -> Result<bool> {
         if self.has_attributes {
-            Ok(self.map(store, owner)?.remove(&element)?.is_some())
+            Ok(self.map(store, owner)?.remove(element)?.is_some())
         } else {
-            self.list(store, owner)?.remove(&element)
+            self.list(store, owner)?.remove(element)
         }
     }
 
@@ -204,10 +223,7 @@ impl Side {
 /// # Errors
 /// [`Error::NotFound`], with the record.
 pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) -> Result<()> {
-    let found = store
-        .records(set)?
-        .read_each(std::slice::from_ref(key), Some(&[]));
-    match found.into_iter().next().transpose()?.flatten() {
+    match read_one(&store.records(set)?, key, Some(&[]))? {
         Some(_) => Ok(()),
         None => Err(Error::not_found().about(set, key)),
     }

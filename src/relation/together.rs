@@ -1,5 +1,6 @@
 //! Writes of handles to records that are known beforehand: one group, as long as no collection among them is sharded.
 
+use super::address::{Address, element};
 use super::keys::element_of;
 use super::side::Side;
 use super::writes::{puts, replacing};
@@ -23,6 +24,24 @@ pub(super) struct KnownEdit<'a, R> {
     reply: EditReply,
     /// The side with the changed collection.
     side: Option<&'a Side>,
+    /// The element that it adds there.
+    added: Option<Added<'a>>,
+}
+
+/// An element that is added to a collection: the key of a record, or a link to one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Added<'a> {
+    Key(&'a Key<'a>),
+    Link { tag: &'a str, to: &'a Address },
+}
+
+impl Added<'_> {
+    pub(super) fn element(self) -> Value {
+        match self {
+            Self::Key(key) => element_of(key),
+            Self::Link { tag, to } => element(tag, to),
+        }
+    }
 }
 
 /// How the results of an edit say whether it has changed something.
@@ -80,6 +99,7 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
             operations,
             reply: EditReply::Changed,
             side: None,
+            added: None,
         }
     }
 
@@ -89,29 +109,6 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
             EditReply::Grown => count(result, 0) < count(result, 1),
             EditReply::Removed => count(result, 0) > 0,
         }
-    }
-
-    /// Notes why its collection was not sharded, where a whole transaction was refused for that.
-    fn note_obstacle(&self, obstacle: &Error) {
-        if let Some(side) = self.side {
-            self.records.note_transition(&TransitionReport {
-                key: &self.key.clone().into_owned(),
-                bin: &side.bin,
-                transition: ShardTransition::Activating,
-                shards: 0,
-                done: 0,
-                total: 0,
-                ended: true,
-                refused: Some(&obstacle.to_string()),
-            });
-        }
-    }
-
-    /// Returns whether the collection is to be sharded after the edit.
-    fn is_to_shard(&self, result: &OperateResult) -> bool {
-        let grows = self.side.filter(|_| self.reply != EditReply::Removed);
-        let elements = count(result, self.operations.len() - 1).unsigned_abs();
-        grows.is_some_and(|side| side.is_to_shard(self.records, self.key, (result, elements)))
     }
 }
 
@@ -129,11 +126,11 @@ impl Side {
         &'a self,
         records: &'a R,
         owner: &'a Key<'a>,
-        element: Value,
+        added: Added<'a>,
         attributes: &Value,
         on_existing: OnExisting,
     ) -> KnownEdit<'a, R> {
-        let bin = &*self.bin;
+        let (bin, element) = (&*self.bin, added.element());
         let (operations, reply) = if self.has_attributes {
             let put = maps::put(&Collection::map_policy(), bin, element, attributes.clone());
             (vec![maps::size(bin), put], EditReply::Grown)
@@ -145,7 +142,9 @@ impl Side {
             (vec![lists::size(bin), append], EditReply::Grown)
         };
         let policy = self.unsharded_policy();
-        self.edit((records, owner), policy, operations, reply)
+        let mut edit = self.edit((records, owner), policy, operations, reply);
+        edit.added = Some(added);
+        edit
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
@@ -180,6 +179,7 @@ impl Side {
             operations,
             reply,
             side: Some(self),
+            added: None,
         }
     }
 
@@ -217,47 +217,62 @@ impl Side {
         is_large && self.may_shard(owner, records.now_ms())
     }
 
-    /// Shards the collection of a record, if it is too large after a write of this edge.
+    /// Shards the collection of a record, if it is too large after a write of this element.
     pub(super) fn shard_large<S: RecordStore>(
         &self,
         store: &S,
         records: &S::Records,
-        (owner, other): (&Key<'_>, &Key<'_>),
+        (owner, added): (&Key<'_>, Added<'_>),
         written: (&OperateResult, u64),
     ) {
-        if self.is_to_shard(records, owner, written) {
-            // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
-            // is full.
-            let _ = store.atomically(&AddAgain {
-                side: self,
-                owner,
-                other,
+        if !self.is_to_shard(records, owner, written) {
+            return;
+        }
+        let side = self;
+        let element = added.element();
+        // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
+        // is full.
+        if let Err(obstacle) = store.atomically(&AddAgain {
+            side,
+            owner,
+            element,
+        }) {
+            records.note_transition(&TransitionReport {
+                key: &owner.clone().into_owned(),
+                bin: &side.bin,
+                transition: ShardTransition::Activating,
+                shards: 0,
+                done: 0,
+                total: 0,
+                ended: true,
+                refused: Some(&obstacle.to_string()),
             });
         }
     }
 }
 
-/// Adds an edge that one end has again, if that still has it: added by the handle, it changes nothing but the shards.
+/// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it changes
+/// nothing but the shards.
 struct AddAgain<'a> {
     side: &'a Side,
     owner: &'a Key<'a>,
-    other: &'a Key<'a>,
+    element: Value,
 }
 
 impl AtomicWrites for AddAgain<'_> {
     type Output = ();
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
-        let (side, element) = (self.side, element_of(self.other));
-        let attributes = match side.has_attributes {
-            true => side.map(store, self.owner)?.get(&element)?,
-            false => {
-                let has = side.list(store, self.owner)?.contains(&element)?;
-                has.then_some(Value::Nil)
+        if self.side.has_attributes {
+            let map = self.side.map(store, self.owner)?;
+            if let Some(attributes) = map.get(&self.element)? {
+                map.put(self.element.clone(), attributes)?;
             }
-        };
-        if let Some(attributes) = attributes {
-            side.add(store, self.owner, self.other, &attributes)?;
+            return Ok(());
+        }
+        let list = self.side.list(store, self.owner)?;
+        if list.contains(&self.element)? {
+            list.add(self.element.clone())?;
         }
         Ok(())
     }
@@ -294,14 +309,12 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
     match store.operate_together(&calls) {
         None => store.atomically(otherwise),
         Some(Ok(results)) => {
-            let mut made = edits.iter().zip(&results);
-            let too_large = made.find(|(edit, result)| edit.is_to_shard(result));
-            // Made again, the writes change nothing but the shards. The edits themselves are done: an obstacle is noted as a
-            // transition that was refused, and returned once a record is full.
-            if let Some((edit, _)) = too_large
-                && let Err(obstacle) = store.atomically(otherwise)
-            {
-                edit.note_obstacle(&obstacle);
+            for (edit, result) in edits.iter().zip(&results) {
+                let (Some(side), Some(added)) = (edit.side, edit.added) else {
+                    continue;
+                };
+                let elements = count(result, edit.operations.len() - 1).unsigned_abs();
+                side.shard_large(store, edit.records, (edit.key, added), (result, elements));
             }
             let told = edits.get(told).zip(results.get(told));
             Ok(told.is_some_and(|(edit, result)| edit.has_changed(result)))

@@ -1,10 +1,13 @@
 //! Writes to single records that several handles make.
 
-use crate::expressions::{and, bin_exists, not};
+use super::keys::element_of;
+use crate::engine::declaration::DeclaredSide;
+use crate::expression::Expression;
+use crate::expressions::{and, bin_exists, blob_bin, eq, int_bin, not, string_bin};
 use crate::operations::{self, delete_all_bins};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
-use crate::{Bins, Error, Key, Operation, RecordSet, Result, Value, WritePolicy};
+use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// Returns the operations that write these bins.
 pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
@@ -19,11 +22,59 @@ pub(super) fn replacing() -> WritePolicy {
         .of_relation()
 }
 
+/// The condition that a bin of a record has this key.
+pub(super) fn names(bin: &str, key: &Key<'_>) -> Expression {
+    let named = match key {
+        Key::Integer(_) => int_bin(bin),
+        Key::String(_) => string_bin(bin),
+        Key::Blob(_) => blob_bin(bin),
+    };
+    eq(named, element_of(key))
+}
+
+/// Refuses bins in which another relation than this one has references: it would not hear of the change.
+///
+/// # Errors
+/// [`Error::OwnedBin`].
+pub(super) fn check_owned<S: RecordStore>(
+    store: &S,
+    (relation, set): (&str, &str),
+    bins: &Bins,
+) -> Result<()> {
+    let Some(guard) = store.relation_guard()? else {
+        return Ok(());
+    };
+    let is_reference = |side: &&DeclaredSide| *side.set == *set && !side.is_collection();
+    for other in guard.declarations().iter() {
+        let references = other.owned_sides().filter(is_reference);
+        let mut taken = references.filter_map(|side| side.bin.as_deref());
+        if *other.name != *relation
+            && let Some(bin) = taken.find(|bin| bins.get(bin).is_some())
+        {
+            return Err(Error::OwnedBin {
+                bin: bin.into(),
+                relation: other.name.clone(),
+                record: None,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Deletes a record. Returns whether there was one.
 pub(super) fn delete<R: RecordSet>(records: &R, key: &Key<'_>) -> Result<bool> {
-    match records.operate_on(&WritePolicy::default(), key, &[delete_all_bins()]) {
+    delete_with(records, &WritePolicy::default(), key)
+}
+
+/// Deletes a record by a policy. Returns whether there was one, for which the policy's filter held.
+pub(super) fn delete_with<R: RecordSet>(
+    records: &R,
+    policy: &WritePolicy,
+    key: &Key<'_>,
+) -> Result<bool> {
+    match records.operate_on(policy, key, &[delete_all_bins()]) {
         Ok(_) => Ok(true),
-        Err(Error::NotFound { .. }) => Ok(false),
+        Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

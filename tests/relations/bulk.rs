@@ -373,6 +373,8 @@ fn children_that_a_batch_gives_to_other_parents_leave_the_lists_of_the_first() {
             let page = |tasks: &OneToMany<&Store>| tasks.page(person, None, 100).unwrap();
             assert_eq!(page(&tasks), page(&single), "of {person}");
         }
+        let audit = tasks.verify(Repair::No, go_on).unwrap();
+        assert!(audit.is_sound(), "{:?}", audit.faults);
     }
 }
 

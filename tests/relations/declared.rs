@@ -4,7 +4,8 @@ use spikelet::relation::{
     RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
 };
 use spikelet::shard::ShardPolicy;
-use spikelet::{ShardedList, Store, WritePolicy, bins};
+use spikelet::{Error, ShardedList, Store, WritePolicy, bins};
+use std::ops::ControlFlow;
 
 use crate::joined::{item_list, namespace};
 use crate::propagate::assignees;
@@ -240,4 +241,65 @@ fn a_reference_that_is_no_key_is_counted_and_hides_no_other_relation() {
     assignees(&store).declare().unwrap();
     let (_, stats) = declared(&store, "assignees");
     assert_eq!((stats[0].elements, stats[0].unreadable), (1, 1));
+}
+
+#[test]
+fn a_relation_of_other_bins_does_not_take_the_place_of_the_declared_one() {
+    let store = Store::in_memory().unwrap();
+    follows(&store).link(1, 2).unwrap();
+    let ends = (("users", "out"), ("users", "in"));
+    let other = ManyToMany::new(&store, "follows", ends.0, ends.1);
+    for refused in [other.declare(), other.link(1, 2).map(drop)] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("\"following\""), "{refused}");
+        assert!(refused.contains("forget_relation"), "{refused}");
+    }
+    let named = Members::new(&store, "users", ("sets", "all", "keys"));
+    named.declare().unwrap();
+    let elsewhere = Members::new(&store, "users", ("sets", "all", "others"));
+    assert!(elsewhere.declare().is_err());
+    let guarded = store.set("users").unwrap().put(1, [("following", 1)]);
+    assert!(
+        matches!(guarded, Err(Error::OwnedBin { .. })),
+        "{guarded:?}"
+    );
+    assert!(forget_relation(&store, "follows").unwrap());
+    other.declare().unwrap();
+}
+
+#[test]
+fn a_bin_has_one_relation() {
+    let store = Store::in_memory().unwrap();
+    let sets = ("people", "tasks");
+    let tasks = OneToMany::new(&store, "tasks", sets, Layout::key_list("tasks")).unwrap();
+    let tasks = tasks.with_parent_bin("owner");
+    tasks.put("ann", 1, &json!({ "title": "paint" })).unwrap();
+    // Its handle would give a task another owner, and leave it in the list of the first one.
+    let owned = Layout::reference("owner", "by_owner");
+    let owned = OneToMany::new(&store, "owned", sets, owned).unwrap();
+    let put = owned.put("bob", 1, &json!({ "title": "paint" }));
+    for refused in [owned.declare(), put, owned.set_parent(1, "bob").map(drop)] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("belongs to relation \"tasks\""),
+            "{refused}"
+        );
+    }
+    let lists = ManyToMany::new(&store, "lists", ("people", "tasks"), ("lists", "people"));
+    assert!(lists.link("ann", 1).is_err());
+    // Another relation's handle writes the record, and not that bin.
+    let all = Members::new(&store, "tasks", ("sets", "tasks", "keys"));
+    let bins = || bins! { "title" => "paint", "owner" => "bob" };
+    let refused = [
+        all.put(1, bins()).map(drop),
+        all.put_all([(1, bins())], |_| ControlFlow::Continue(()))
+            .map(drop),
+    ];
+    for refused in refused {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.result_code(), 22, "{refused}");
+    }
+    all.put(1, bins! { "title" => "draw" }).unwrap();
+    assert_eq!(tasks.parent_of(1).unwrap(), Some("ann".into()));
+    assert_eq!(tasks.len("ann").unwrap(), 1);
 }

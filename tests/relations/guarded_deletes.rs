@@ -423,3 +423,43 @@ fn a_hub_with_many_edges_goes_in_steps_and_not_within_a_transaction() {
         assert_eq!(users.with_companions().len(), 0, "sharded: {sharded}");
     }
 }
+
+#[test]
+fn a_record_of_a_circle_that_was_taken_away_goes_with_the_other_that_lists_it() {
+    // In one transaction with the last edges of the other, and in a step before.
+    for others in [0, 400] {
+        let store = Store::in_memory().unwrap();
+        let relation = |name: &str, bin: &str, parent: &str| {
+            let layout = Layout::key_list(bin);
+            let relation = OneToMany::new(&store, name, ("nodes", "nodes"), layout).unwrap();
+            relation
+                .with_parent_bin(parent)
+                .on_delete(OnDelete::Cascade)
+        };
+        let first = relation("first", "one", "of_one");
+        let second = relation("second", "two", "of_two");
+        let title = json!({ "title": 1 });
+        first.put("a", 0, &title).unwrap();
+        first.put(0, "c", &title).unwrap();
+        for leaf in 0..400 {
+            first.put("c", 1_000 + leaf, &title).unwrap();
+        }
+        // c lists 0, to which it belongs itself.
+        second.put("c", 0, &title).unwrap();
+        for leaf in 0..others {
+            second.put("c", 2_000 + leaf, &title).unwrap();
+        }
+        let moved = std::cell::Cell::new(false);
+        let deleted = first.delete_with_edges("a", OnDelete::Cascade, |_| {
+            if !moved.replace(true) {
+                first.set_parent(0, "z").unwrap();
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        assert!(deleted.unwrap() && moved.get());
+        let nodes = store.set("nodes").unwrap();
+        assert!(!nodes.exists("c").unwrap());
+        assert!(!nodes.exists(0).unwrap(), "it belonged to c: {others}");
+        assert_eq!(first.len("z").unwrap(), 0);
+    }
+}

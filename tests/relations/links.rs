@@ -267,3 +267,38 @@ fn a_link_from_a_record_to_itself_may_be_its_own_link_back() {
     assert!(links.unlink(&own, "child", &own).unwrap());
     assert!(!links.contains(&own, "parent", &own).unwrap());
 }
+
+#[test]
+fn a_handle_without_a_declared_link_back_does_not_write_its_tag() {
+    let store = Store::in_memory().unwrap();
+    friends(&store)
+        .link(&person(1), "parent", &person(2))
+        .unwrap();
+    let plain = Links::new(&store, "links");
+    let clash = Links::new(&store, "links").reciprocal("parent", "kid");
+    for handle in [&plain, &clash] {
+        let refused = [
+            handle.link(&person(1), "parent", &person(3)).map(drop),
+            handle.unlink(&person(1), "parent", &person(2)).map(drop),
+            handle.set(&person(1), "parent", &person(3)).map(drop),
+        ];
+        for refused in refused {
+            let refused = refused.unwrap_err().to_string();
+            assert!(
+                refused.contains("reciprocal(\"parent\", \"child\")"),
+                "{refused}"
+            );
+        }
+    }
+    assert!(clash.declare("links in links", ["people"]).is_err());
+    // Other tags are its own.
+    assert!(plain.link(&person(1), "sees", &person(3)).unwrap());
+    // Declared again with fewer sets and tags, it keeps all of them.
+    plain.declare("links in links", ["things"]).unwrap();
+    let guarded = store.set("people").unwrap().put(1, [("links", 1)]);
+    assert_eq!(guarded.unwrap_err().result_code(), 22);
+    assert!(plain.link(&person(1), "parent", &person(3)).is_err());
+    let audit = friends(&store).verify(["people"], Repair::No, go_on);
+    // Only the record that was never written.
+    assert_eq!(audit.unwrap().faults.len(), 1);
+}

@@ -6,6 +6,7 @@ mod bulk;
 mod declared;
 mod graph;
 mod graph_maps;
+mod groups;
 mod guarded;
 mod guarded_deletes;
 mod guarded_edges;

@@ -60,7 +60,7 @@ fn all<S: RecordStore<Records: IndexedRecordSet>>(
 #[test]
 fn calls_cost_what_their_documentation_says() {
     // Writes of a put; reads of a get without the parent's bin; of a page; operations of a remove.
-    let costs = [((2, 0), 2, 2, 3), ((1, 0), 1, 1, 1), ((1, 0), 1, 2, 2)];
+    let costs = [((2, 0), 2, 2, 3), ((1, 0), 1, 1, 1), ((1, 0), 1, 2, 1)];
     for (layout, (put, get, page, remove)) in layouts().into_iter().zip(costs) {
         let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
         let kind = format!("{layout:?}");

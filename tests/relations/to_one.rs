@@ -1,6 +1,6 @@
 //! References to one record: set again, they leave the old one at both ends.
 
-use spikelet::relation::{Address, Layout, Links, OneToMany, Repair};
+use spikelet::relation::{Address, Layout, Links, OneToMany, RelationFault, Repair};
 use spikelet::{Error, Expiration, Result, Store, WritePolicy};
 
 use serde_json::json;
@@ -150,8 +150,12 @@ fn children_that_do_not_name_their_parent_are_not_moved() {
 
 #[test]
 fn a_child_that_is_removed_while_it_moves_to_another_parent_is_not_lost() {
+    race_of_removals(Layout::key_list("tasks"));
+    race_of_removals(Layout::reference("owner", "by_owner"));
+}
+
+fn race_of_removals(layout: Layout) {
     let store = Store::in_memory().unwrap();
-    let layout = Layout::key_list("tasks");
     let tasks = OneToMany::new(&store, "tasks", ("people", "tasks"), layout).unwrap();
     let tasks = tasks.with_parent_bin("owner");
     const ROUNDS: i64 = 2_000;
@@ -201,4 +205,49 @@ fn a_handle_without_the_parent_bin_that_is_declared_is_refused() {
     assert!(tasks().remove("marge", 17).is_err());
     let of_marge = declared.page("marge", None, 10).unwrap().children;
     assert_eq!(of_marge.len(), 1);
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_thousands_is_set_in_steps() {
+    let store = Store::in_memory().unwrap();
+    let links = bosses(&store);
+    let homer = person("homer");
+    const BOSSES: usize = 4_200;
+    for boss in 0..BOSSES {
+        let boss = person(&format!("boss {boss}"));
+        links.link(&homer, "boss", &boss).unwrap();
+    }
+    let before = links.set(&homer, "boss", &person("burns")).unwrap();
+    assert_eq!(before.len(), BOSSES);
+    let left = links.page(&homer, Some("boss"), None, 10).unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].to, person("burns"));
+    let reports = links.page(&person("boss 7"), None, None, 10).unwrap();
+    assert!(reports.is_empty(), "{reports:?}");
+}
+
+#[test]
+fn an_audit_takes_a_child_off_the_list_of_a_parent_that_it_does_not_name() {
+    use spikelet::operations::lists;
+    use spikelet::{ListOrder, ListPolicy, ListWriteFlags};
+    let store = Store::in_memory().unwrap();
+    let tasks = tasks(&store, Layout::key_list("tasks"));
+    tasks.put("ann", 7, &json!({ "title": "paint" })).unwrap();
+    let ordered = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+    let people = store.set("people").unwrap();
+    people
+        .operate("bob", &[lists::append(&ordered, "tasks", 7)])
+        .unwrap();
+    let verify = |repair| tasks.verify(repair, |_| ControlFlow::Continue(()));
+    let found = verify(Repair::Yes).unwrap();
+    let fault = RelationFault::OfAnother {
+        parent: "bob".into(),
+        key: 7.into(),
+    };
+    assert_eq!((found.faults, found.repaired), (vec![fault], 1));
+    assert!(verify(Repair::No).unwrap().is_sound());
+    assert_eq!(
+        (tasks.len("ann").unwrap(), tasks.len("bob").unwrap()),
+        (1, 0)
+    );
 }

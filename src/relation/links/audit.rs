@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::{LinkBin, Links, walk};
-use crate::relation::address::{Address, TaggedLink, element};
+use super::{Links, ends};
+use crate::relation::address::{Address, TaggedLink};
 use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::ends::{Following, Pruning};
 use crate::relation::keys::BATCH;
 use crate::relation::side::Side;
-use crate::{AtomicWrites, Key, RecordSet, RecordStore, Result};
+use crate::{RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
     /// Looks at the links of all records of these sets, and repairs faults if asked to: where a declared link back is
@@ -76,21 +77,11 @@ impl<S: RecordStore> Links<S> {
 
     fn faults_of(&self, from: &Address, links: Vec<TaggedLink>) -> Result<Vec<RelationFault>> {
         let targets: Vec<Address> = links.iter().map(|link| link.to.clone()).collect();
-        let mut is_there = vec![false; targets.len()];
-        for (set, at) in walk::by_set(&targets) {
-            let keys = at.iter().filter_map(|at| targets.get(*at));
-            let keys: Vec<Key<'_>> = keys.map(|address| (&address.key).into()).collect();
-            let found = self.store.records(set)?.read_each(&keys, Some(&[]));
-            for (at, record) in at.into_iter().zip(found) {
-                if let Some(is_there) = is_there.get_mut(at) {
-                    *is_there = self.bin.named(from, record)?.is_some();
-                }
-            }
-        }
+        let found = self.bin.named(from, self.read(&targets, Some(&[])))?;
         let mut faults = Vec::new();
-        for (link, is_there) in links.into_iter().zip(is_there) {
+        for (link, record) in links.into_iter().zip(found) {
             let from = from.clone();
-            if !is_there {
+            if record.is_none() {
                 faults.push(RelationFault::DanglingLink { from, link });
             } else if let Some(back) = self.back_of(&link.tag)
                 && !self.contains(&link.to, back, &from)?
@@ -103,83 +94,25 @@ impl<S: RecordStore> Links<S> {
 
     /// Returns whether there was something to repair.
     fn repair(&self, fault: &RelationFault) -> Result<bool> {
-        let bin = &self.bin;
-        match fault {
-            RelationFault::DanglingLink { from, link } => {
-                self.store.atomically(&RemoveDangling { bin, from, link })
-            }
-            RelationFault::MissingReciprocal { from, link } => match self.back_of(&link.tag) {
-                Some(back) => {
-                    let follow = FollowLink {
-                        bin,
-                        from,
-                        link,
-                        back,
-                    };
-                    self.store.atomically(&follow)
-                }
-                None => Ok(false),
-            },
-            _ => Ok(false),
-        }
-    }
-}
-
-/// Removes a link to a record that is not there.
-struct RemoveDangling<'a> {
-    bin: &'a LinkBin,
-    from: &'a Address,
-    link: &'a TaggedLink,
-}
-
-impl AtomicWrites for RemoveDangling<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let Self { bin, from, link } = self;
-        let records = store.records(&link.to.set)?;
-        let found = records.read_each(std::slice::from_ref(&link.to.key), Some(&[]));
-        if found.into_iter().next().transpose()?.flatten().is_some() {
+        let (RelationFault::DanglingLink { from, link }
+        | RelationFault::MissingReciprocal { from, link }) = fault
+        else {
             return Ok(false);
-        }
-        let list = bin.list(store, from)?;
-        bin.named(from, list.remove(&element(&link.tag, &link.to)))
-    }
-}
-
-/// Makes the link back be there as long as the link is.
-struct FollowLink<'a> {
-    bin: &'a LinkBin,
-    from: &'a Address,
-    link: &'a TaggedLink,
-    back: &'a str,
-}
-
-impl AtomicWrites for FollowLink<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let Self {
-            bin,
-            from,
-            link,
-            back,
-        } = self;
-        let there = element(&link.tag, &link.to);
-        let (list, list_back) = (bin.list(store, from)?, bin.list(store, &link.to)?);
-        let element_back = element(back, from);
-        let mut changed = false;
-        // Until both say the same: elsewhere than in a transaction others may have linked or unlinked.
-        loop {
-            let is_there = bin.named(from, list.contains(&there))?;
-            let has_back = bin.named(&link.to, list_back.contains(&element_back))?;
-            match (is_there, has_back) {
-                (true, false) => bin.named(&link.to, list_back.add(element_back.clone()))?,
-                // Only an addition of this call is taken back: else the link back may have been there by itself.
-                (false, true) if changed => bin.named(&link.to, list_back.remove(&element_back))?,
-                _ => return Ok(changed),
-            };
-            changed = true;
-        }
+        };
+        let sides = [self.bin.side(from), self.bin.side(&link.to)];
+        let edge = ends(&sides, (from, &link.tag, &link.to), self.back_of(&link.tag));
+        let [end, _] = edge.ends;
+        let repaired = match fault {
+            RelationFault::DanglingLink { .. } => {
+                let to = (&*link.to.set, &link.to.key);
+                self.store.atomically(&Pruning { end, to })
+            }
+            _ if !edge.is_mutual => return Ok(false),
+            _ => {
+                let removes = false;
+                self.store.atomically(&Following { edge, removes })
+            }
+        };
+        self.bin.named(from, repaired)
     }
 }

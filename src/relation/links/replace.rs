@@ -1,8 +1,9 @@
 //! Links of which a record has one.
 
-use super::{AddLink, LinkBin, Links, RemoveLink};
+use super::{LinkBin, Links, ends};
 use crate::relation::address::Address;
-use crate::{AtomicWrites, RecordStore, Result};
+use crate::relation::ends::{Linking, Unlinking};
+use crate::{AtomicWrites, Error, RecordStore, Result};
 
 /// How many links are read at a time.
 const LINKS_AT_ONCE: u64 = 512;
@@ -13,8 +14,9 @@ impl<S: RecordStore> Links<S> {
     /// removed links led to; none if nothing was replaced.
     ///
     /// One transaction on a [`Store`](crate::Store): a read, and a write or two for each link that
-    /// is removed or added. Elsewhere the new link is added before others are removed, so a process
-    /// that dies in between leaves too many, never none; the same call removes them.
+    /// is removed or added. Where that is more than a transaction takes (some 4,000 links with a link
+    /// back), and elsewhere, the new link is added before others are removed, each by itself, so a
+    /// process that dies in between leaves too many, never none; the same call removes them.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -33,16 +35,28 @@ impl<S: RecordStore> Links<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Links::link`].
+    /// As for [`Links::link`]; within a transaction of the caller's, [`Error::TransactionLimit`] for
+    /// more links than it takes.
     pub fn set(&self, from: &Address, tag: &str, to: &Address) -> Result<Vec<Address>> {
-        self.ensure_declared(&self.change(from, tag, to))?;
-        self.store.atomically(&SetLink {
+        self.ensure_declared(from, tag, to)?;
+        let set = SetLink {
             bin: &self.bin,
             from,
             tag,
             to,
             back: self.back_of(tag),
-        })
+        };
+        let is_too_large = |error: &Error| match error {
+            Error::Relation { source, .. } => matches!(**source, Error::TransactionLimit { .. }),
+            error => matches!(error, Error::TransactionLimit { .. }),
+        };
+        match self.store.atomically(&set) {
+            // Nothing was written. Each link goes in a transaction of its own.
+            Err(error) if is_too_large(&error) && !self.store.is_transaction() => {
+                set.make(&self.store)
+            }
+            made => made,
+        }
     }
 }
 
@@ -66,14 +80,23 @@ impl AtomicWrites for SetLink<'_> {
             to,
             back,
         } = *self;
-        AddLink(bin.change(from, tag, to, back)).make(store)?;
+        let change = |to: &Address, removes: bool| {
+            let sides = [bin.side(from), bin.side(to)];
+            let ends = ends(&sides, (from, tag, to), back);
+            if removes {
+                store.atomically(&Unlinking(ends))
+            } else {
+                store.atomically(&Linking(ends))
+            }
+        };
+        change(to, false)?;
         let (mut replaced, mut after) = (Vec::new(), None);
         loop {
             let page = bin.page(store, from, Some(tag), after.as_ref(), LINKS_AT_ONCE);
             let page = bin.named(from, page)?;
             for link in &page {
                 if link.to != *to {
-                    RemoveLink(bin.change(from, tag, &link.to, back)).make(store)?;
+                    change(&link.to, true)?;
                     replaced.push(link.to.clone());
                 }
             }

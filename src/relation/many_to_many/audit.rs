@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use super::{EdgeSides, ManyToMany};
+use super::ManyToMany;
 use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::ends::{Following, Pruning};
 use crate::relation::keys::BATCH;
 use crate::relation::side::{Edge, Side};
-use crate::{AtomicWrites, Key, RecordStore, Result};
+use crate::{Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
     /// Looks at every edge from both sides, and repairs faults if asked to: the source decides, and keys of
@@ -122,84 +123,23 @@ impl<S: RecordStore> ManyToMany<S> {
             RelationFault::Dangling { from, to } => return self.repair_dangling(from, to),
             _ => return Ok(false),
         };
-        let edges = &self.edges;
-        self.store.atomically(&FollowSource {
-            edges,
-            source,
-            target,
-        })
+        let edge = self.edges.ends(source, target, &Value::Nil);
+        let removes = true;
+        self.store.atomically(&Following { edge, removes })
     }
 
     /// Removes an edge to a record that is not there, from whichever side has it.
     fn repair_dangling(&self, from: &Key<'static>, to: &Key<'static>) -> Result<bool> {
-        let edges = &self.edges;
         let mut removed = false;
-        for (side, other) in [
-            (&edges.targets, &edges.sources),
-            (&edges.sources, &edges.targets),
+        let [as_source, _] = self.edges.ends(from, to, &Value::Nil).ends;
+        let [_, as_target] = self.edges.ends(to, from, &Value::Nil).ends;
+        for (end, other) in [
+            (as_source, &self.edges.sources),
+            (as_target, &self.edges.targets),
         ] {
-            removed |= self.store.atomically(&RemoveDangling {
-                side,
-                other,
-                from,
-                to,
-            })?;
+            let to = (&*other.set, to);
+            removed |= self.store.atomically(&Pruning { end, to })?;
         }
         Ok(removed)
-    }
-}
-
-/// Makes the target's side of an edge agree with the source's.
-struct FollowSource<'a> {
-    edges: &'a EdgeSides,
-    source: &'a Key<'a>,
-    target: &'a Key<'a>,
-}
-
-impl AtomicWrites for FollowSource<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let EdgeSides {
-            targets, sources, ..
-        } = self.edges;
-        let mut changed = false;
-        // Until the source says the same before and after: elsewhere than in a transaction others may have linked or unlinked.
-        loop {
-            let before = targets.get(store, self.source, self.target)?;
-            let theirs = sources.get(store, self.target, self.source)?;
-            if before == theirs {
-                return Ok(changed);
-            }
-            changed = true;
-            match &before {
-                Some(attributes) => {
-                    sources.add(store, self.target, self.source, attributes)?;
-                }
-                None => {
-                    sources.remove(store, self.target, self.source)?;
-                }
-            }
-        }
-    }
-}
-
-struct RemoveDangling<'a> {
-    side: &'a Side,
-    other: &'a Side,
-    from: &'a Key<'a>,
-    to: &'a Key<'a>,
-}
-
-impl AtomicWrites for RemoveDangling<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let other = self.other.reader(store)?;
-        let there = other.each_has(std::slice::from_ref(self.to), self.from)?;
-        if there != [None] || self.side.get(store, self.from, self.to)?.is_none() {
-            return Ok(false);
-        }
-        self.side.remove(store, self.from, self.to)
     }
 }

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::{EdgeSides, Link, ManyToMany};
+use super::{EdgeSides, ManyToMany};
 use crate::relation::bulk::{BulkEdge, EdgeWriter, in_batches};
+use crate::relation::ends::Linking;
 use crate::relation::keys::to_value;
 use crate::{AtomicWrites, BulkProgress, Key, RecordStore, Result, Value};
 
@@ -125,11 +126,10 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     fn writer(&self) -> Result<EdgeWriter<'_, S>> {
-        let sides = [&self.edges.targets, &self.edges.sources];
         Ok(EdgeWriter {
             store: &self.store,
-            sides,
-            records: [self.records(sides[0])?, self.records(sides[1])?],
+            sides: [&self.edges.targets, &self.edges.sources],
+            records: self.both_records()?,
         })
     }
 
@@ -170,13 +170,8 @@ impl AtomicWrites for LinkTogether<'_> {
     fn make<S: RecordStore>(&self, store: &S) -> Result<u64> {
         let mut new = 0;
         for edge in self.linked {
-            let link = Link {
-                edges: self.edges,
-                source: &edge.source,
-                target: &edge.target,
-                attributes: edge.attributes.clone(),
-            };
-            new += u64::from(link.make(store)?);
+            let ends = (self.edges).ends(&edge.source, &edge.target, &edge.attributes);
+            new += u64::from(Linking(ends).make(store)?);
         }
         Ok(new)
     }

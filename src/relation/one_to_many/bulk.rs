@@ -15,7 +15,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     ///
     /// A batch of up to 100,000 children, or 16 MiB of keys and values, is one group of writes in a key list: each parent's list is
     /// written once a batch. All its records are locked meanwhile. In the other layouts, while children are moved between
-    /// layouts, and in a batch with a sharded list, each child is put by itself. A call with the same children goes on after a stop, an error or the end of the process.
+    /// layouts, and where a list is sharded, each child is put by itself, as one that comes twice is. A call with the same children goes on after a stop, an error or the end of the process.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -51,6 +51,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let write = |batch: &[ListedRecord<'k>]| {
             if is_listed {
                 self.ensure_declared()?;
+                batch
+                    .iter()
+                    .try_for_each(|child| self.check_bins(&child.bins))?;
                 return self.named(place, place.listed().put_all(&self.store, batch));
             }
             for child in batch {

@@ -6,10 +6,10 @@ use super::layout::Layout;
 use crate::base64;
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::Record;
-use crate::relation::keys::{element_of, from_value, key_of, to_value};
+use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{RecentAttempts, Side, check_exists};
-use crate::relation::writes::{delete, puts, replacing};
+use crate::relation::writes::{delete_with, names, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
     AtomicWrites, Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key,
@@ -175,8 +175,7 @@ impl ChildPlace {
             return found.as_ref().map(from_value).transpose();
         }
         let records = store.records(&self.children)?;
-        let found = records.read_each(std::slice::from_ref(child), None);
-        let Some(record) = found.into_iter().next().transpose()?.flatten() else {
+        let Some(record) = read_one(&records, child, None)? else {
             return Ok(None);
         };
         let is_child = match self.parent_bin_of_child() {
@@ -198,10 +197,10 @@ impl ChildPlace {
                 None => Ok(false),
             },
             Layout::Consolidated { .. } => self.side().remove(store, parent, child),
-            Layout::Reference { .. } => match self.get(store, parent, child)? {
-                Some(_) => delete(&store.records(&self.children)?, child),
-                None => Ok(false),
-            },
+            Layout::Reference { bin, .. } => {
+                let policy = WritePolicy::default().filter(names(bin, parent));
+                delete_with(&store.records(&self.children)?, &policy, child)
+            }
         }
     }
 

@@ -1,0 +1,179 @@
+//! Changes of both ends of an edge: as one group of writes, or one end after the other.
+
+use super::keys::read_one;
+use super::side::{Side, check_exists};
+use super::together::{Added, OnExisting, make_together};
+use crate::{AtomicWrites, Key, RecordStore, Result, Value};
+
+/// One end of an edge: the record that has it, and the element of its collection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EdgeEnd<'a> {
+    pub(super) side: &'a Side,
+    pub(super) owner: &'a Key<'a>,
+    pub(super) element: Added<'a>,
+}
+
+/// An edge that is to be added or removed. The first end decides whether there is one: it is written first when the edge is
+/// added, and last when it is removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EdgeEnds<'a> {
+    /// The name of the relation, for errors.
+    pub(super) relation: &'a str,
+    pub(super) ends: [EdgeEnd<'a>; 2],
+    /// Whether the second end has the edge, too. Its record may have to exist all the same.
+    pub(super) is_mutual: bool,
+    /// Nil where the relation has none.
+    pub(super) attributes: &'a Value,
+}
+
+impl EdgeEnd<'_> {
+    fn get<S: RecordStore>(&self, store: &S) -> Result<Option<Value>> {
+        let element = self.element.element();
+        if self.side.has_attributes {
+            return self.side.map(store, self.owner)?.get(&element);
+        }
+        let list = self.side.list(store, self.owner)?;
+        Ok(list.contains(&element)?.then_some(Value::Nil))
+    }
+
+    fn add<S: RecordStore>(&self, store: &S, attributes: &Value) -> Result<bool> {
+        let element = self.element.element();
+        self.side
+            .add_element(store, self.owner, element, attributes)
+    }
+
+    fn remove<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let element = self.element.element();
+        self.side.remove_element(store, self.owner, &element)
+    }
+}
+
+impl EdgeEnds<'_> {
+    /// Adds the edge, or changes its attributes. Returns whether it is new. `records`: the sets of both ends.
+    pub(super) fn link<S: RecordStore>(
+        &self,
+        store: &S,
+        records: [&S::Records; 2],
+    ) -> Result<bool> {
+        if !self.is_mutual {
+            return store.atomically(&Linking(*self));
+        }
+        let ([one, other], [first, second]) = (&self.ends, records);
+        let (attributes, existing) = (self.attributes, OnExisting::WriteNothing);
+        let edits = [
+            (one.side).adding(first, one.owner, one.element, attributes, existing),
+            (other.side).adding(second, other.owner, other.element, attributes, existing),
+        ];
+        make_together(store, edits, 0, &Linking(*self))
+    }
+
+    /// Removes the edge. Returns whether it was there. `records`: the sets of both ends.
+    pub(super) fn unlink<S: RecordStore>(
+        &self,
+        store: &S,
+        records: [&S::Records; 2],
+    ) -> Result<bool> {
+        if !self.is_mutual {
+            return store.atomically(&Unlinking(*self));
+        }
+        let ([one, other], [first, second]) = (&self.ends, records);
+        let edits = [
+            other
+                .side
+                .removing(second, other.owner, other.element.element()),
+            one.side.removing(first, one.owner, one.element.element()),
+        ];
+        make_together(store, edits, 1, &Unlinking(*self))
+    }
+
+    /// An end's result, with the names of the relation and of the side in an error.
+    fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.in_relation(self.relation, &end.side.to_string()))
+    }
+}
+
+/// Adds an edge at its first end, then at the other.
+pub(super) struct Linking<'a>(pub(super) EdgeEnds<'a>);
+
+impl AtomicWrites for Linking<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let edge = &self.0;
+        let [one, other] = &edge.ends;
+        // Before the first write, which a transaction keeps though the second is refused.
+        for end in [one, other] {
+            if end.side.owner_must_exist {
+                edge.named(end, check_exists(store, &end.side.set, end.owner))?;
+            }
+        }
+        let is_new = edge.named(one, one.add(store, edge.attributes))?;
+        if edge.is_mutual {
+            edge.named(other, other.add(store, edge.attributes))?;
+        }
+        Ok(is_new)
+    }
+}
+
+/// Removes an edge at its second end, then at the first.
+pub(super) struct Unlinking<'a>(pub(super) EdgeEnds<'a>);
+
+impl AtomicWrites for Unlinking<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let edge = &self.0;
+        let [one, other] = &edge.ends;
+        if edge.is_mutual {
+            edge.named(other, other.remove(store))?;
+        }
+        edge.named(one, one.remove(store))
+    }
+}
+
+/// Makes the second end of an edge agree with the first. Returns whether it has changed.
+pub(super) struct Following<'a> {
+    pub(super) edge: EdgeEnds<'a>,
+    /// Whether an edge that the second end alone has is removed. Otherwise it may be there by itself.
+    pub(super) removes: bool,
+}
+
+impl AtomicWrites for Following<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let [one, other] = &self.edge.ends;
+        let mut changed = false;
+        // Until the first end says the same before and after: elsewhere than in a transaction others may have linked or unlinked.
+        loop {
+            let (before, theirs) = (one.get(store)?, other.get(store)?);
+            match &before {
+                _ if before == theirs => return Ok(changed),
+                Some(attributes) => other.add(store, attributes)?,
+                // What this call has added is taken back.
+                None if changed || self.removes => other.remove(store)?,
+                None => return Ok(changed),
+            };
+            changed = true;
+        }
+    }
+}
+
+/// Removes one end of an edge if the record that it leads to is not there. Returns whether it was removed.
+pub(super) struct Pruning<'a> {
+    pub(super) end: EdgeEnd<'a>,
+    /// The set and the key of the record that it leads to.
+    pub(super) to: (&'a str, &'a Key<'a>),
+}
+
+impl AtomicWrites for Pruning<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let (set, key) = self.to;
+        match read_one(&store.records(set)?, key, Some(&[]))? {
+            Some(_) => Ok(false),
+            None => self.end.remove(store),
+        }
+    }
+}
