@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::PARTITIONS;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::command::Refusal;
 use super::condition::Condition;
@@ -15,11 +17,13 @@ use super::counters::Outcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
 use super::job::{End, Job};
+use super::query::is_own;
 use super::query_counters::{QueryKind, QueryOutcome};
 use super::rate_limit::RateLimit;
+use super::reply::Room;
+use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::Shared;
-use super::transaction::part::MONITOR_SET;
 use crate::engine::{Address, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
@@ -215,7 +219,7 @@ impl Background {
             Err(damage) => return self.job.fail(&damage),
         }
         // Monitors belong to their transactions.
-        if run.set_name.1 == MONITOR_SET {
+        if is_own(&run.set_name.1) {
             return;
         }
         let address = Address {
@@ -238,6 +242,29 @@ impl Background {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Runs a function while its record is its own.
+    fn alone(
+        &self,
+        address: &Address<'_>,
+        run: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        // Without a runtime no client's request can hold the record.
+        let Ok(runtime) = Handle::try_current() else {
+            return run();
+        };
+        let mut attempt = self.namespace.attempt();
+        self.namespace.queue(&mut attempt, &address.digest)?;
+        let granted = runtime.block_on(async { timeout(CALL_TIME, attempt.ready()).await });
+        if granted.is_err() {
+            return Err(Refusal::Code(result_code::TIMEOUT));
+        }
+        let done = attempt.run(run);
+        if let Some(lsn) = attempt.take_unsynced() {
+            runtime.block_on(self.namespace.durable(lsn))?;
+        }
+        done
+    }
+
     /// The results are for nobody.
     fn change(
         &self,
@@ -256,7 +283,10 @@ impl Background {
                     policy: &self.policy,
                 };
                 let ends = Instant::now() + CALL_TIME;
-                function.apply(address, ends, scratch).map(drop)
+                self.alone(address, || {
+                    let applied = function.apply(address, ends, scratch, |_| Room::Given);
+                    applied.map(drop)
+                })
             }
             (Work::Operations(_), Some(checked)) => {
                 let (policy, mut ignored) = (&self.policy, OperationResults::default());

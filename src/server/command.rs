@@ -282,17 +282,17 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether another writer has come between a read and the write that relied on it.
-    pub(crate) fn has_come_late(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused(WriteRefusal {
-                error: Error::Generation { .. }
-                    | Error::RecordExists { .. }
-                    | Error::NotFound { .. },
-                ..
-            })
-        )
+    /// Whether another writer has come between a read and the write that relied on it. `was_there`: the read has met a
+    /// record.
+    pub(crate) fn has_come_late(&self, was_there: bool) -> bool {
+        match self {
+            Self::Refused(WriteRefusal { error, .. }) => match error {
+                Error::Generation { .. } | Error::NotFound { .. } => was_there,
+                Error::RecordExists { .. } => !was_there,
+                _ => false,
+            },
+            Self::Code(_) | Self::Function(_) => false,
+        }
     }
 
     /// What the client is told: the code, and generation and expiry of the record that was met.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::command::{Command, Refusal, expiration, found};
 use super::function_call::{Change, FunctionCall, RecordInput, key_value};
 use super::ops::code;
-use super::reply::{Answer, Reply};
+use super::reply::{Answer, Reply, Room};
 use super::result_code;
 use super::served::ServedNamespace;
 use crate::engine::{Address, ReadTouch};
@@ -18,6 +18,9 @@ use crate::{Error, Expression, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
 const CALLS_MAX: usize = 128;
+
+/// The most that stands in front of a value in an answer.
+const VALUE_HEAD_BYTES: usize = 64;
 
 /// Runs a call, which may take long: another thread serves the connections of this one meanwhile.
 pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
@@ -71,6 +74,7 @@ impl RecordFunction<'_> {
         address: &Address<'_>,
         ends: Instant,
         scratch: &mut Vec<u8>,
+        mut reserve: impl FnMut(usize) -> Room,
     ) -> Result<Applied, Refusal> {
         let functions = &self.served.functions;
         let _running = Running::begin(&self.served.calls)?;
@@ -82,6 +86,9 @@ impl RecordFunction<'_> {
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
             let kind = write_stored(&result.value, &mut value).map_err(Error::from)?;
+            if reserve(value.len() + VALUE_HEAD_BYTES) == Room::Refused {
+                return Err(Refusal::Code(result_code::OVERLOAD));
+            }
             match self.write(address, met.as_ref(), result.change, scratch) {
                 Ok(answer) => {
                     return Ok(Applied {
@@ -89,7 +96,7 @@ impl RecordFunction<'_> {
                         answer,
                     });
                 }
-                Err(refused) if refused.has_come_late() && Instant::now() < ends => {}
+                Err(refused) if refused.has_come_late(met.is_some()) && Instant::now() < ends => {}
                 Err(refused) => return Err(refused),
             }
         }
@@ -203,7 +210,8 @@ impl Command<'_> {
             policy: &self.policy(served)?,
         };
         let ends = Instant::now() + self.timeout();
-        let Applied { value, answer } = function.apply(address, ends, scratch)?;
+        let reserve = |bytes| reply.reserve(bytes);
+        let Applied { value, answer } = function.apply(address, ends, scratch, reserve)?;
         reply.op(code::READ, b"SUCCESS", value.0, &value.1)?;
         Ok(answer)
     }

@@ -1,17 +1,17 @@
 //! The modules of user-defined functions that clients have registered.
 //!
-//! They are stored in a set of the first namespace, a record each, and read when the server starts.
+//! They are stored in a set of a namespace, a record each, and read when the server starts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use sha1::{Digest as _, Sha1};
 
 use crate::{Expiration, Result, Set, Store, WritePolicy, base64};
 
 /// The set of the stored modules, by the names of their files.
-const MODULE_SET: &str = "<functions";
+pub(crate) const MODULE_SET: &str = "<functions";
 
 /// The bin with the name of the file.
 const FILE_BIN: &str = "file";
@@ -37,8 +37,10 @@ pub(crate) struct Modules {
     known: RwLock<BTreeMap<String, Module>>,
     /// Counts the changes.
     version: AtomicU64,
-    /// Where they are stored.
-    set: Option<Set>,
+    /// Where they are stored: new ones in the first.
+    sets: Vec<Set>,
+    /// Held while a module is stored or deleted, so that memory and store keep the same text.
+    changing: Mutex<()>,
 }
 
 impl Modules {
@@ -47,26 +49,22 @@ impl Modules {
     /// # Errors
     /// [`Error::Storage`](crate::Error::Storage) if one cannot be read.
     pub(crate) fn open(store: &Store) -> Result<Self> {
-        let Some(namespace) = store.namespaces().into_iter().next() else {
-            return Ok(Self::default());
+        let namespaces = store.namespaces().into_iter();
+        let sets: Result<Vec<Set>> = namespaces.map(|one| one.set(MODULE_SET)).collect();
+        let modules = Self {
+            sets: sets?,
+            ..Self::default()
         };
-        let set = namespace.set(MODULE_SET)?;
-        let modules = Self::default();
-        for found in set.query_all().iter() {
-            let record = found?.record;
-            let text = |bin| {
-                record
-                    .get(bin)
-                    .and_then(|value| String::try_from(value).ok())
-            };
-            if let (Some(file), Some(content)) = (text(FILE_BIN), text(CONTENT_BIN)) {
-                modules.keep(&file, &content);
+        for set in &modules.sets {
+            for found in set.query_all().iter() {
+                let record = found?.record;
+                let text = |bin| String::try_from(record.get(bin)?).ok();
+                if let (Some(file), Some(content)) = (text(FILE_BIN), text(CONTENT_BIN)) {
+                    modules.keep(&file, &content);
+                }
             }
         }
-        Ok(Self {
-            set: Some(set),
-            ..modules
-        })
+        Ok(modules)
     }
 
     /// The number of changes so far.
@@ -85,34 +83,40 @@ impl Modules {
     /// # Errors
     /// As for [`Set::put`].
     pub(crate) fn put(&self, file: &str, content: &str) -> Result<bool> {
-        if !self.keep(file, content) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_room(file, content) {
             return Ok(false);
         }
-        if let Some(set) = &self.set {
+        if let Some((first, others)) = self.sets.split_first() {
             let lasting = WritePolicy::default().expiration(Expiration::Never);
-            set.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
+            first.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
+            others
+                .iter()
+                .try_for_each(|set| set.delete(file).map(drop))?;
         }
+        self.keep(file, content);
         Ok(true)
     }
 
-    fn keep(&self, file: &str, content: &str) -> bool {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+    fn has_room(&self, file: &str, content: &str) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let others = known.iter().filter(|(name, _)| *name != file);
         let taken: usize = others
             .map(|(name, module)| name.len() + module.content.len())
             .sum();
-        if taken + file.len() + content.len() > MODULES_BYTES_MAX {
-            return false;
-        }
+        taken + file.len() + content.len() <= MODULES_BYTES_MAX
+    }
+
+    fn keep(&self, file: &str, content: &str) {
         let text = base64::decode(content.as_bytes()).unwrap_or_default();
         let hash = Sha1::digest(text);
         let module = Module {
             content: content.to_owned(),
             hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(file.to_owned(), module);
         self.version.fetch_add(1, Ordering::Release);
-        true
     }
 
     /// Forgets a module. One that is not there is no error.
@@ -120,9 +124,10 @@ impl Modules {
     /// # Errors
     /// As for [`Set::delete`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
-        if let Some(set) = &self.set {
-            set.delete(file)?;
-        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sets
+            .iter()
+            .try_for_each(|set| set.delete(file).map(drop))?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.remove(file);
         self.version.fetch_add(1, Ordering::Release);

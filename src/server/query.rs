@@ -19,6 +19,7 @@ use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function::blocking;
 use super::function_call::RecordInput;
 use super::job::{End, Job};
+use super::modules::MODULE_SET;
 use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
 use super::response_buffer::ResponseBuffer;
@@ -41,6 +42,9 @@ const CHUNK_ENTRIES: usize = 64 << 10;
 
 /// The most records that a query reads between two checks of the client, whether it returns them or not.
 const CHUNK_RECORDS: usize = 4096;
+
+/// How long records go through the stream of a function between two looks at the client.
+const STREAM_CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// A query under way.
 #[derive(Debug)]
@@ -114,6 +118,7 @@ impl Query<'_> {
             entries: CHUNK_ENTRIES,
         };
         let mut wait = None;
+        let began = Instant::now();
         let mut no_room = false;
         let mut failure = None;
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
@@ -135,6 +140,10 @@ impl Query<'_> {
                     }
                 };
             records += 1;
+            if self.stream.is_some() && began.elapsed() > STREAM_CHUNK_TIME {
+                // This record is the last of the chunk.
+                records = CHUNK_RECORDS;
+            }
             let visited = match self.stream {
                 None => self.visit(&digest, value, out),
                 Some(_) => match self.send_through(&digest, out) {
@@ -230,7 +239,7 @@ impl Query<'_> {
                     namespace.set_name_of(record.set_id()).unwrap_or_default(),
                 );
             }
-            if is_of_all_sets && set_name.1 == MONITOR_SET {
+            if is_of_all_sets && is_own(&set_name.1) {
                 return Visited::Passed;
             }
             let facts = namespace.facts(record, &set_name.1);
@@ -288,7 +297,7 @@ impl Query<'_> {
         let (filter, set_id, job) = (self.filter.as_ref(), self.set_id, &self.job);
         let take = |record: &RemoteRecord<'_>| {
             let set = namespace.set_name_of(record.set_id()).unwrap_or_default();
-            if set_id.is_none() && set == MONITOR_SET {
+            if set_id.is_none() && is_own(&set) {
                 return None;
             }
             if namespace.check_filter(filter, record, &set).is_err() {
@@ -305,6 +314,11 @@ impl Query<'_> {
         stream.push(self.served, record, out)?;
         Ok(Visited::Returned)
     }
+}
+
+/// Whether records of this set are the server's own: monitors of transactions, and modules.
+pub(super) fn is_own(set: &str) -> bool {
+    set == MONITOR_SET || set == MODULE_SET
 }
 
 /// Lends the record that the query has met to `visit`; `None` if it is gone, or damaged.

@@ -68,7 +68,8 @@ impl<'s> WaitingWrite<'s> {
                 .queue(&mut self.attempt, &command.digest);
             queued.map_err(|error| error.result_code())?;
         }
-        self.hold = hold;
+        // A function begins when the record is its own.
+        self.hold = hold.or(command.calls_function().then_some(Duration::ZERO));
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl<'s> WaitingWrite<'s> {
             (false, _) => self.attempt.end_patience(),
             // Others may have taken the space, and a group may need more than there is: it does not try all the time.
             (true, None) if ends.is_some() => sleep(SPACE_PAUSE).await,
-            (true, None) => {}
+            (true, None | Some(Duration::ZERO)) => {}
             (true, Some(time)) => tokio::select! {
                 () = sleep(time) => {}
                 () = told_to_stop(stopping.clone()) => {}

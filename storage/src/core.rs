@@ -8,7 +8,7 @@ pub(crate) mod removals;
 
 use crate::device::ForkGuard;
 use crate::digest::Digest;
-use crate::entry::{Appended, Header, Kind, NewEntry, blank_header};
+use crate::entry::{Appended, Header, Kind, NewEntry, blank_header, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
@@ -129,6 +129,7 @@ impl Core {
         self.log.check_writable(Purpose::Delete)?;
         let header = Header {
             kind: Kind::Metadata,
+            digest: metadata_digest(metadata),
             ..blank_header()
         };
         let entry = NewEntry::new(header, None, metadata);

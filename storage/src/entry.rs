@@ -306,6 +306,16 @@ pub(crate) const fn blank_header() -> Header {
     }
 }
 
+/// The digest of a metadata entry, by its body: both copies of a change have the same, and other changes another.
+pub(crate) fn metadata_digest(body: &[u8]) -> Digest {
+    let hash = xxh3_64_with_seed(body, 0).to_le_bytes();
+    let mut bytes = [0; Digest::LEN];
+    for (byte, of_hash) in bytes.iter_mut().zip(hash.iter().cycle()) {
+        *byte = *of_hash;
+    }
+    Digest::new(bytes)
+}
+
 /// The header that one flipped bit turned into `raw`, as it lay there and decoded, if there is one.
 pub(crate) fn corrected(raw: &RawHeader, place: Place) -> Option<(RawHeader, Header)> {
     before_one_flip(raw, |trial| {

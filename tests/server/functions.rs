@@ -525,3 +525,84 @@ fn modules_outlive_the_server_and_a_new_text_counts_at_once() {
         "module 'gone.lua' is not registered"
     );
 }
+
+#[test]
+fn memory_and_loops_outside_of_lua_are_bounded() {
+    let (running, mut wire) = served(
+        "function repeats(rec)
+           local text, l = string.rep('x', 1 << 20), list()
+           for _ = 1, 1000 do list.append(l, text) end
+           return l
+         end
+         function buffers(rec)
+           local all = {}
+           for i = 1, 1000 do all[i] = bytes() bytes.set_byte(all[i], 8 << 20, 1) end
+         end
+         function far(rec) local l = list() l[1 << 40] = 1 return l end
+         function moves(rec) table.move({}, 1, 1 << 62, 1) end
+         function empty(rec) return #string.rep('', 1 << 62) end
+         function finalizes(rec)
+           List.__gc = function() while true do end end
+           local meta = getmetatable(list())
+           meta.__gc = List.__gc
+           for _ = 1, 100000 do list() end
+           return 'went on'
+         end
+         function nothing(rec) return aerospike:create(rec) end
+         function updates(rec)
+           for i = 1, 1000 do rec.s = string.rep('x', 1000) .. i aerospike:update(rec) end
+           return rec.s
+         end
+         function big(rec) return rec.u end",
+    );
+    let demo = running
+        .store
+        .namespace("test")
+        .unwrap()
+        .set("demo")
+        .unwrap();
+    demo.put(1, [("s", "")]).unwrap();
+    for function in ["m.repeats", "m.buffers"] {
+        let text = failure(&wire.ask(&call(1, function, &[])));
+        assert!(text.contains("bytes of memory"), "{function}: {text}");
+    }
+    for function in ["m.far", "m.moves"] {
+        let text = failure(&wire.ask(&call(1, function, &[])));
+        assert!(text.contains("8388608 elements"), "{function}: {text}");
+    }
+    assert_eq!(wire.ask(&call(1, "m.empty", &[])).int("SUCCESS"), 0);
+    let answer = wire.ask(&call(1, "m.finalizes", &[]));
+    assert_eq!(told(&answer, "SUCCESS").value, b"went on");
+    // The last value of many is written, once.
+    assert_eq!(wire.ask(&call(1, "m.updates", &[])).generation, 2);
+    let text = failure(&wire.ask(&call(2, "m.nothing", &[])));
+    assert!(text.contains("has no bins"), "{text}");
+    assert!(demo.get(2).unwrap().is_none());
+}
+
+#[test]
+fn a_scan_of_all_sets_passes_over_modules() {
+    let (running, mut wire) = served("function f(rec) return aerospike:remove(rec) end");
+    let demo = running
+        .store
+        .namespace("test")
+        .unwrap()
+        .set("demo")
+        .unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    let all = |message: Message| {
+        let mut message = message;
+        message.fields.retain(|field| field.0 != 1);
+        message
+    };
+    assert_eq!(wire.ask_many(&all(query())).0.len(), 1);
+    let jobs = with_call(all(query()), "m.f", &[])
+        .field(33, &[2])
+        .field(7, &9_u64.to_be_bytes());
+    assert_eq!(wire.ask_many(&jobs), (vec![], 0));
+    until(|| wire.info("query-show:trid=9")[0].contains("status=done(ok)"));
+    assert!(demo.get(1).unwrap().is_none());
+    assert_eq!(wire.ask(&call(1, "m.f", &[])).int("SUCCESS"), 1);
+    let shown = &wire.info("query-show:trid=9")[0];
+    assert!(shown.contains("recs-succeeded=1:recs-failed=0"), "{shown}");
+}

@@ -108,7 +108,7 @@ impl Connection<'_> {
         command: &Command<'_>,
         began: Instant,
     ) -> Result<(usize, u8), Closed> {
-        if served.hold.is_some() {
+        if served.hold.is_some() || command.calls_function() {
             self.send().await?;
         }
         let mut write = WaitingWrite::begin(served, began + command.timeout());

@@ -2,6 +2,7 @@
 
 use mlua::{AnyUserData, Lua, MetaMethod, Result, Table, UserData, UserDataMethods, Variadic};
 
+use super::limit::charge;
 use crate::value::ParticleType;
 
 /// The most bytes that a buffer grows to.
@@ -71,11 +72,12 @@ impl UserData for Bytes {
         });
         methods.add_meta_method_mut(
             MetaMethod::NewIndex,
-            |_, this, (position, byte): (i64, i64)| {
-                if let Ok(byte) = u8::try_from(byte) {
-                    this.set(position, &[byte]);
-                }
-                Ok(())
+            |lua, this, (position, byte): (i64, i64)| {
+                edit(lua, this, |this| {
+                    if let Ok(byte) = u8::try_from(byte) {
+                        this.set(position, &[byte]);
+                    }
+                })
             },
         );
     }
@@ -119,9 +121,11 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
     )?;
     set(
         "get_bytes",
-        reader(lua, |this, (at, len): (i64, i64)| {
+        lua.create_function(|lua, (this, at, len): (AnyUserData, i64, i64)| {
+            let this = this.borrow::<Bytes>()?;
             let found = usize::try_from(len).ok().and_then(|len| this.get(at, len));
-            found.map(|bytes| Bytes::new(bytes.to_vec(), ParticleType::Blob))
+            charge(lua, found.map_or(0, <[u8]>::len))?;
+            Ok(found.map(|bytes| Bytes::new(bytes.to_vec(), ParticleType::Blob)))
         })?,
     )?;
     set(
@@ -145,18 +149,22 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
     set(
         "set_bytes",
         lua.create_function(
-            move |_, (this, at, other, len): (AnyUserData, i64, AnyUserData, Option<i64>)| {
+            move |lua, (this, at, other, len): (AnyUserData, i64, AnyUserData, Option<i64>)| {
                 let bytes = front(&other, len)?;
-                Ok(this.borrow_mut::<Bytes>()?.set(at, &bytes))
+                edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
+                    this.set(at, &bytes)
+                })
             },
         )?,
     )?;
     set(
         "append_bytes",
         lua.create_function(
-            move |_, (this, other, len): (AnyUserData, AnyUserData, Option<i64>)| {
+            move |lua, (this, other, len): (AnyUserData, AnyUserData, Option<i64>)| {
                 let bytes = front(&other, len)?;
-                Ok(this.borrow_mut::<Bytes>()?.append(&bytes))
+                edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
+                    this.append(&bytes)
+                })
             },
         )?,
     )?;
@@ -252,10 +260,19 @@ fn writer<A: mlua::FromLuaMulti, R: mlua::IntoLua>(
     lua.create_function(
         move |lua, (this, rest): (AnyUserData, Variadic<mlua::Value>)| {
             let arguments = A::from_lua_multi(rest.into_iter().collect(), lua)?;
-            let mut this = this.borrow_mut::<Bytes>()?;
-            Ok(write(&mut this, arguments))
+            edit(lua, &mut *this.borrow_mut::<Bytes>()?, |this| {
+                write(this, arguments)
+            })
         },
     )
+}
+
+/// Changes a buffer, and counts the memory that it takes beyond.
+fn edit<R>(lua: &Lua, this: &mut Bytes, edit: impl FnOnce(&mut Bytes) -> R) -> Result<R> {
+    let before = this.data.capacity();
+    let done = edit(this);
+    charge(lua, this.data.capacity().saturating_sub(before))?;
+    Ok(done)
 }
 
 /// An integer in a buffer.

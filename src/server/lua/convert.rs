@@ -3,11 +3,12 @@
 use mlua::{Function, Lua, Result, Table};
 
 use super::bytes::Bytes;
+use super::limit::charge;
 use crate::Value;
 use crate::value::{List, ListOrder, MAX_NESTING, Map, MapOrder, ParticleType};
 
-/// The most elements of a value that comes out of Lua: more than fit into a record. A list can hold itself many times.
-const ELEMENTS_MAX: usize = 8 << 20;
+/// The memory of an element beside its text or bytes.
+const ELEMENT_BYTES: usize = 64;
 
 /// The functions of the prelude that make and open objects.
 #[derive(Clone, Debug)]
@@ -35,7 +36,9 @@ impl Objects {
             Value::Nil | Value::Wildcard | Value::Infinity => Ok(mlua::Value::Nil),
             Value::Bool(value) => Ok(mlua::Value::Boolean(*value)),
             Value::Int(value) => Ok(mlua::Value::Integer(*value)),
-            Value::BigInt(value) => Ok(mlua::Value::Number(*value as f64)),
+            Value::BigInt(value) => Err(mlua::Error::runtime(format!(
+                "{value} is greater than the integers of Lua"
+            ))),
             Value::Float(value) => Ok(mlua::Value::Number(*value)),
             Value::String(text) => Ok(mlua::Value::String(lua.create_string(text)?)),
             Value::Blob(data) => bytes(data, ParticleType::Blob),
@@ -57,17 +60,22 @@ impl Objects {
 
     /// # Errors
     /// For functions, plain tables, text that is not UTF-8, and values nested too deep or too large.
-    pub(super) fn to_value(&self, value: &mlua::Value) -> Result<Value> {
-        self.take(value, 0, &mut 0)
+    pub(super) fn to_value(&self, lua: &Lua, value: &mlua::Value) -> Result<Value> {
+        self.take(lua, value, 0)
     }
 
-    fn take(&self, value: &mlua::Value, depth: u32, count: &mut usize) -> Result<Value> {
-        *count += 1;
-        if depth > MAX_NESTING || *count > ELEMENTS_MAX {
-            let text =
-                format!("a value of more than {MAX_NESTING} levels or {ELEMENTS_MAX} elements");
+    fn take(&self, lua: &Lua, value: &mlua::Value, depth: u32) -> Result<Value> {
+        if depth > MAX_NESTING {
+            let text = format!("a value of more than {MAX_NESTING} levels");
             return Err(mlua::Error::runtime(text));
         }
+        let bytes = match value {
+            mlua::Value::String(text) => text.as_bytes().len(),
+            mlua::Value::UserData(data) => data.borrow::<Bytes>()?.data.len(),
+            _ => 0,
+        };
+        // A list can hold itself, or a long text, many times.
+        charge(lua, ELEMENT_BYTES + bytes)?;
         Ok(match value {
             mlua::Value::Nil => Value::Nil,
             mlua::Value::Boolean(value) => Value::Bool(*value),
@@ -82,12 +90,12 @@ impl Objects {
                     Value::Blob(bytes.data.clone())
                 }
             }
-            mlua::Value::Table(_) => self.open(value, depth, count)?,
+            mlua::Value::Table(_) => self.open(lua, value, depth)?,
             other => return Err(no_value(other.type_name())),
         })
     }
 
-    fn open(&self, value: &mlua::Value, depth: u32, count: &mut usize) -> Result<Value> {
+    fn open(&self, lua: &Lua, value: &mlua::Value, depth: u32) -> Result<Value> {
         let (kind, first, len, order, second): (
             Option<String>,
             mlua::Value,
@@ -96,9 +104,9 @@ impl Objects {
             Option<Table>,
         ) = self.open.call(value)?;
         let len = len.unwrap_or_default();
-        let mut item = |table: &Table, at: usize| {
+        let item = |table: &Table, at: usize| {
             let item: mlua::Value = table.raw_get(at)?;
-            self.take(&item, depth + 1, count)
+            self.take(lua, &item, depth + 1)
         };
         match (kind.as_deref(), first, second) {
             (Some("geojson"), mlua::Value::String(text), _) => {

@@ -1,8 +1,10 @@
 //! The limits of a call.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+use mlua::Lua;
 
 /// The most instructions of a call.
 const INSTRUCTIONS_MAX: u64 = 200_000_000;
@@ -19,6 +21,10 @@ pub(super) struct Limit {
     instructions: AtomicU64,
     /// When the call began, and when it must have ended.
     time: Mutex<Option<(Instant, Instant)>>,
+    /// Memory outside of Lua that the call has taken.
+    call_bytes: AtomicUsize,
+    /// The same of all calls of the state.
+    taken_bytes: AtomicUsize,
     /// Why the call is over.
     over: Mutex<Option<String>>,
     /// Milliseconds since 2010, as the namespace's clock had them when the call began.
@@ -29,6 +35,7 @@ impl Limit {
     /// Begins a call.
     pub(super) fn begin(&self, ends: Instant) {
         self.instructions.store(0, Ordering::Relaxed);
+        self.call_bytes.store(0, Ordering::Relaxed);
         *lock(&self.time) = Some((Instant::now(), ends));
         *lock(&self.over) = None;
     }
@@ -50,9 +57,46 @@ impl Limit {
         Err(why)
     }
 
+    /// Counts memory outside of Lua, and looks at the clock.
+    fn charge(&self, bytes: usize) -> Result<(), String> {
+        self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.call_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let late = lock(&self.time).filter(|(_, ends)| Instant::now() > *ends);
+        if late.is_none() && before + bytes <= MEMORY_BYTES_MAX {
+            return Ok(());
+        }
+        if late.is_some() {
+            return self.check();
+        }
+        let why = too_large();
+        *lock(&self.over) = Some(why.clone());
+        Err(why)
+    }
+
+    /// Memory outside of Lua that all calls of the state have taken, given back or not.
+    pub(super) fn taken_bytes(&self) -> usize {
+        self.taken_bytes.load(Ordering::Relaxed)
+    }
+
     /// Why the call is over.
     pub(super) fn over(&self) -> Option<String> {
         lock(&self.over).clone()
+    }
+}
+
+/// The text of a call that takes too much memory.
+pub(super) fn too_large() -> String {
+    format!("the function took more than {MEMORY_BYTES_MAX} bytes of memory")
+}
+
+/// Counts memory that Lua does not count itself.
+///
+/// # Errors
+/// The text for the client, beyond [`MEMORY_BYTES_MAX`] a call.
+pub(super) fn charge(lua: &Lua, bytes: usize) -> mlua::Result<()> {
+    match lua.app_data_ref::<Arc<Limit>>() {
+        Some(limit) => limit.charge(bytes).map_err(mlua::Error::runtime),
+        None => Ok(()),
     }
 }
 

@@ -9,7 +9,6 @@ mod convert;
 mod limit;
 mod vm;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -19,17 +18,18 @@ use super::function_call::{FunctionCall, FunctionResult, RecordInput};
 use super::modules::Modules;
 use crate::Value;
 
-/// The most idle states of a module.
-const IDLE_MAX: usize = 16;
+/// The most idle states.
+const IDLE_MAX: usize = 64;
 
-/// A state that has grown beyond this is not kept.
-const IDLE_BYTES_MAX: usize = 8 << 20;
+/// A state that has taken more is not kept.
+const IDLE_BYTES_MAX: usize = 16 << 20;
 
-/// The registered modules, and the states that wait for calls, by the files of their modules.
+/// The registered modules, and the states that wait for calls.
 #[derive(Debug)]
 pub(crate) struct Functions {
     pub(crate) modules: Arc<Modules>,
-    idle: Mutex<HashMap<String, Vec<Vm>>>,
+    /// By the file of the module; the last one was used last.
+    idle: Mutex<Vec<(String, Vm)>>,
 }
 
 impl Functions {
@@ -71,15 +71,13 @@ impl Functions {
     }
 
     fn take(&self, call: &FunctionCall, ends: Instant) -> Result<Vm, String> {
-        let mut all = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = all.entry(call.file.clone()).or_default();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // A module, or one that it requires, may have changed.
-        idle.retain(|vm| vm.version == self.modules.version());
-        let found = idle.pop();
-        if idle.is_empty() {
-            all.remove(&call.file);
-        }
-        drop(all);
+        let version = self.modules.version();
+        idle.retain(|(_, vm)| vm.version == version);
+        let found = idle.iter().rposition(|(file, _)| *file == call.file);
+        let found = found.map(|at| idle.remove(at).1);
+        drop(idle);
         found.map_or_else(|| Vm::new(&self.modules, &call.file, ends), Ok)
     }
 
@@ -87,11 +85,12 @@ impl Functions {
         if vm.used_bytes() > IDLE_BYTES_MAX {
             return;
         }
-        let mut all = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = all.entry(file.to_owned()).or_default();
-        if idle.len() < IDLE_MAX {
-            idle.push(vm);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() == IDLE_MAX {
+            // The one that has waited longest.
+            idle.remove(0);
         }
+        idle.push((file.to_owned(), vm));
     }
 }
 

@@ -5,10 +5,14 @@
 -- `is_over()` whether a limit of the call is exceeded, `set_bytes` the metatables of bytes.
 local host = ...
 
-local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawset, select, setmetatable, tostring =
-    error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawset, select, setmetatable, tostring
+local error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring =
+    error, getmetatable, ipairs, load, next, pairs, rawequal, rawget, rawlen, select, setmetatable, tostring
 local raw_type, raw_pcall, raw_xpcall = type, pcall, xpcall
-local concat, move, format, tointeger = table.concat, table.move, string.format, math.tointeger
+local concat, move, format, rep, tointeger = table.concat, table.move, string.format, string.rep, math.tointeger
+
+-- The most elements of a list: more than fit into a record. A function of the library runs without hooks, so that its work
+-- is bounded here.
+local ELEMENTS_MAX = 8 << 20
 
 -- The key of an object's contents: no other key is set in the table itself, so that every access comes by a metamethod.
 local CONTENTS = {}
@@ -18,9 +22,15 @@ local NIL = {}
 local List, Map, GeoJson, Record, Iterator = {}, {}, {}, {}, {}
 local names = { [List] = "List", [Map] = "Map", [GeoJson] = "GeoJSON", [Record] = "Record", [Iterator] = "Iterator" }
 
+-- Modules see a stand-in for each class: a class that they could change would call functions without limits.
+local classes = {}
+for class, name in next, names do
+    class.__metatable = setmetatable({}, { __tostring = function() return name end, __metatable = false })
+    classes[class.__metatable] = class
+end
+
 local function class_of(value)
-    local class = raw_type(value) == "table" and getmetatable(value)
-    return class and names[class] and class or nil
+    return raw_type(value) == "table" and classes[getmetatable(value)] or nil
 end
 
 local function object(class, contents)
@@ -34,8 +44,13 @@ local function contents(value, class)
     return rawget(value, CONTENTS)
 end
 
+local function bounded(count)
+    if count > ELEMENTS_MAX then error("a list has at most " .. ELEMENTS_MAX .. " elements", 3) end
+    return count
+end
+
 local function position(value)
-    return tointeger(value) or 0
+    return bounded(tointeger(value) or 0)
 end
 
 local function show(value)
@@ -47,7 +62,7 @@ function type(value)
 end
 
 -- Modules compare metatables to tell lists from maps.
-_G.List, _G.Map = List, Map
+_G.List, _G.Map = List.__metatable, Map.__metatable
 
 -- Contents are for the functions below alone.
 local function refused(value)
@@ -97,6 +112,7 @@ end
 local function insert(c, at, value)
     local end_ = c.count
     if at > end_ + 1 then end_ = at - 1 end
+    bounded(end_ + 1)
     move(c.items, at, end_, at + 1)
     c.items[at] = value
     c.count = end_ + 1
@@ -136,7 +152,7 @@ list = setmetatable({
     end,
     append = function(l, value)
         local c = contents(l, List)
-        c.count = c.count + 1
+        c.count = bounded(c.count + 1)
         c.items[c.count] = value
     end,
     prepend = function(l, value) insert(contents(l, List), 1, value) end,
@@ -149,8 +165,9 @@ list = setmetatable({
     end,
     concat = function(l, other)
         local c, from = contents(l, List), contents(other, List)
+        local count = bounded(c.count + from.count)
         move(from.items, 1, from.count, c.count + 1, c.items)
-        c.count = c.count + from.count
+        c.count = count
     end,
     -- Drops the elements from a position on.
     trim = function(l, at)
@@ -360,10 +377,7 @@ end
 
 -- Copies what was set: a list that changes afterwards is not stored.
 local function flush(c)
-    for _, name in ipairs(c.dirty) do
-        local value = c.bins[name]
-        c.writes[#c.writes + 1] = { name, host.freeze(shown_value(value), name) }
-    end
+    for _, name in ipairs(c.dirty) do c.writes[name] = host.freeze(shown_value(c.bins[name]), name) end
     c.dirty, c.is_dirty = {}, {}
 end
 
@@ -444,7 +458,7 @@ end
 -- A stream: the function names its steps, and records are pushed through those up to the first reduce, which the client
 -- goes on with.
 
-local Stream = {}
+local Stream = { __metatable = "stream" }
 Stream.__index = Stream
 
 local function add_step(step)
@@ -540,6 +554,30 @@ local function function_of(name)
     return f
 end
 
+-- Functions of Lua's library that loop as long as their arguments say.
+local function plain(name)
+    local f = table[name]
+    return function(t, ...)
+        if raw_type(t) == "table" and getmetatable(t) then error("table." .. name .. " takes a plain table", 2) end
+        return f(t, ...)
+    end
+end
+for _, name in ipairs { "insert", "remove", "sort", "unpack" } do table[name] = plain(name) end
+function table.concat(t, separator, from, to)
+    from, to = from or 1, to or rawlen(t)
+    bounded(to - from)
+    return concat(t, separator, from, to)
+end
+function table.move(from, first, last, at, to)
+    bounded(last - first)
+    if getmetatable(from) or to and getmetatable(to) then error("table.move takes plain tables", 2) end
+    return move(from, first, last, at, to or from)
+end
+function string.rep(text, count, separator)
+    if #text + #(separator or "") == 0 then return "" end
+    return rep(text, count, separator)
+end
+
 for _, gone in ipairs { "load", "loadstring", "loadfile", "dofile", "collectgarbage" } do _G[gone] = nil end
 string.dump = nil
 
@@ -592,7 +630,7 @@ return {
     -- Returns the ends of a stream: one takes a record, the other ends it; both return the values that came out.
     begin_stream = function(name, ...)
         local made = function_of(name)(setmetatable({ steps = {}, reducing = reduce }, Stream), ...)
-        if getmetatable(made) ~= Stream then error("a stream function returns its stream, got " .. type(made), 0) end
+        if getmetatable(made) ~= Stream.__metatable then error("a stream function returns its stream, got " .. type(made), 0) end
         local out, count = {}, 0
         local sink = {
             push = function(v)

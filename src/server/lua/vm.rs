@@ -12,7 +12,7 @@ use mlua::{
 
 use super::bytes::{self, Bytes};
 use super::convert::Objects;
-use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX};
+use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX, too_large};
 use crate::Value;
 use crate::server::function_call::{Change, FunctionCall, FunctionResult, RecordInput};
 use crate::server::modules::Modules;
@@ -63,6 +63,7 @@ impl Vm {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        lua.set_app_data(Arc::clone(limit));
         keep_clock_only(&lua)?;
         lua.globals().raw_set("bytes", bytes::library(&lua)?)?;
         let host = lua.create_table()?;
@@ -94,8 +95,9 @@ impl Vm {
         })
     }
 
+    /// The memory that the state has taken since it was made, at most.
     pub(super) fn used_bytes(&self) -> usize {
-        self.lua.used_memory()
+        self.lua.used_memory() + self.limit.taken_bytes()
     }
 
     /// Calls a function for a record.
@@ -117,7 +119,7 @@ impl Vm {
             arguments.push_front(mlua::Value::String(self.lua.create_string(&call.function)?));
             let result: mlua::Value = self.function("call")?.call(arguments)?;
             Ok(FunctionResult {
-                value: self.objects.to_value(&result)?,
+                value: self.objects.to_value(&self.lua, &result)?,
                 change: change_of(existed, &facts)?,
             })
         })
@@ -186,7 +188,7 @@ impl Vm {
 
     fn values(&self, (values, count): (Table, usize)) -> Result<Vec<Value>> {
         (1..=count)
-            .map(|at| self.objects.to_value(&values.raw_get(at)?))
+            .map(|at| self.objects.to_value(&self.lua, &values.raw_get(at)?))
             .collect()
     }
 
@@ -253,18 +255,23 @@ fn change_of(existed: bool, facts: &Table) -> Result<Change> {
             Change::None
         });
     }
-    let writes: Vec<Table> = facts.raw_get("writes")?;
+    let writes: Table = facts.raw_get("writes")?;
     let writes: Result<Vec<_>> = writes
-        .into_iter()
+        .pairs::<String, AnyUserData>()
         .map(|write| {
-            let name: String = write.raw_get(1)?;
-            let value: AnyUserData = write.raw_get(2)?;
-            Ok((name, value.borrow::<Frozen>()?.0.clone()))
+            let (name, value) = write?;
+            Ok((name, value.take::<Frozen>()?.0))
         })
         .collect();
-    let writes = writes?;
+    let mut writes = writes?;
+    writes.sort_by(|(one, _), (other, _)| one.cmp(other));
     if existed && !is_emptied && !flag("is_updated")? {
         return Ok(Change::None);
+    }
+    if !existed && writes.iter().all(|(_, value)| matches!(value, Value::Nil)) {
+        return Err(mlua::Error::runtime(
+            "aerospike:create: the record has no bins",
+        ));
     }
     Ok(Change::Write {
         is_new: !existed,
@@ -298,7 +305,7 @@ fn fill_host(
     host.raw_set(
         "freeze",
         lua.create_function(move |lua, (value, bin): (mlua::Value, String)| {
-            let frozen = freezer.to_value(&value).map_err(|error| {
+            let frozen = freezer.to_value(lua, &value).map_err(|error| {
                 let text = format!("can't set bin {bin}: {}", plain(&error));
                 mlua::Error::runtime(text)
             })?;
@@ -308,9 +315,10 @@ fn fill_host(
     let sizer = objects.clone();
     host.raw_set(
         "size",
-        lua.create_function(move |_, value: mlua::Value| {
+        lua.create_function(move |lua, value: mlua::Value| {
             let mut stored = Vec::new();
-            write_stored(&sizer.to_value(&value)?, &mut stored).map_err(mlua::Error::external)?;
+            write_stored(&sizer.to_value(lua, &value)?, &mut stored)
+                .map_err(mlua::Error::external)?;
             Ok(stored.len())
         })?,
     )?;
@@ -389,9 +397,7 @@ fn plain(error: &mlua::Error) -> String {
     let text = match error {
         mlua::Error::CallbackError { cause, .. } => return plain(cause),
         mlua::Error::WithContext { cause, .. } => return plain(cause),
-        mlua::Error::MemoryError(_) => {
-            return format!("the function took more than {MEMORY_BYTES_MAX} bytes of memory");
-        }
+        mlua::Error::MemoryError(_) => return too_large(),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             text.clone()
         }

@@ -17,7 +17,7 @@ pub(crate) mod young;
 
 use crate::device::{DurableExtent, State};
 use crate::digest::Digest;
-use crate::entry::{Appended, Header, Kind, is_version};
+use crate::entry::{Appended, Header, Kind, is_version, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -26,7 +26,7 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
 use crate::log::chain::parts_of;
-use crate::log::directory::Line;
+use crate::log::directory::{Line, identity_of};
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::options::OpeningProgress;
@@ -363,12 +363,13 @@ fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec
     let copies = &mut found.metadata_bodies;
     copies.sort_by_key(|(at, _)| std::cmp::Reverse(at.lsn));
     let is_metadata = |(_, line): &&(_, Line)| line.kind == Kind::Metadata;
-    let lost = found.lost.iter().filter(is_metadata);
-    let lost = lost.map(|(_, line)| line.lsn).max();
-    // Copies are written one after the other: the newer copy may be lost if the one before it is there.
-    if let Some(lost) = lost
-        && copies.first().is_none_or(|(at, _)| at.lsn.0 + 1 < lost.0)
-    {
+    // A lost copy of the same change does no harm.
+    let newest = copies.first();
+    let newest = newest.map(|(at, body)| (at.lsn, identity_of(&metadata_digest(body))));
+    let is_newer =
+        |line: &Line| newest.is_none_or(|(lsn, change)| line.lsn > lsn && line.identity != change);
+    let mut lost = found.lost.iter().filter(is_metadata);
+    if lost.any(|(_, line)| is_newer(line)) {
         return Err(refuse(
             "its newest copies are damaged: names of sets, and truncations, may be missing in older ones".to_owned(),
         ));
