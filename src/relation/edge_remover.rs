@@ -434,7 +434,10 @@ impl<'a, 't> Together<'a, 't> {
                 self.drop_if_empty(&at_other, &link.to.key)
             }
             (RemovedEdge::Record(other), _) => {
-                if self.depth == DEPTH_MAX && !self.both_ends {
+                // One that goes elsewhere ends a circle, however long the way to it was.
+                let is_known = self.done.contains(other)
+                    || self.others.iter().any(|part| part.record == *other);
+                if self.depth >= DEPTH_MAX && !self.both_ends && !is_known {
                     let of = Some(Address::new(role.set, key));
                     let record = other.clone();
                     self.too_deep = Some(Part { record, of });

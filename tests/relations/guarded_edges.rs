@@ -242,6 +242,23 @@ fn a_cascade_goes_down_a_long_chain_and_around_a_circle() {
 }
 
 #[test]
+fn a_cascade_goes_around_circles_of_references_of_any_length() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::reference("parent", "by_parent");
+    let parts = OneToMany::new(&store, "parts", ("things", "things"), layout)
+        .unwrap()
+        .on_delete(OnDelete::Cascade);
+    let things = store.set("things").unwrap();
+    for len in (31..=35).chain(64..=67) {
+        for id in 0..len {
+            parts.put(id, (id + 1) % len, &json!({ "n": 1 })).unwrap();
+        }
+        assert!(things.delete(0).unwrap().is_some(), "{len}");
+        assert_eq!(things.len(), 0, "{len}");
+    }
+}
+
+#[test]
 fn a_refused_delete_is_one_error_and_one_operation() {
     let store = Store::in_memory().unwrap();
     let follows = ManyToMany::new(&store, "follows", ("users", "out"), ("users", "in"));
