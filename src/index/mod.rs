@@ -27,7 +27,7 @@ pub use key::IndexType;
 
 #[cfg(any(feature = "server", all(feature = "backup", feature = "cluster")))]
 pub(crate) use client_form::VALUE_BYTES_MAX;
-#[cfg(any(feature = "server", feature = "backup"))]
+#[cfg(any(feature = "server", feature = "backup", feature = "cluster"))]
 pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;
 pub(crate) use guards::{GUARDS, Guard};

@@ -9,6 +9,10 @@ use crate::{Digest, Key, Namespace, Value};
 
 /// A function that a client calls.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "lua"),
+    allow(dead_code, reason = "read by functions only")
+)]
 pub(crate) struct FunctionCall {
     /// The file of the module.
     pub(crate) file: String,
@@ -20,7 +24,7 @@ pub(crate) struct FunctionCall {
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "lua"),
-    expect(dead_code, reason = "read by functions only")
+    allow(dead_code, reason = "read by functions only")
 )]
 pub(crate) struct RecordInput {
     pub(crate) bins: Bins,
@@ -39,7 +43,7 @@ pub(crate) struct RecordInput {
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "lua"),
-    expect(dead_code, reason = "made by functions only")
+    allow(dead_code, reason = "made by functions only")
 )]
 pub(crate) struct FunctionResult {
     pub(crate) value: Value,
@@ -50,7 +54,7 @@ pub(crate) struct FunctionResult {
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "lua"),
-    expect(dead_code, reason = "made by functions only")
+    allow(dead_code, reason = "made by functions only")
 )]
 pub(crate) enum Change {
     None,

@@ -68,6 +68,7 @@ impl Modules {
     }
 
     /// The number of changes so far.
+    #[cfg(feature = "lua")]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
