@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_620,
+        limit: 4_560,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_430,
+        limit: 5_510,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -208,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_250,
+        limit: 13_450,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
