@@ -206,7 +206,6 @@ fn a_free_block_without_a_header_is_no_damage_after_an_opening_on_a_full_disk() 
         assert!(get(&namespace, &digest(0)).unwrap().is_some());
     }
     assert!(refused > 0, "none of {tried} refused");
-    assert!(refused < tried, "all {tried} refused");
 }
 
 /// As many blocks as a device is extended by at a time.
