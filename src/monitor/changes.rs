@@ -19,7 +19,7 @@ const CHANGES_MAX: usize = 1_000;
 pub struct ChangesSnapshot {
     /// The namespace.
     pub namespace: String,
-    /// The changes. Those of a group are all in it. Empty: there are no more now.
+    /// The changes, with whole groups. Empty: there are no more now.
     pub changes: Vec<ChangeSnapshot>,
     /// Up to where the changes have been read: `after` of the next request.
     pub position: String,
@@ -33,9 +33,9 @@ pub struct ChangesSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChangeSnapshot {
-    /// Where it stands among all changes of the namespace.
+    /// Its place among all changes of the namespace.
     pub position: String,
-    /// What was committed together has the same number.
+    /// Changes committed together have the same number.
     pub group: Option<u64>,
     /// The set; empty: none. `None`: a truncation of all sets.
     pub set: Option<String>,
@@ -109,7 +109,7 @@ fn unix_ms(time: SystemTime) -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
-/// What is asked for.
+/// The parameters of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Query {
     namespace: Option<String>,
@@ -211,7 +211,7 @@ fn read(store: &Store, query: &Query) -> Result<ChangesSnapshot> {
         |set: &SetUsage| set.records > 0 && !kept.iter().any(|kept| **kept == *set.name);
     let silent = namespace.sets().into_iter().filter(is_silent);
     let silent_sets = silent.map(|set| set.name).collect();
-    // Before they are read, so that nobody who has read that far has missed one.
+    // Before they are read, so that a client that has read to the end has missed no change.
     let latest = namespace.last_lsn().get();
     let mut stream = changes.read(start, options)?;
     let batch = stream.next_batch(query.most.unwrap_or(CHANGES_MAX), Duration::ZERO)?;

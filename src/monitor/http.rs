@@ -60,7 +60,7 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection, asks `answer`, and sends what it returns. `local_only`: requests must name
+/// Reads the request of a connection, asks `answer`, and sends its response. `local_only`: requests must name
 /// this machine as their host.
 ///
 /// # Errors
@@ -117,7 +117,7 @@ fn read_head(
             Err(error) if is_timeout(&error) => return Err(late()),
             Err(_) => return Ok(false),
         };
-        // The end may lie across two chunks.
+        // The end may span two chunks.
         let from = head.len().saturating_sub(3);
         head.extend_from_slice(chunk.get(..read).unwrap_or_default());
         let new = head.get(from..).unwrap_or_default();
@@ -193,7 +193,7 @@ fn is_this_machine(host: &str) -> bool {
         let address = text.parse::<IpAddr>();
         address.is_ok_and(|address| address.is_loopback())
     };
-    // An address of version 6 without brackets has no port, whatever its last colon looks like.
+    // An address of version 6 without brackets has no port, even if its last part looks like one.
     if is_loopback(host) {
         return true;
     }
@@ -222,7 +222,7 @@ fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::
     Ok(())
 }
 
-/// Reads what a client that was refused still sends, for a moment.
+/// Reads the rest from a refused client, for a moment.
 fn drain(stream: &mut &TcpStream) {
     let deadline = Instant::now() + DRAIN;
     let mut chunk = [0; 4096];

@@ -27,7 +27,7 @@ const WORKERS: usize = 4;
 /// How often the store is looked at.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// How many hot records are told of by default.
+/// How many hot records are listed by default.
 const HOT_RECORDS: usize = 20;
 
 /// How long accepting pauses when the process has no more files to open.
@@ -38,7 +38,7 @@ const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const PAGE: &str = include_str!("page.html");
 
-/// An endpoint for those who watch a store. It ends when it is dropped.
+/// An endpoint for watching a store. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Monitor {
     addr: SocketAddr,
@@ -118,7 +118,7 @@ impl Monitor {
             _ => {}
         }
         for _ in 0..WORKERS {
-            // Where it fails, so many wait already that no thread is without a connection.
+            // Where it fails, enough connections wait already to wake every thread.
             let _ = TcpStream::connect_timeout(&wake, WAKE_TIMEOUT);
         }
         for thread in self.threads.drain(..) {
@@ -135,7 +135,7 @@ impl Drop for Monitor {
 }
 
 impl MonitorBuilder {
-    /// Listens on this address; port 0 takes a free one. Whoever reaches it reads keys: take an address that others reach only
+    /// Listens on this address; port 0 takes a free one. All who reach it can read keys: take an address that others reach only
     /// where that may be.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl MonitorBuilder {
         Ok(self)
     }
 
-    /// Tells of this many hot records of each namespace, 64 at most. Default: 20.
+    /// Lists this many hot records of each namespace, 64 at most. Default: 20.
     #[must_use]
     pub const fn hot_records(mut self, most: usize) -> Self {
         self.hot_records = most;
@@ -167,7 +167,7 @@ impl MonitorBuilder {
         self
     }
 
-    /// Gives whole records to whoever asks, by `/records.asb`, and keeps changes for them by a subscription: needed by `spikelet move`,
+    /// Gives whole records to all clients, by `/records.asb`, and keeps changes for them by a subscription: needed by `spikelet move`,
     /// which copies a running store into a cluster. Default: keys and positions of changes only.
     #[cfg(feature = "backup")]
     #[must_use]
@@ -265,7 +265,7 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
             *place = stream.try_clone().ok();
         }
         drop(state);
-        // Whoever hangs or goes away is not waited for.
+        // A client that hangs or goes away is not waited for.
         let _ = http::serve(&stream, shared.local_only, |request| {
             answer(shared, request)
         });

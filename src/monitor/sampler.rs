@@ -17,7 +17,7 @@ use crate::stats::{NamespaceStats, OperationStats};
 use crate::storage::{HotRecord, Stats};
 use crate::{Key, Namespace, Store};
 
-/// The longest key that is told, in characters. Longer ones are told apart by their digests.
+/// The longest key that is shown, in characters. The digest distinguishes longer ones.
 const KEY_CHARS_MAX: usize = 128;
 
 /// Generations go from 1 to this, and then from 1 again.
@@ -64,7 +64,7 @@ struct HotCounts {
     generation: Option<u16>,
 }
 
-/// What a look at one record tells.
+/// The findings of a look at one record.
 struct Looked {
     set: String,
     generation: u16,
@@ -72,7 +72,7 @@ struct Looked {
     info: RecordInfo,
 }
 
-/// Sharded collections, by set, key of the root as it is told, and bin.
+/// Sharded collections, by set, key of the root as it is shown, and bin.
 type Collections = BTreeMap<(String, String, String), CollectionSnapshot>;
 
 impl StoreSnapshot {
@@ -279,7 +279,7 @@ fn look_at(namespace: &Namespace, digest: &Digest) -> Option<Looked> {
     })
 }
 
-/// Adds the collections of a hot record, or of the root whose companion it is.
+/// Adds the collections of a hot record, or of the root of a hot companion.
 fn add_collections(
     namespace: &Namespace,
     hot: &HotRecord,
@@ -399,7 +399,7 @@ fn unix_ms(time: std::time::SystemTime) -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Returns a key as it is told: its text, its number, or its bytes escaped; shortened if it is long.
+/// Returns a key as it is shown: its text, its number, or its bytes escaped; shortened if it is long.
 fn told(key: &Key<'_>) -> String {
     let text = key.bare();
     match text.char_indices().nth(KEY_CHARS_MAX) {

@@ -1,11 +1,11 @@
-//! What is told, as plain data: the form of `/hot.json`.
+//! The answers as plain data: the form of `/hot.json`.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the form. It grows when a field changes its meaning or goes.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// A look at a store: what is hot and how it is sharded.
+/// A look at a store: the hot records and how they are sharded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoreSnapshot {
@@ -89,7 +89,7 @@ pub struct NamespaceSnapshot {
     pub syncs: u64,
     /// The same a second.
     pub syncs_per_s: Option<f64>,
-    /// What a sync took in the mean since the look before, in milliseconds. `None`: there was none.
+    /// The mean duration of a sync since the look before, in milliseconds. `None`: there was none.
     pub sync_ms: Option<f64>,
     /// Disk space that the devices take, in bytes.
     pub device_bytes: u64,
@@ -125,16 +125,16 @@ pub struct HotRecordSnapshot {
     pub waits: u64,
     /// How often writers were refused. After 5 minutes an event counts half.
     pub key_busy: u64,
-    /// What it takes on the device, in bytes. `None`: the record is gone.
+    /// Its size on the device, in bytes. `None`: the record is gone.
     pub bytes: Option<u64>,
     /// The companions of its sharded collections; 0: none is sharded. `None` for one that is sharded by time, of which the root
     /// alone does not say it, and for a record that is gone.
     pub shards: Option<u64>,
-    /// Whose companion it is.
+    /// The record that it is a companion of.
     pub companion_of: Option<CompanionOf>,
 }
 
-/// Whose companion a record is.
+/// The root of a companion's collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompanionOf {
     /// The key of the root.
@@ -159,7 +159,7 @@ pub struct CollectionSnapshot {
     pub shards: Option<u64>,
     /// The number of its last transition.
     pub epoch: u64,
-    /// Whether a transition is under way, or was left by somebody.
+    /// Whether a transition is under way, or was left unfinished.
     pub in_transition: bool,
 }
 

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 1_000;
 /// How often a program is asked for more.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What `changes` takes.
+/// Arguments of `changes`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A running program is asked over HTTP (GET /changes.json): an embedded one that has started `spikelet::monitor::Monitor`, or \
@@ -36,7 +36,7 @@ pub(crate) struct ChangesArguments {
     /// Ask the monitor of a running program, on port 9146 unless one is given.
     #[arg(long, value_name = "HOST[:PORT]")]
     host: Option<MonitorAddress>,
-    /// Go on with what is changed from now on, until interrupted.
+    /// Go on with later changes, until interrupted.
     #[arg(long, requires = "host")]
     follow: bool,
     /// The namespace. Needed if the store has several.
@@ -140,7 +140,7 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Prints changes. Returns false if nobody reads them any more.
+/// Prints changes. Returns false once the reader has gone.
 fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, Failure> {
     let mut text = String::new();
     for change in changes {

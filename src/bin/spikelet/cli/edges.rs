@@ -15,7 +15,7 @@ const ID_BYTES_MAX: usize = 255;
 /// How much of a malformed line is shown, in characters.
 const SHOWN_CHARS: usize = 60;
 
-/// Words that head the columns of an edge list of text ids, where a header cannot be told by not
+/// Words that head the columns of an edge list of text ids, where a header cannot be recognized by not
 /// being a number.
 const HEADER_WORDS: [[&str; 2]; 6] = [
     ["id_1", "id_2"],
@@ -26,7 +26,7 @@ const HEADER_WORDS: [[&str; 2]; 6] = [
     ["node_1", "node_2"],
 ];
 
-/// What was read.
+/// The edges of a list, and the names of their ends.
 #[derive(Debug, PartialEq)]
 pub(crate) struct EdgeList {
     pub(crate) graph: Graph,
@@ -56,7 +56,7 @@ pub(crate) enum Malformed {
         line: u64,
         /// Where in the line, in bytes, from 1.
         column: usize,
-        /// What is there.
+        /// The byte found.
         byte: u8,
     },
     /// An id is too long.
@@ -193,7 +193,7 @@ fn is_header(ids: [&str; 2], names: &Names<'_>, is_alone: bool) -> bool {
     no_integers && ((names.first_text.is_none() && !is_alone) || known())
 }
 
-/// The ids met so far, numbered as they come.
+/// The ids, numbered in the order of their first use.
 #[derive(Debug, Default)]
 struct Names<'t> {
     numbers: HashMap<&'t str, u32>,

@@ -46,7 +46,7 @@ fn followers_by_rank(nodes: u32, edges: u64) -> Vec<u32> {
     let mut weight_left: f64 = (0..nodes).map(weight).sum();
     let most = u64::from(nodes.saturating_sub(1 + base));
     let share_of = |rank: u32| {
-        // Never less than an even share, and rounded up: what is left then always fits into the
+        // Never less than an even share, and rounded up: the rest then always fits into the
         // ranks that are left.
         let even = left.div_ceil(u64::from(nodes - rank));
         let share = (left as f64 * weight(rank) / weight_left).ceil() as u64;

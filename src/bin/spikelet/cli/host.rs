@@ -24,7 +24,7 @@ pub(crate) struct HostArguments {
     /// The password itself; other users of this machine may see it.
     #[arg(long, value_name = "TEXT", requires = "user")]
     password: Option<String>,
-    /// A file whose first line is the password.
+    /// A file with the password in its first line.
     #[arg(
         long,
         value_name = "FILE",
@@ -32,7 +32,7 @@ pub(crate) struct HostArguments {
         conflicts_with = "password"
     )]
     password_file: Option<PathBuf>,
-    /// Encrypt the connections: certificates (PEM) of those who have signed the servers'.
+    /// Encrypt the connections: certificates (PEM) of the authorities that signed the servers'.
     #[arg(long, value_name = "FILE", requires = "host")]
     tls_ca: Option<PathBuf>,
     /// The certificate (PEM) to show to the servers.
@@ -52,7 +52,7 @@ impl HostArguments {
     /// Connects to the cluster.
     ///
     /// # Errors
-    /// A password that cannot be read, and those of connecting.
+    /// If the password cannot be read, or the connection fails.
     pub(crate) fn connect(&self, host: &str, namespace: Option<&str>) -> Result<Cluster, Failure> {
         Ok(self.builder(host, namespace)?.connect()?)
     }

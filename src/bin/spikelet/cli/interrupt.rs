@@ -1,4 +1,4 @@
-//! Ctrl-C: a command ends in order, with what it has; asked again, it ends at once.
+//! Ctrl-C: a command ends in order, with its results so far; interrupted again, it ends at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use super::Failure;
 /// The exit code of a command that was interrupted, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Returns what becomes true when the process is asked to end, by Ctrl-C or a signal. `then` says
-/// what the command does now.
+/// Returns a flag that becomes true when the process is asked to end, by Ctrl-C or a signal. `then`
+/// describes the reaction of the command.
 ///
 /// # Errors
 /// If signals cannot be waited for.

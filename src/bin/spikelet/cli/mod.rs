@@ -6,8 +6,8 @@
 //!   nodes, in one record or sharded), `load` (into the store), `check` (every edge after
 //!   reopening).
 //! * `stat`, `verify`: look at a store on disk.
-//! * `changes`: what has happened to the records of a store on disk.
-//! * `contention`: writers on hot keys, and what becomes of their writes.
+//! * `changes`: the changes of records of a store on disk.
+//! * `contention`: writers on hot keys, and the fate of their writes.
 //! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
 //! * `move`: a store into a cluster, while it is written (feature `cluster`).
 //! * `relations`: which relations are declared, and how many references they have.
@@ -61,7 +61,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// A record store that lives inside a service: try it out, and look at what it has stored.
+/// A record store that lives inside a service: try it out, and look at stored data.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -85,7 +85,7 @@ enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Let writers fight over hot keys and show what becomes of their writes: KEY_BUSY, latency,
+    /// Let writers fight over hot keys and show the fate of their writes: KEY_BUSY, latency,
     /// goodput, nothing lost.
     Contention(Box<contention::ContentionArguments>),
     /// Save a store in the format of Aerospike's backup tools (.asb). Changes nothing.
@@ -105,7 +105,7 @@ enum Command {
     /// Write the records of a backup (.asb) to a store. Everything is checked before anything is
     /// written.
     Restore(restore::RestoreArguments),
-    /// Show what a store holds and what it has cost. Changes nothing; works after a crash, too.
+    /// Show the content of a store and its cost. Changes nothing; works after a crash, too.
     Stat(StoreArguments),
     /// Serve a store to Aerospike clients.
     #[cfg(feature = "server")]
@@ -116,7 +116,7 @@ enum Command {
     /// Show which collections are sharded, or one of them record by record. Exit code 1: a shard is
     /// missing.
     Shards(shards::ShardsArguments),
-    /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON
+    /// Say how large records are, which sets to shard, and how: of a store, a backup or JSON
     /// lines. Changes nothing. Exit code 1: a store has damaged records.
     Sizing(sizing::SizingArguments),
     /// Show which records are hot and how collections are sharded, as it happens in a running program, or as a closed store
@@ -126,7 +126,7 @@ enum Command {
     Verify(StoreArguments),
 }
 
-/// What a command takes that is not in this build: anything.
+/// Arguments of a command that this build does not have: anything.
 #[cfg(not(feature = "server"))]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -145,7 +145,7 @@ struct StoreArguments {
     json: bool,
 }
 
-/// What a command has found.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// All is well.
@@ -159,7 +159,7 @@ enum Outcome {
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// What was given cannot be used.
+    /// Arguments or input that cannot be used.
     #[error("{0}")]
     Input(String),
     /// The store refused.

@@ -100,7 +100,7 @@ impl MonitorAddress {
         self.get(&target("/changes.json", query))
     }
 
-    /// Asks for records as the text of a backup: those of a piece (`from`), or of digests (`digest`).
+    /// Asks for records as the text of a backup: all of a piece (`from`), or some by digest (`digest`).
     ///
     /// # Errors
     /// [`MonitorFailure`].
@@ -199,7 +199,7 @@ pub(crate) struct RecordsAnswer {
     pub(crate) damaged: u64,
 }
 
-/// Why a monitor did not answer what was asked.
+/// Why a monitor gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorFailure {
     /// It cannot be reached, or ended in the middle: perhaps for a moment.

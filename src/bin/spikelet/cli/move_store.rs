@@ -1,7 +1,7 @@
 //! `spikelet move`: a store, running or not, into a cluster.
 //!
 //! * `source`: the store to move, in a directory or in a running program. `position`: the progress of a move, in a file.
-//! * `compare`: whether both sides are the same. `report`: what is said of a move.
+//! * `compare`: whether both sides are the same. `report`: the report of a move.
 //!
 //! The copy is followed by the changes since it began: of each record that has changed, the present version is written, or it
 //! is deleted. That may be repeated without harm, so a move that was killed goes on from the last position in its file.
@@ -291,7 +291,7 @@ impl Move<'_> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
         };
-        // It goes as far as the changes were when it was told to stop, or when it began: a busy source has always more.
+        // It goes as far as the changes were when it was stopped, or when it began: a busy source has always more.
         let mut last = None;
         loop {
             let Some(changes) = self.source.changes(Some(&after))? else {

@@ -1,4 +1,4 @@
-//! Standard output, notes and progress. What is printed is made by [`crate::report`].
+//! Standard output, notes and progress. [`crate::report`] makes the text.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -12,7 +12,7 @@ use super::Failure;
 use crate::report::{Report, Terminal};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
-/// still says what was found.
+/// still reports the finding.
 pub(crate) fn emit(text: &str) -> Result<(), Failure> {
     emit_while_read(text).map(drop)
 }
@@ -71,7 +71,7 @@ struct Versioned<'a, T> {
     found: &'a T,
 }
 
-/// Writes what a command has found to standard output: the object, indented, with the version of
+/// Writes the result of a command to standard output: the object, indented, with the version of
 /// its form, if it is asked for, or else the report as text.
 pub(crate) fn emit_found(
     json: bool,
@@ -111,7 +111,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Returns the parts of a bar behind its picture: what is done, how fast, and how long it takes.
+    /// Returns the parts of a bar behind its picture: progress, rate and remaining time.
     fn template(self) -> String {
         let parts = match self {
             Self::Count(noun) => format!("{{human_pos}} of {{human_len}} {noun}, {{rate}}/s"),
@@ -124,10 +124,10 @@ impl Unit {
     }
 }
 
-/// Returns a progress bar on standard error, with what is done, how fast, and how long it will take.
+/// Returns a progress bar on standard error, with progress, rate and remaining time.
 /// It draws nothing unless that is a terminal.
 pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBar {
-    // Of all so far: a first rate would be that of a few microseconds.
+    // The rate since the start: a first rate would be that of a few microseconds.
     let per_s = |state: &ProgressState| {
         let is_known = state.pos() > 0 && state.elapsed() >= RATE_FROM;
         is_known.then(|| state.pos() as f64 / state.elapsed().as_secs_f64())

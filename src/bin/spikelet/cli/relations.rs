@@ -15,7 +15,7 @@ use super::target::{Target, namespaces};
 use super::{Failure, Outcome};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 
-/// What `relations` takes.
+/// Arguments of `relations`.
 #[derive(Debug, Args)]
 pub(crate) struct RelationsArguments {
     /// The directory of the store; left out with --host.
@@ -231,7 +231,7 @@ fn unreadable_advice(role: &str, stats: &SideStats) -> Option<String> {
     })
 }
 
-/// Returns what to do about a side whose records grow too large, by the rule of `sizing`.
+/// Recommends shards for a side with records that grow too large, by the rule of `sizing`.
 fn shard_advice(role: &str, stats: &SideStats) -> Option<String> {
     (stats.record_bytes_max > SWEET_SPOT_BYTES).then(|| {
         format!(

@@ -13,11 +13,11 @@ use super::print::{Unit, emit_found, note, progress};
 use super::{Failure, Outcome};
 use crate::report::{Report, count};
 
-/// The most that a namespace may allow: whatever was legal where the backup comes from is legal
+/// The highest limit of a namespace: every record legal in the backup's store is legal
 /// here.
 const MAX_RECORD_BYTES: u64 = 8 << 20;
 
-/// What `spikelet restore` takes. Names are those of Aerospike's tools.
+/// Arguments of `spikelet restore`. Names are those of Aerospike's tools.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
     /// The backup: a file, or a directory with files that end in .asb.
@@ -26,7 +26,7 @@ pub(crate) struct RestoreArguments {
     /// need be.
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// Only what was saved from this namespace; with a second name, it goes to the namespace of
+    /// Only records saved from this namespace; with a second name, they go to the namespace of
     /// that name.
     #[arg(long, value_name = "FROM[,TO]")]
     namespace: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct RestoreArguments {
     /// Write over records that exist even if their generation is not lower than that of the backup.
     #[arg(long)]
     no_generation: bool,
-    /// Restore what is whole, if something is not: of a damaged file, what is before the damage.
+    /// Restore the whole parts of a damaged backup: of a damaged file, the part before the damage.
     #[arg(long)]
     partial: bool,
     /// Restore no secondary indexes.
@@ -52,8 +52,8 @@ pub(crate) struct RestoreArguments {
     /// user keys in namespaces of another hash.
     #[arg(long)]
     trust_digests: bool,
-    /// Write over records of sharded collections, too, though that may break them: what holds no shard over what does, and
-    /// the other way round, and over roots what says nothing of their companions.
+    /// Write over records of sharded collections, too, though that may break them: records without shards over shards,
+    /// the other way round, and over roots records without the description of their companions.
     #[arg(long)]
     override_shards: bool,
     /// How namespaces that are created turn keys into digests.
@@ -75,7 +75,7 @@ enum Hash {
 /// The object that `--json` prints.
 #[derive(Debug, Default, Serialize)]
 struct RestoreReport {
-    /// Records were to be written: what the numbers are about.
+    /// Whether writing has begun, so that the numbers count records.
     #[serde(skip)]
     begun: bool,
     path: String,
@@ -210,13 +210,13 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
             arguments.backup.display(),
             arguments.into.display()
         ));
-        // It only counts what is left out.
+        // It only counts the omitted records.
         Store::in_memory()?
     } else {
         open(arguments, &restore)?
     };
     let done = with_progress("restoring", |told| restore.run(&store, told));
-    // What was restored is kept whatever came then.
+    // Restored records are kept whatever the reason for the end.
     let closed = store.close();
     let found = RestoreReport {
         begun: true,

@@ -16,7 +16,7 @@ use super::{Failure, Outcome};
 /// The address that is listened on by default: Aerospike's port, of this machine only.
 const LISTEN: &str = "127.0.0.1:3000";
 
-/// What `serve` takes.
+/// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
     /// Keep the store in this directory. Without it, the store is in memory and gone when the
@@ -30,7 +30,7 @@ pub(crate) struct ServeArguments {
     /// configuration says]
     #[arg(long)]
     listen: Option<String>,
-    /// Serve these namespaces. [default: test, or what the configuration says]
+    /// Serve these namespaces. [default: test, or the namespaces of the configuration]
     #[arg(long, value_delimiter = ',')]
     namespace: Vec<String>,
     /// Read this configuration file of Aerospike, as far as it applies.
@@ -46,18 +46,18 @@ pub(crate) struct ServeArguments {
     /// takes a free one; the address is logged.
     #[arg(long, value_name = "HOST:PORT")]
     monitor: Option<String>,
-    /// Give whole records to whoever asks the monitor, for `spikelet move`.
+    /// Let clients of the monitor read whole records, for `spikelet move`.
     #[arg(long, requires = "monitor")]
     monitor_records: bool,
-    /// Rehearse contention: keep the record of every write for so many milliseconds before it is executed, so that clients that
+    /// Rehearse contention: keep the record of every write for this many milliseconds before it is executed, so that clients that
     /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     hold_ms: Option<u64>,
-    /// Tell clients that the namespaces are strongly consistent: some ask before they use transactions, which work either way.
+    /// Report strongly consistent namespaces: some clients ask before they use transactions, which work either way.
     #[arg(long)]
     strong_consistency: bool,
     /// Behave as Aerospike's Community Edition, for tests: refuse transactions and durable deletes (code 25), bring back after
-    /// a restart what was deleted, and refuse lists with a persisted index in a store in memory, which end that edition's
+    /// a restart deleted records, and refuse lists with a persisted index in a store in memory, which end that edition's
     /// process.
     #[arg(long)]
     like_ce: bool,
@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Sound)
 }
 
-/// Tells whoever started the program where to connect.
+/// Prints the address to connect to, for the program that started this one.
 fn ready(addr: SocketAddr) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "ready {addr}")?;

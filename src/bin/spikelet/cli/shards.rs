@@ -16,7 +16,7 @@ use super::target::{Target, namespaces};
 use super::{Failure, Outcome};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 
-/// What `shards` takes.
+/// Arguments of `shards`.
 #[derive(Debug, Args)]
 pub(crate) struct ShardsArguments {
     /// The directory of the store; left out with --host.

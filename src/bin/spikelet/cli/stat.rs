@@ -1,4 +1,4 @@
-//! `spikelet stat`: what a store holds, and what it has cost.
+//! `spikelet stat`: the content of a store, and its cost.
 
 use serde::Serialize;
 use spikelet::storage::SetUsage;
@@ -166,7 +166,7 @@ impl NamespaceStat {
     }
 }
 
-/// Shows what a store holds.
+/// Shows the content of a store.
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be read.

@@ -43,7 +43,7 @@ impl StoreDir {
         }
     }
 
-    /// Removes what is not to be kept.
+    /// Removes a temporary directory.
     ///
     /// # Errors
     /// A directory that cannot be removed.

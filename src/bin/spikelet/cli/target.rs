@@ -11,7 +11,7 @@ use super::Failure;
 #[cfg(feature = "cluster")]
 use super::host::HostArguments;
 
-/// What was opened for reading.
+/// A store or cluster opened for reading.
 pub(super) enum Target {
     Store(Store),
     #[cfg(feature = "cluster")]
@@ -23,7 +23,7 @@ impl Target {
     /// reports, too.
     ///
     /// # Errors
-    /// A directory without a store, and those of connecting.
+    /// A directory without a store, or a connection that fails.
     pub(super) fn open(
         dir: Option<&Path>,
         #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),

@@ -1,4 +1,4 @@
-//! `spikelet top`: what a store is asked for, and which records are hot, as it happens.
+//! `spikelet top`: the operations of a store and its hot records, as they happen.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -28,11 +28,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many records are shown of each namespace where there is no screen.
 const KEYS: u8 = 20;
 
-/// What is said of records that are shown by their digests.
+/// Explains records that are shown by their digests.
 const NO_KEY: &str = "A record is shown by its digest where no key is stored with it: clients send the key if their write policy says so \
 (send_key), and compute the digest of a key that is suspected.";
 
-/// What `top` takes.
+/// Arguments of `top`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A running program is asked over HTTP (GET /hot.json): an embedded one that has started `spikelet::monitor::Monitor`, or `spikelet serve --monitor ADDR`. \
@@ -54,7 +54,7 @@ pub(crate) struct TopArguments {
     /// Print one JSON object for each look instead of text: the form of /hot.json.
     #[arg(long)]
     json: bool,
-    /// Show this many records of each namespace, 64 at most [default: 20, or what the screen has room for].
+    /// Show this many records of each namespace, 64 at most [default: 20, or as many as fit on the screen].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
     keys: Option<u8>,
     /// The order of the records.
@@ -230,7 +230,7 @@ impl TopArguments {
     }
 }
 
-/// Shows what a closed store has kept.
+/// Shows the counts that a closed store has kept.
 fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
     let store = open_closed(dir, "top")?;
     note("a closed store has no rates: what is shown is what it kept when it was closed cleanly");
@@ -490,7 +490,7 @@ fn set_name(set: &str) -> String {
     }
 }
 
-/// Returns what another program has told so that it moves no cursor.
+/// Returns text of another program without characters that could move the cursor.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_control() { '\u{fffd}' } else { char })

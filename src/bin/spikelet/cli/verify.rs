@@ -117,7 +117,7 @@ impl NamespaceCheck {
     }
 }
 
-/// A set whose scans move a bar on with each record.
+/// A set that moves a bar on with each scanned record.
 struct CountedScan<'b> {
     records: Set,
     bar: &'b ProgressBar,

@@ -11,7 +11,7 @@ use super::error::Result;
 use super::measure::{TimedWrite, Window, is_known, quantile};
 use super::target::Target;
 
-/// A refused activation is tried again after so long.
+/// The pause before a refused activation is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How the activation went. Times are in seconds from the beginning of the row.
@@ -53,7 +53,7 @@ pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<A
     })
 }
 
-/// What writers saw before, during or after. A percentile is `None` where no write lies beyond it.
+/// The writes before, during or after. A percentile is `None` where no write is beyond it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Phase {
     /// `before`, `during` or `after`.
@@ -62,9 +62,9 @@ pub(crate) struct Phase {
     pub(crate) seconds: f64,
     /// Writes that were wanted.
     pub(crate) offered: u64,
-    /// Those that were acknowledged.
+    /// Acknowledged writes.
     pub(crate) acked: u64,
-    /// Those that ended with KEY_BUSY.
+    /// Writes that ended with KEY_BUSY.
     pub(crate) key_busy: u64,
     /// `key_busy` / `offered`.
     pub(crate) key_busy_share: f64,

@@ -39,7 +39,7 @@ pub(crate) enum Load {
     },
 }
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Write {
     /// Replaces the value of a bin.
@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     /// On a virtual clock: queues and holds are simulated, the writes that get through are really
     /// done.
     pub(crate) is_virtual: bool,
-    /// What is written.
+    /// The operation of each write.
     pub(crate) write: Write,
     /// As Aerospike's `transaction-pending-limit` counts: a write is refused when *more* than so
     /// many wait for its record, so one more waits; see [`Settings::max_waiters`]. 0: none is
@@ -128,7 +128,7 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterSettings>,
 }
 
-/// What rows against a cluster have in common.
+/// The settings shared by all rows against a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterSettings {
     /// Where, as the report says it: host, namespace and set.
@@ -146,7 +146,7 @@ pub(crate) struct Case {
     pub(crate) load: Load,
     /// Into which records.
     pub(crate) layout: Layout,
-    /// How.
+    /// How the row is run.
     pub(crate) settings: Settings,
 }
 
@@ -200,7 +200,7 @@ impl Settings {
         /// Header, key and description of a record.
         const RECORD_BYTES: u64 = 256;
         let keys = u64::from(self.hot_keys);
-        // A row may see the end of a bucket of time, and the root stands beside its shards.
+        // A row may see the end of a bucket of time, and the root is a record beside its shards.
         let (buckets, shards) = match layout {
             Layout::Hashed(shards) => (1, shards),
             Layout::Timed(_, shards) => (2, shards),
@@ -307,7 +307,7 @@ impl ClusterSettings {
     /// The most writers of a row: each has a connection to a server while it writes.
     pub(super) const WRITERS_MAX: usize = 200;
 
-    /// Refuses what is too much for a cluster that others use.
+    /// Refuses loads that are too much for a cluster in use.
     fn check(&self, settings: &Settings, load: Load, layout: Layout) -> Result<(), String> {
         let sendings = 1.0 + f64::from(settings.retries);
         match load {

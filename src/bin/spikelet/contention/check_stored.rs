@@ -29,14 +29,14 @@ pub(crate) struct RowCheck {
     pub(crate) row: String,
     /// What it wrote; none if its ledger cannot be read.
     pub(crate) operation: Option<String>,
-    /// Acknowledged = found? What cannot be read is lost.
+    /// Acknowledged = found? Unreadable writes are lost.
     pub(crate) correctness: Correctness,
     /// Why the ledger or the store cannot be read.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Opens the store of every row in a directory for reading and compares what it holds with what was
-/// acknowledged. Collections are read as they are: a transition that was under way is not carried
+/// Opens the store of every row in a directory for reading and compares its content with the
+/// acknowledged writes. Collections are read as they are: a transition under way is not carried
 /// on. Nothing in the directory changes. A ledger or a store that cannot be read is a finding about
 /// its row. O(writes of all rows).
 ///

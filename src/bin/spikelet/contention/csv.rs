@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::report::csv;
 
-/// The fields of a row that are one number or word; how many writes failed, whatever their result codes.
+/// The fields of a row that are one number or word; how many writes failed, by any result code.
 const COLUMNS: [&str; 24] = [
     "loop",
     "rate",

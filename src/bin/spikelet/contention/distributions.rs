@@ -1,4 +1,4 @@
-//! What is drawn from random numbers: gaps between arrivals, holds, keys.
+//! Random draws: gaps between arrivals, holds, keys.
 
 use crate::random::Random;
 

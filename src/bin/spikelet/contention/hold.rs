@@ -22,7 +22,7 @@ use spikelet::{
 
 use super::schedule::Holds;
 
-/// A set whose writes hold their record.
+/// A set with writes that hold their record.
 #[derive(Clone)]
 pub(super) struct HoldingSet {
     records: Arc<dyn RecordSet + Send + Sync>,
@@ -164,7 +164,7 @@ impl RecordSet for HoldingSet {
     }
 }
 
-/// A store of one set, for what is written against [`RecordStore`].
+/// A store of one set, for code written against [`RecordStore`].
 impl RecordStore for HoldingSet {
     type Records = Self;
 

@@ -1,7 +1,7 @@
-//! The ledger of a row as a file, for a store on disk: what outlives a process that is killed.
+//! The ledger of a row as a file, for a store on disk: it outlives a killed process.
 //!
 //! A write is noted before it is sent and once its answer is known, each time by one call to the
-//! system. So the file holds all that was acknowledged, and what was under way may or may not have
+//! system. So the file holds all acknowledged writes; a write under way may or may not have
 //! been done. It is not synced: it is about killed processes, not about power failures.
 
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ pub(super) fn rows_in(dir: &Path) -> Result<Vec<String>> {
     list().map_err(|error| HarnessError::ledger(dir, "list", error))
 }
 
-/// Reads a ledger: its case, and what was acknowledged.
+/// Reads a ledger: its case, and the acknowledged writes.
 ///
 /// # Errors
 /// If there is none, or it is no such file.
@@ -136,7 +136,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
     let mut under_way: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
     let mut notes = Vec::new();
     file.read_to_end(&mut notes)?;
-    // A process may be killed before it has acknowledged what its last note says.
+    // A process may be killed between its last note and the acknowledgement.
     for (moment, note) in (0..).zip(notes.chunks_exact(NOTE_BYTES)) {
         let word = |route: usize| {
             let bytes = note.get(route * 8..route * 8 + 8);

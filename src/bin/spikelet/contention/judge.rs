@@ -35,7 +35,7 @@ pub(crate) struct Knees {
     pub(crate) is_modelled: bool,
     /// The first rate at which theory expects that.
     pub(crate) expected_busy_rate: Option<f64>,
-    /// What the layout can serve at most, in writes a second: one a hold and shard. None with
+    /// The most that the layout can serve, in writes a second: one a hold and shard. None with
     /// several hot keys, of which each has a part of the rate.
     pub(crate) capacity_per_s: Option<f64>,
     /// The highest rate that was measured.
@@ -92,7 +92,7 @@ fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
         .map(|(_, row)| *row)
         .filter(|row| row.acked > 0 && row.key_busy_share < BUSY_KNEE);
     let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
-    // A knee is where it begins and does not end: one rate that stands out is noise.
+    // A knee begins a stretch that does not end: one rate in trouble is noise.
     let first = |found: &dyn Fn(&Row) -> bool| {
         let is_tested = of.len() >= 2;
         let from_above = of
@@ -142,7 +142,7 @@ fn is_refused(row: &Row) -> bool {
     lower > BUSY_KNEE
 }
 
-/// What was found out.
+/// A finding about the rows of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Finding {
@@ -299,7 +299,7 @@ mod tests {
             with(200.0, 300, 4.0, loud),
         ];
         assert_eq!(knees_with(&spike), (Some(200.0), Some(200.0)));
-        // Two refusals of a thousand, and a p99 whose interval reaches down to the lowest rate's.
+        // Two refusals in 1,000, and a p99 with an interval that reaches down to the lowest rate's.
         let by_chance = [with(100.0, 2, 3.5, (0.8, 6.0))];
         assert_eq!(knees_with(&by_chance), (None, None));
     }

@@ -11,7 +11,7 @@ use spikelet::shard::arithmetic::SHARDS_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) enum Layout {
-    /// By the hash of what is written, into this many shards (a power of two, at most
+    /// By the hash of the element, into this many shards (a power of two, at most
     /// [`SHARDS_MAX`]). One is the record itself.
     Hashed(u32),
     /// Into the record of the current bucket of time, and there by hash into this many shards.

@@ -1,4 +1,4 @@
-//! What was acknowledged, to be compared with what is found.
+//! The acknowledged writes, to be compared with the stored ones.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use super::element_id::INITIAL_FROM;
 use super::put_history::PutHistory;
 use super::routing::Route;
 
-/// What the acknowledged writes of a row were.
+/// The acknowledged writes of a row.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// How many, for each record.
@@ -68,7 +68,7 @@ impl Ledger {
     }
 }
 
-/// What is in the lists before the row begins: the same elements for each hot key.
+/// The elements in the lists before the row begins: the same for each hot key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InitialElements {
     hot_keys: u32,
@@ -106,16 +106,16 @@ pub(crate) struct Correctness {
     pub(crate) acknowledged: u64,
     /// How many of them were found.
     pub(crate) found: u64,
-    /// Those that were not, and elements that were in the lists before the row began and are no
+    /// Acknowledged writes that were not found, and elements that were in the lists before the row began and are no
     /// longer.
     pub(crate) lost: u64,
-    /// What was applied more often than it was acknowledged, or without having been acknowledged;
+    /// Writes applied more often than acknowledged, or without an acknowledgement;
     /// and elements that were in the lists before the row began, each time that they are there
     /// again.
     pub(crate) duplicates: u64,
     /// Writes that were read back right after they were acknowledged.
     pub(crate) read_back: u64,
-    /// Those that were not seen then.
+    /// Acknowledged writes that were not seen then.
     pub(crate) invisible: u64,
     /// Writes that failed without its being known whether they were applied.
     pub(crate) in_doubt: u64,
@@ -128,7 +128,7 @@ impl Correctness {
         self.lost == 0 && self.duplicates == 0 && self.invisible == 0
     }
 
-    /// Adds those of another row.
+    /// Adds the figures of another row.
     pub(super) fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.found += other.found;
@@ -139,7 +139,7 @@ impl Correctness {
         self.in_doubt += other.in_doubt;
     }
 
-    /// Compares counts: what each record should hold, and what it holds.
+    /// Compares counts: the expected count of each record, and the stored one.
     pub(super) fn of_counts(ledger: &Ledger, found: impl Fn(&Route) -> u64) -> Self {
         let mut sum = Self::begin(ledger);
         let mut surplus = 0;

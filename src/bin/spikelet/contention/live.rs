@@ -22,7 +22,7 @@ use super::target::Target;
 
 /// Threads of an open loop, at least and at most.
 const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
-/// Who sleeps looks up after so long, whether the row is to end.
+/// How often a sleeper looks whether the row is to end.
 const NAP: Duration = Duration::from_millis(50);
 /// One write in this many is read back.
 const READ_BACK_OPEN: u64 = 8;

@@ -8,7 +8,7 @@ use super::scratch::ScratchSet;
 pub(crate) enum Place {
     /// In this process: each row in a store of its own.
     Embedded,
-    /// Against a cluster: one row after the other in a set that nobody else uses.
+    /// Against a cluster: one row after the other in a set of its own.
     #[cfg(feature = "cluster")]
     Cluster(ScratchSet),
 }

@@ -43,9 +43,9 @@ pub(super) fn number(value: &Value) -> Option<u64> {
 pub(super) struct PutHistory {
     /// When the last one was sent that is acknowledged.
     newest_sent: u64,
-    /// Those that may be the last one, with the moments of their acknowledgements.
+    /// Values that may be the last one, with the moments of their acknowledgements.
     last: Vec<(u64, u64)>,
-    /// The latest of those that cannot.
+    /// The latest values that cannot be the last one.
     replaced: VecDeque<u64>,
 }
 

@@ -7,7 +7,7 @@ use super::student::{Difference, difference};
 
 /// Fewer repeats say nothing of how much a figure varies.
 pub(super) const REPEATS_MIN: usize = 3;
-/// Percentiles are compared where at least this many writes lie beyond them.
+/// Percentiles are compared where at least this many writes are beyond them.
 const BEYOND_MIN: f64 = 5.0;
 
 /// The figures of one repeat that rows are compared by.
@@ -48,11 +48,11 @@ pub(super) struct Figure {
     /// Reads it of a repeat; `None`: too few writes.
     pub(super) read: fn(&Repeat) -> Option<f64>,
     pub(super) more_is_better: bool,
-    /// A change by less than this is none in any case.
+    /// A smaller change never counts.
     pub(super) least: f64,
 }
 
-/// What is compared of each row. A tenth of a percent of writes refused, and a microsecond, are
+/// The compared figures of each row. A tenth of a percent of writes refused, and a microsecond, are
 /// nothing.
 pub(super) const FIGURES: [Figure; 4] = [
     Figure {

@@ -63,7 +63,7 @@ impl Route {
         };
         let shards = layout.live_shards();
         let of = || {
-            // Numbers have a shard, and layouts are refused whose shards are no power of two.
+            // Numbers have a shard, and layouts with a number of shards that is no power of two are refused.
             let shard = shard_of(&whole.child(id), shards.into());
             debug_assert!(shard.is_ok(), "write {id} of {shards} shards: {shard:?}");
             shard.map_or(0, |shard| shard as u32)

@@ -1,4 +1,4 @@
-//! A row of the report: a case and what it has measured, as JSON has it.
+//! A row of the report: a case and its measurements, as JSON has it.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub(crate) struct Row {
     pub(crate) simulated_hold: bool,
     /// Writes that were wanted.
     pub(crate) offered: u64,
-    /// Those that were acknowledged.
+    /// Acknowledged writes.
     pub(crate) acked: u64,
-    /// Those that ended with KEY_BUSY.
+    /// Writes that ended with KEY_BUSY.
     pub(crate) key_busy: u64,
     /// `key_busy` / `offered`.
     pub(crate) key_busy_share: f64,
@@ -42,11 +42,11 @@ pub(crate) struct Row {
     pub(crate) goodput_per_s: f64,
     /// Median latency of acknowledged writes, from the intended time.
     pub(crate) p50_us: f64,
-    /// Their 99th percentile. NaN, and null in JSON: a percentile beyond which no write of the sample
-    /// lies.
+    /// Their 99th percentile. NaN, and null in JSON, for a percentile that no write of the sample
+    /// exceeds.
     #[serde(deserialize_with = "nan_if_null")]
     pub(crate) p99_us: f64,
-    /// From where to where that lies, with a confidence of 95 in 100, going by the number of writes
+    /// The interval of the percentile, with a confidence of 95 in 100, going by the number of writes
     /// alone.
     #[serde(default)]
     pub(crate) p99_interval_us: Option<(f64, f64)>,
@@ -64,7 +64,7 @@ pub(crate) struct Row {
     pub(crate) service_p99_us: f64,
     /// How long a record was held on average; `None` without simulated holds.
     pub(crate) hold_us: Option<f64>,
-    /// Refusals (KEY_BUSY), those of retried writes included.
+    /// Refusals (KEY_BUSY), retried writes included.
     pub(crate) refusals: u64,
     /// How often a refused write was tried again.
     pub(crate) retries: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Row {
     pub(crate) sent_late: u64,
     /// By how much the latest 1 % of the writes were sent late at least.
     pub(crate) late_p99_us: f64,
-    /// The part of the time that the processors of this machine worked, for whatever program; `None`
+    /// The part of the time that the processors of this machine worked, for any program; `None`
     /// of a virtual run, and where the system does not say.
     pub(crate) processors_busy: Option<f64>,
     /// Acknowledged writes that are not there.
@@ -98,7 +98,7 @@ pub(crate) struct Row {
     #[serde(default)]
     pub(crate) repeats: Vec<Repeat>,
     /// The row before, during and after its shards were activated; empty if they were not. What
-    /// stands above mixes the three.
+    /// figures above mix the three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) phases: Vec<Phase>,
 }
@@ -136,16 +136,16 @@ impl std::fmt::Display for Shards {
     }
 }
 
-/// A row with what does not go into a table.
+/// A row with the measurements that do not go into a table.
 #[derive(Debug)]
 pub(crate) struct Measurement {
-    /// What was measured.
+    /// The measured case.
     pub(crate) case: Case,
     /// The figures.
     pub(crate) row: Row,
     /// Acknowledged = found?
     pub(crate) correctness: Correctness,
-    /// What was counted, with the latencies of the acknowledged.
+    /// The counts, with the latencies of the acknowledged.
     pub(super) tally: Tally,
     /// How long was measured, in seconds: all repeats together.
     pub(crate) seconds: f64,
@@ -220,7 +220,7 @@ pub(crate) struct Moment {
 }
 
 impl Row {
-    /// Returns whether this is the row of a case, whatever its settings.
+    /// Returns whether this is the row of a case, under any settings.
     pub(super) fn is_of(&self, case: &Case) -> bool {
         let is_same_load = match case.load {
             Load::Open { rate } => self.rate == Some(rate),

@@ -89,7 +89,7 @@ impl ScratchSet {
     /// Deletes the records of these keys.
     ///
     /// # Errors
-    /// Those of the cluster.
+    /// If the cluster refuses.
     pub(super) fn delete(&self, keys: impl IntoIterator<Item = String>) -> Result<()> {
         let keys: Vec<Key<'static>> = keys.into_iter().map(Key::from).collect();
         delete(&self.claim.records, &keys)
@@ -98,7 +98,7 @@ impl ScratchSet {
     /// Deletes all records of rows that are found in the set.
     ///
     /// # Errors
-    /// Those of the cluster.
+    /// If the cluster refuses.
     pub(super) fn sweep(&self) -> Result<()> {
         self.claim.sweep()
     }

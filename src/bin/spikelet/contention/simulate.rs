@@ -1,8 +1,8 @@
 //! A row on a virtual clock: a discrete-event simulation, the same for the same seed on every
 //! machine.
 //!
-//! What is simulated is time: when writes come, how they queue ([`RecordQueue`], the engine's rule)
-//! and how long each holds its record. What gets through is really written to an in-memory store
+//! Time is simulated: when writes come, how they queue ([`RecordQueue`], the engine's rule)
+//! and how long each holds its record. Admitted writes are really made to an in-memory store
 //! when its hold ends, so that acknowledged can be compared with found here, too. Calls take no
 //! time.
 
@@ -26,7 +26,7 @@ struct PendingWrite {
     wanted: PlannedWrite,
     /// When it was sent for the last time.
     sent_ns: u64,
-    /// How often it was refused so far.
+    /// How often it was refused.
     refused: u32,
     /// Which writer of a closed loop sent it.
     writer: usize,
@@ -40,7 +40,7 @@ enum Event {
     Send(PendingWrite),
 }
 
-/// Events by time, and those of one time in the order in which they were made.
+/// Events by time, and within one time in the order in which they were made.
 #[derive(Debug, Default)]
 struct Agenda {
     order: BinaryHeap<Reverse<(u64, u64)>>,
@@ -133,7 +133,7 @@ pub(super) fn simulate(
             while let Some(due) = simulation.agenda.next_time() {
                 if stop.load(Ordering::Relaxed) {
                     stopped_ns = Some(due);
-                    // Nobody writes again.
+                    // No writer writes again.
                     simulation.keys.clear();
                     break;
                 }

@@ -5,7 +5,7 @@
 pub(super) struct Difference {
     /// The mean of the second less that of the first.
     pub(super) by: f64,
-    /// From where to where it lies, with a confidence of 95 in 100.
+    /// The interval of the mean, with a confidence of 95 in 100.
     pub(super) interval: (f64, f64),
     /// The chance of such a difference, or a larger one either way, where there is none.
     pub(super) chance: f64,
@@ -46,12 +46,12 @@ fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, squares / (count - 1.0) / count))
 }
 
-/// Returns the chance that t lies farther from 0 than this, either way.
+/// Returns the chance that t is farther from 0 than this, either way.
 fn beyond(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// Returns the t beyond which, either way, lies this chance.
+/// Returns the t that is exceeded, either way, with this chance.
 fn quantile(freedom: f64, chance: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The store that is written to: hot records, writes to them, and what is found in them afterwards.
+//! The written store: hot records, writes to them, and their content afterwards.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ const RECORDS: &str = "test";
 const GATES: &str = "gates";
 const SET: &str = "hot";
 const BIN: &str = "hot";
-/// What makes the record as large as it is meant to be.
+/// A bin that gives the record its size.
 const PADDING: &str = "padding";
 
 /// A list is cut back when it has grown by this many elements, or more.
@@ -53,12 +53,12 @@ pub(super) struct Target {
     /// The keys of records by hot key and shard, unless they go with the time.
     names: Vec<String>,
     payload: Vec<u8>,
-    /// The hot keys as the library's handles have them; empty where there is no handle for what is
-    /// written.
+    /// The hot keys as the library's handles have them; empty where the operation has no handle of
+    /// its own.
     collections: Vec<Collection>,
     /// How long each list is, by hot key and shard: of the current bucket, where time plays a part.
     lengths: Vec<AtomicU64>,
-    /// Somebody is cutting back a list.
+    /// Whether a thread is cutting back a list.
     trimming: AtomicBool,
     trims: AtomicU64,
     puts: put_history::PutHistories,
@@ -149,7 +149,7 @@ impl Target {
         } else {
             None
         };
-        // What lies in the records beforehand is put there past the handles.
+        // Elements that are there beforehand are written past the handles.
         let policy = WritePolicy::default()
             .total_timeout(None)
             .override_shards(true);
@@ -220,7 +220,7 @@ impl Target {
                 }
             }
             for (route, ids) in &of_places {
-                // The handle makes the list. What follows is put beside its first element all at
+                // The handle makes the list. The other elements are put beside its first one all at
                 // once.
                 let Some((first, rest)) = ids.split_first() else {
                     continue;
@@ -346,7 +346,7 @@ impl Target {
                 }
                 Ok(())
             }
-            // What was there already was added twice.
+            // An element that existed was added twice.
             Ok(false) => {
                 ledger.repeated += 1;
                 Ok(())
@@ -397,7 +397,7 @@ impl Target {
         let grown = length.fetch_add(1, Ordering::Relaxed) + 1;
         let kept = self.case.settings.elements / self.case.layout.live_shards();
         let most = u64::from(kept + (kept / 10).max(TRIM_MIN));
-        // A list that moves while it is written is left alone, and so is one whose ledger is kept
+        // A moving list is left alone, and so is one with a ledger that is kept
         // for later.
         if self.case.settings.elements == 0
             || self.case.activates()
@@ -462,7 +462,7 @@ impl Target {
         Ok(())
     }
 
-    /// Compares what was acknowledged with what the collections or the records hold now.
+    /// Compares the acknowledged writes with the present content of collections or records.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -563,7 +563,7 @@ impl Target {
 }
 
 /// Returns how many writes a record at this generation has seen. Generations go from 1 to 65,535
-/// and then to 1 again, so it is the possible number nearest to what was acknowledged.
+/// and then to 1 again, so it is the possible number nearest to the acknowledged one.
 fn writes_of_generation(generation: u64, acked: u64) -> u64 {
     const ROUND: u64 = u16::MAX as u64;
     if generation == 0 {

@@ -1,4 +1,4 @@
-//! What queueing theory says: writes that come at random to a record with a queue of limited
+//! Predictions of queueing theory: writes that come at random to a record with a queue of limited
 //! length.
 //!
 //! M/D/1/K for a hold that is always the same, M/M/1/K for an exponential one; K, the writers in
@@ -19,7 +19,7 @@ pub(super) struct Expected {
     pub(super) mean_holds: f64,
 }
 
-/// A smaller share, one in a billion, is none: what is computed of it is mostly rounding.
+/// A smaller share, one in a billion, counts as 0: its computation is mostly rounding.
 const BUSY_MIN: f64 = 1e-9;
 
 /// Returns what theory expects of a record. `load`: writes in a mean hold (lambda). `max_waiters`:
@@ -43,7 +43,7 @@ pub(super) fn expected(load: f64, max_waiters: Option<usize>, spread: Spread) ->
         .enumerate()
         .map(|(place, chance)| place as f64 * chance)
         .sum();
-    // Little's law, for those that are let in.
+    // Little's law, for the admitted writes.
     Some(Expected {
         busy: if busy < BUSY_MIN { 0.0 } else { busy },
         mean_holds: mean / (load * (1.0 - busy)),

@@ -160,8 +160,8 @@ impl Condition {
         }
     }
 
-    /// Returns whether the condition holds; `None` where nothing was acknowledged, or too little to
-    /// tell.
+    /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
+    /// judge.
     fn holds(&self, judged: Judged<'_>) -> Option<bool> {
         let holds = |value: f64| match self.comparison {
             Comparison::Less => value < self.limit,
@@ -453,7 +453,7 @@ mod tests {
             1,
             "only before the activation: {found:?}"
         );
-        // A phase in which nobody wanted to write has nothing to be judged by, one in which nothing
+        // A phase without offered writes cannot be judged, one in which nothing
         // was acknowledged fails.
         let with_during = |during| Row {
             phases: vec![during, phase("after", 500, 0, Some(20_000.0))],

@@ -1,4 +1,4 @@
-//! What a report says, before it has a form.
+//! The content of a report, before it has a form.
 
 use super::chart::Chart;
 use super::table::Table;
@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
     pub(crate) level: Level,
     /// The word for it, such as `OK` or `SHARD`.
     pub(crate) word: String,
-    /// What was judged.
+    /// The judged thing.
     pub(crate) subject: String,
     /// Why, with the number that decided.
     pub(crate) sentence: String,
@@ -34,7 +34,7 @@ pub(crate) struct Verdict {
 pub(crate) enum Block {
     /// Plain words.
     Paragraph(String),
-    /// What is so: names and values.
+    /// Names and values.
     Facts(Vec<(String, String)>),
     /// A judgement.
     Verdict(Verdict),
@@ -49,7 +49,7 @@ pub(crate) enum Block {
 pub(crate) struct Section {
     /// The heading.
     pub(crate) title: String,
-    /// What stands below it.
+    /// The blocks below the title.
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -69,7 +69,7 @@ impl Section {
         self.block(Block::Paragraph(words.into()))
     }
 
-    /// Adds a name and its value; those that follow each other stand together.
+    /// Adds a name and its value; neighbours are shown together.
     #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let fact = (name.into(), value.into());
@@ -120,7 +120,7 @@ pub(crate) struct Lead {
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
-    /// What it is about.
+    /// The subject.
     pub(crate) title: String,
     /// What it opens with.
     pub(crate) lead: Option<Lead>,

@@ -10,10 +10,10 @@ use super::table::{Align, Cell, Column, Table};
 /// once.
 pub(crate) const HTML_BYTES_MAX: usize = 300_000;
 
-/// Kept for what comes after the last block, and for the notes in place of what was left out.
+/// Kept for the end of the page, and for the notes in place of omitted parts.
 const RESERVE_BYTES: usize = 20_000;
 
-/// A note of something left out is at most so long.
+/// The longest note of an omitted part, in characters.
 const NOTE_CHARS: usize = 80;
 
 /// Tables with this many rows open on demand.
@@ -26,7 +26,7 @@ pub(super) fn write(report: &Report) -> String {
     let mut page = Page::default();
     page.head(report);
     for (number, section) in report.sections.iter().enumerate() {
-        // What a report opens with comes before how it was made.
+        // The opening of a report comes before how it was made.
         let made = match &report.lead {
             Some(_) if number == 0 => facts_list(&report.facts),
             _ => String::new(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What is reported, with the version of its form and its kind before it.
+/// A report's object, with the version of its form and its kind before it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Versioned<'a, T> {
     /// Grows when a field changes its meaning or goes; new fields leave it as it is.

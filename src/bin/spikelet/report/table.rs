@@ -1,13 +1,13 @@
-//! Tables: cells that know what is shown and its plain value.
+//! Tables: cells with a shown text and a plain value.
 
 use super::number::{bytes, count, decimal};
 
-/// On which side of its column a cell stands.
+/// The side of its column on which a cell is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
@@ -167,7 +167,7 @@ impl Table {
         (!self.rows.is_empty()).then_some(self)
     }
 
-    /// Aligns all columns to the left, whatever is in them.
+    /// Aligns all columns to the left, with any content.
     #[must_use]
     pub(super) fn left(mut self) -> Self {
         let align = |column: &mut Column| column.align = Align::Left;

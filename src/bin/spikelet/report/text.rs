@@ -1,4 +1,4 @@
-//! A report as text: at most 100 columns, or those of the terminal, and colour only there.
+//! A report as text: at most 100 columns, or as wide as the terminal, and colour only there.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -9,9 +9,9 @@ use super::table::{Align, Cell, Table};
 /// The width that no line exceeds, in columns: letters of some scripts take two.
 pub(crate) const TEXT_COLUMNS: usize = 100;
 
-/// What stands before every line below a section's title.
+/// The indent of every line below a section's title.
 const INDENT: &str = "  ";
-/// What stands before the rows of a table.
+/// The indent of the rows of a table.
 const ROW_INDENT: &str = "    ";
 /// Between columns.
 const GAP: usize = 2;
@@ -28,7 +28,7 @@ pub(crate) struct Terminal {
 }
 
 impl Default for Terminal {
-    /// A file, or a reader that is no terminal.
+    /// A file, or a reader without a terminal.
     fn default() -> Self {
         Self {
             columns: TEXT_COLUMNS,
@@ -63,7 +63,7 @@ pub(super) fn write(report: &Report, terminal: Terminal) -> String {
         for block in &section.blocks {
             text.block(block);
         }
-        // What a report opens with comes before how it was made.
+        // The opening of a report comes before how it was made.
         if number == 0 && report.lead.is_some() {
             text.gap();
             text.facts(&report.facts);
@@ -87,7 +87,7 @@ impl Text {
         self.below_title = false;
     }
 
-    /// Gives a word the colour of its level, where it stands first behind this place.
+    /// Gives a word the colour of its level, at its first place behind this one.
     fn paint(&mut self, from: usize, word: &str, level: Level) {
         let colour = match level {
             Level::Good => 32,
@@ -216,7 +216,7 @@ fn parts(table: &Table, room: usize) -> Vec<Vec<(usize, usize)>> {
     if let Some(narrower) = with_narrower_words(table, &widths, room) {
         widths = narrower;
     }
-    // The first column stands in every part, so it takes half of the room at most.
+    // Every part repeats the first column, so it takes half of the room at most.
     let most = |place| {
         if place == 0 && widths.len() > 1 {
             room / 2
@@ -238,7 +238,7 @@ fn parts(table: &Table, room: usize) -> Vec<Vec<(usize, usize)>> {
         if part.len() > 1 && used + column.1 > room {
             parts.push(std::mem::replace(&mut part, vec![first]));
         }
-        // What is too wide beside the first column is wrapped.
+        // Columns too wide beside the first one are wrapped.
         let beside = room.saturating_sub(first.1 + GAP).max(1);
         part.push((column.0, column.1.min(beside)));
     }

@@ -19,12 +19,12 @@ const WIDTHS: [(&str, u64); 6] = [
 ];
 const HOUR_S: u64 = 3_600;
 
-/// What is known of a collection that grows with time.
+/// The known figures of a collection that grows with time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     /// Elements that come a second.
     pub(crate) per_s: f64,
-    /// What each takes.
+    /// Bytes of each element.
     pub(crate) element_bytes: f64,
     /// How long each is kept, in seconds; `None`: for ever.
     pub(crate) retention_s: Option<u64>,
@@ -38,7 +38,7 @@ impl Growth {
         arrivals_p99(self.per_s * width_s as f64) * self.element_bytes
     }
 
-    /// Recommends a width: of an hour and more the narrowest whose bucket is worth a record and fits
+    /// Recommends a width: of an hour and more the narrowest with a bucket that is worth a record and fits
     /// into the shards that the rate asks for anyway; or else the widest below an hour that fits. A
     /// bucket is never wider than the retention. Only where not even a minute fits is it hashed
     /// further for its size.

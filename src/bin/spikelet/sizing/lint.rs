@@ -1,4 +1,4 @@
-//! What else is worth knowing of a set: habits that cost later.
+//! Further advice about a set: habits that cost later.
 
 use spikelet::record::{BinName, MAX_BINS};
 use spikelet::shard::arithmetic::SWEET_SPOT_FROM_BYTES;

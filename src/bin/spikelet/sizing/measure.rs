@@ -1,4 +1,4 @@
-//! What one record takes, part by part.
+//! The size of one record, part by part.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,9 +20,9 @@ const COMPANION_BIN: &str = "shard_of";
 const FROZEN_BIN: &str = "frozen";
 /// So many bins are named where several make a record large.
 const BINS_NAMED: usize = 3;
-/// A list that is a smaller part of its record, one in so many, is not taken for the contended bin.
+/// A list that is less than one part in this many of its record is not taken for the contended bin.
 const CONTENDED_PART: u64 = 20;
-/// The name under which a bin is measured whose own is counted apart.
+/// A name for measuring a bin when its own name is counted apart.
 const STAND_IN: &str = "b";
 
 /// A record, measured.
@@ -33,7 +33,7 @@ pub(crate) struct RecordMeasure {
     pub(crate) digest: Option<String>,
     /// Header, key and bins: what counts against the limit of a record's size.
     pub(crate) bytes: u64,
-    /// What it takes on the device; of a given record the least that it may take: the log rounds up
+    /// Bytes on the device; of a given record the least that it may take: the log rounds up
     /// by a 32nd at most.
     pub(crate) stored_bytes: u64,
     /// 0: not known.
@@ -50,7 +50,7 @@ pub(crate) struct RecordMeasure {
     pub(crate) bins: Vec<BinMeasure>,
 }
 
-/// What a companion says of the collection that it holds a shard of.
+/// A companion's description of the collection that it holds a shard of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Companion {
     /// The key of the root, as people write it.
@@ -83,7 +83,7 @@ pub(crate) struct CollectionMeasure {
     pub(crate) indexed: bool,
     /// The mean element, each weighed by its size: how far shards differ goes with it. 0: not known.
     pub(crate) weighed_element_bytes: f64,
-    /// Keys of a map that are no integer, text or bytes.
+    /// Keys of a map of other types than integer, text and bytes.
     pub(crate) odd_keys: u64,
     /// Why shards would not make it small enough.
     pub(crate) obstacle: Option<Obstacle>,
@@ -133,7 +133,7 @@ impl RecordMeasure {
         measured
     }
 
-    /// Measures a record whose bins are in their stored form, as spikelet would store it.
+    /// Measures a record with bins in their stored form, as spikelet would store it.
     pub(crate) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
         let bins = BinMeasure::of_view(view).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
@@ -160,7 +160,7 @@ impl RecordMeasure {
             let mut bins = Bins::new();
             bins.set(STAND_IN, value)?;
             bins.write_body(&mut body)?;
-            // A bin without a value is none.
+            // A bin without a value does not count.
             let view = RecordView::parse(&body)?;
             if name == COMPANION_BIN {
                 companion = view.bin(STAND_IN).and_then(|bin| Companion::of(&bin));
@@ -253,7 +253,7 @@ impl RecordMeasure {
         if let Some(obstacle) = &collection.obstacle {
             return Some(obstacle.remedy());
         }
-        // Shards of one collection leave what is beside it.
+        // Shards of one collection leave the other bins.
         let rest = self.bytes - largest.bytes;
         Some(if rest > SWEET_SPOT_BYTES {
             Remedy::SeveralRecords
@@ -278,7 +278,7 @@ impl RecordMeasure {
             .map(|bin| bin.name.as_str())
     }
 
-    /// Returns what would take writes from the record: shards, of its collection or counter; or a
+    /// Returns the remedy that takes writes from the record: shards, of its collection or counter; or a
     /// record for each bin.
     pub(crate) fn remedy_for_rate(&self) -> Remedy {
         let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
@@ -362,7 +362,7 @@ impl BinMeasure {
         }
     }
 
-    /// Returns whether the bin says what a companion is, and holds no part of the collection.
+    /// Returns whether the bin describes a companion, and holds no part of the collection.
     pub(crate) fn is_description(&self) -> bool {
         [COMPANION_BIN, FROZEN_BIN].contains(&self.name.as_str())
     }
@@ -375,7 +375,7 @@ impl BinMeasure {
 
 impl CollectionMeasure {
     /// Measures a list or map; `None` for another value. O(1) for a list that fits a record,
-    /// O(elements) for a larger one and for a map, whose keys are looked at.
+    /// O(elements) for a larger one and for a map, since its keys are looked at.
     fn of(value: ValueRef<'_>) -> Option<Self> {
         match value {
             ValueRef::List(list) => Some(Self {
@@ -432,7 +432,7 @@ const fn is_odd_key(key: &ValueRef<'_>) -> bool {
     )
 }
 
-/// Returns what a bin takes in the body of a record: length of the name, name, type, length of the
+/// Returns the bytes of a bin in the body of a record: length of the name, name, type, length of the
 /// value, value.
 fn bin_bytes(name: &str, value_bytes: usize) -> u64 {
     (2 + name.len() + value_bytes) as u64 + varint_bytes(value_bytes)

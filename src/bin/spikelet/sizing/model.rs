@@ -230,11 +230,11 @@ pub(crate) struct ShardedSizing {
 }
 
 /// How many shards the largest record of a set asks for, or its largest list or map where most of
-/// that record is none.
+/// that record is of other types.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Recommendation {
     /// The largest record; or the elements of the largest list or map, where most of the largest
-    /// record is none.
+    /// record is of other types.
     pub(crate) total_bytes: u64,
     /// The fewest shards by size.
     pub(crate) shards_by_size: u64,

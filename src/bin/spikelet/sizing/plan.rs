@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) verdict: String,
     /// Its entries.
     pub(crate) entries: u64,
-    /// What each takes, in bytes.
+    /// The size of each entry, in bytes.
     pub(crate) entry_bytes: u64,
     /// Writes a second to it.
     pub(crate) writes_per_s: Option<f64>,
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) total_bytes: u64,
     /// The fewest shards, by size and rate; of time shards, in each bucket.
     pub(crate) shards: u64,
-    /// The next power of two, which is what is made.
+    /// The next power of two, the number that is made.
     pub(crate) shards_pow2: u64,
     /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where an entry alone is
     /// beyond what one record should hold.
@@ -52,12 +52,12 @@ pub(crate) struct Plan {
     pub(crate) what_if: Vec<ShardScenario>,
 }
 
-/// What a plan is made of.
+/// The numbers of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PlanNumbers {
     /// How many entries there are; `None`: as many as come in the retention.
     pub(crate) entries: Option<u64>,
-    /// What each takes.
+    /// The size of each entry, in bytes.
     pub(crate) entry_bytes: u64,
     /// Writes a second to the collection.
     pub(crate) writes_per_s: Option<f64>,
@@ -98,7 +98,7 @@ pub(crate) enum PlanError {
     TooLarge {
         /// The number of entries.
         entries: u64,
-        /// What each takes.
+        /// The size of each entry, in bytes.
         entry_bytes: u64,
     },
     /// The rate is invalid.

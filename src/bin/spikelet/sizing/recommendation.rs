@@ -19,9 +19,9 @@ pub(crate) const HOLD_MS: f64 = 8.0;
 /// Copies of a record in a cluster, for figures of Aerospike's.
 pub(crate) const COPIES: u64 = 2;
 
-/// What a shard takes beside its elements: header, key, and what it says of itself.
+/// Bytes of a shard beside its elements: header, key, and its description.
 const COMPANION_BYTES: u64 = 160;
-/// What a record more takes in an index that has few: the first of a partition costs a table.
+/// Memory of one more record in an index with few: the first of a partition costs a table.
 const INDEX_BYTES_MAX: f64 = 64.0;
 
 /// The tables go on to at least this many shards, for comparison.
@@ -36,7 +36,7 @@ pub(super) enum Subject {
     Collection,
 }
 
-/// What shards are counted for.
+/// The figures that shards are counted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) subject: Subject,
@@ -54,9 +54,9 @@ pub(super) struct Need {
     /// How many there are in all, where that is known.
     pub(super) elements: Option<u64>,
     pub(super) time_to_live_s_p50: Option<u64>,
-    /// What helps where it is too large.
+    /// The remedy where it is too large.
     pub(super) remedy: Remedy,
-    /// What helps where it is too hot.
+    /// The remedy where it is too hot.
     pub(super) remedy_for_rate: Remedy,
 }
 
@@ -146,7 +146,7 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
     advice
 }
 
-/// Returns what helps: shards if any are asked for, or else what helps where they do not.
+/// Returns the remedy: shards if any are asked for, or else the remedy where shards do not help.
 fn remedy(need: &Need, shards: u64) -> Remedy {
     let is_hot = need
         .writes_per_s
@@ -260,7 +260,7 @@ pub(super) fn what_if(
     rows
 }
 
-/// Returns how many standard deviations the farthest of so many normal values is above the mean, in
+/// Returns how many standard deviations the farthest of `values` normal values is above the mean, in
 /// 99 of 100 cases.
 fn farthest(values: u64) -> f64 {
     // The chance beyond z is about exp(-z^2 / 2) / (z sqrt(2 pi)); solved by iteration.
@@ -296,7 +296,7 @@ mod tests {
             (1_000, Some(400.0), 8, 8, "rate"),
             (131_072, Some(50.0), 1, 1, "nothing"),
             (131_073, Some(100.0), 2, 2, "size"),
-            // 64 shards of 131,072 bytes would leave no room for those that get more.
+            // 64 shards of 131,072 bytes would leave no room for shards with more than the mean.
             (64 * 131_072, None, 64, 128, "size"),
         ];
         for (total, rate, shards, made, bound_by) in table {

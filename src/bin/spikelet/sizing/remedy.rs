@@ -1,4 +1,4 @@
-//! What makes a large or hot record better, where shards do and where they do not.
+//! Remedies for a large or hot record, where shards help and where they do not.
 
 use serde::{Deserialize, Serialize};
 use spikelet::ValueRef;
@@ -9,7 +9,7 @@ use super::measure::BinKind;
 
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
-/// What stands before the bytes of a text, of bytes and of a nested list or map, at most.
+/// The longest head before the bytes of a text, of bytes and of a nested list or map.
 const HEAD_BYTES: u64 = 6;
 
 /// What helps.
@@ -35,7 +35,7 @@ pub(crate) enum Remedy {
 pub(crate) enum Obstacle {
     /// The element is no list or map, or one of too large elements.
     Element {
-        /// What it takes.
+        /// Its size in bytes.
         bytes: u64,
     },
     /// The element is a list or map.
@@ -99,7 +99,7 @@ impl Obstacle {
         }
     }
 
-    /// Says what it is, as a part of a sentence.
+    /// Names the remedy, as a part of a sentence.
     pub(crate) fn words(&self) -> String {
         use crate::report::{bytes, count};
         match self {
@@ -118,7 +118,7 @@ impl Obstacle {
         }
     }
 
-    /// Returns what is in the way of sharding a list. O(1) for one that fits a shard.
+    /// Returns the obstacle to sharding a list. O(1) for one that fits a shard.
     pub(crate) fn in_list(list: ListRef<'_>) -> Option<Self> {
         if list.content_bytes() as u64 <= SWEET_SPOT_BYTES {
             return None;
@@ -128,7 +128,7 @@ impl Obstacle {
             .and_then(|(bytes, index, element)| Self::of(bytes, &element, || format!("[{index}]")))
     }
 
-    /// Returns what is in the way of sharding a map. O(1) for one that fits a shard.
+    /// Returns the obstacle to sharding a map. O(1) for one that fits a shard.
     pub(crate) fn in_map(map: MapRef<'_>) -> Option<Self> {
         if map.content_bytes() as u64 <= SWEET_SPOT_BYTES {
             return None;
@@ -165,7 +165,7 @@ fn largest<P, V>(elements: impl Iterator<Item = (u64, P, V)>) -> Option<(u64, P,
     elements.max_by_key(|(bytes, ..)| *bytes)
 }
 
-/// Returns what a value takes as an element, to a few bytes.
+/// Returns the size of a value as an element, to a few bytes.
 pub(crate) fn value_bytes(value: &ValueRef<'_>) -> u64 {
     let content = match value {
         ValueRef::String(text) | ValueRef::GeoJson(text) => text.len(),

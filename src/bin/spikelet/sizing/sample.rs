@@ -53,7 +53,7 @@ impl<T> Reservoir<T> {
     }
 }
 
-/// From where to where a figure of all records lies, with a confidence of 95 in 100, going by the
+/// The interval of a figure of all records, with a confidence of 95 in 100, going by the
 /// sample.
 ///
 /// There is none for the maximum: a sample says nothing about the largest record that it does not

@@ -5,7 +5,7 @@ use spikelet::Namespace;
 
 use crate::report::{Cell, Table};
 
-/// A secondary index, as it was measured, or as the nodes of a cluster tell: sums of all of them.
+/// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SecondaryIndexSizing {
     /// Its name.
@@ -14,7 +14,7 @@ pub(crate) struct SecondaryIndexSizing {
     pub(crate) set: Option<String>,
     /// One for each record, or for each element, key or value of a collection.
     pub(crate) entries: u64,
-    /// The memory it takes, in bytes; `None` where a cluster does not tell.
+    /// Its memory, in bytes; `None` where a cluster does not report it.
     pub(crate) memory_bytes: Option<u64>,
     /// Different keys among the entries; estimated from a sample beyond some 2 MiB. `None` of a
     /// cluster.
@@ -52,7 +52,7 @@ impl SecondaryIndexSizing {
             .collect()
     }
 
-    /// Returns whether records of a set are in it; of `None`, those of any.
+    /// Returns whether records of a set are in it; for `None`, of any set.
     pub(crate) fn is_of(&self, wanted: Option<&str>) -> bool {
         let set = self.set.as_deref();
         wanted.is_none_or(|wanted| set.is_none_or(|set| set == wanted))

@@ -16,7 +16,7 @@ use super::size_histogram::SizeHistogram;
 
 /// The most bins of a set that are counted apart; further ones are counted as one.
 const BINS_MAX: usize = 1000;
-/// What further bins are called.
+/// The name that stands for all further bins.
 const FURTHER_BINS: &str = "(further bins)";
 
 /// All sets.
@@ -109,7 +109,7 @@ pub(crate) struct SetStats {
     pub(crate) long_names: u64,
     /// What helps the records beyond 128 KiB, and how many it helps.
     pub(crate) remedies: BTreeMap<Remedy, u64>,
-    /// The largest record that is judged, whatever its size.
+    /// The largest record to judge, of any size.
     pub(crate) heaviest: Option<RecordMeasure>,
     /// The sharded collections, by root and bin.
     pub(crate) sharded: BTreeMap<(String, Option<String>), ShardedStats>,
@@ -136,11 +136,11 @@ pub(crate) struct CollectionStats {
     pub(crate) indexed: u64,
     /// The largest collection, and its mean element weighed by size.
     pub(crate) largest: (u64, f64),
-    /// Collections with keys that are no integer, text or bytes.
+    /// Collections with keys of other types than integer, text and bytes.
     pub(crate) with_odd_keys: u64,
     /// Collections that shards would not make small enough.
     pub(crate) blocked: u64,
-    /// What is in the way in the largest of these, and what that takes.
+    /// The obstacle in the largest of these, and its size.
     pub(crate) obstacle: Option<(u64, Obstacle)>,
 }
 
@@ -154,13 +154,13 @@ pub(crate) struct ShardedStats {
     pub(crate) companions: u64,
     pub(crate) elements: u64,
     pub(crate) bytes: u64,
-    /// What its largest companion takes.
+    /// Bytes of its largest companion.
     pub(crate) largest_bytes: u64,
 }
 
 impl SetStats {
     fn new(options: &Options, namespace: &str, set: &str) -> Self {
-        // Each set draws its own numbers, so that its sample does not hang on what comes between.
+        // Each set draws its own numbers, so that its sample does not depend on records of other sets.
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
         let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
         Self {
@@ -243,7 +243,7 @@ impl SetStats {
         self.largest.offer(record.bytes, &record);
     }
 
-    /// Counts a record that is no companion for the verdict.
+    /// Counts a record other than a companion for the verdict.
     fn judge(&mut self, record: &RecordMeasure) {
         if self.judged.count() == 0 || record.bytes > self.judged.max() {
             self.heaviest = Some(record.clone());
@@ -322,8 +322,7 @@ impl Top {
         }
     }
 
-    /// Takes the record in if it is among the heaviest; of equals those whose key and digest come
-    /// first.
+    /// Keeps the record if it is among the heaviest; of equals, the first by key and digest.
     fn offer(&mut self, weight: u64, record: &RecordMeasure) {
         let comes_before = |(other_weight, other): &(u64, RecordMeasure)| {
             let names = |record: &RecordMeasure| (record.key.clone(), record.digest.clone());

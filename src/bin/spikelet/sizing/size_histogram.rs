@@ -19,7 +19,7 @@ pub(crate) struct SizeHistogram {
     total: u64,
 }
 
-/// What a size histogram comes to. All zero if nothing was counted.
+/// The summary of a size histogram. All zero if nothing was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Distribution {
     /// Half of the values are no larger.
@@ -39,7 +39,7 @@ pub(crate) struct Distribution {
 /// A part of the records, by size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Share {
-    /// What it is called.
+    /// Its name.
     pub(crate) label: &'static str,
     /// How many records.
     pub(crate) records: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Share {
     pub(crate) bytes_share: f64,
 }
 
-/// A bucket of a histogram whose buckets double.
+/// A bucket of a histogram with doubling buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Bucket {
     /// As `asinfo` writes it: `[64-128)`, `[1K-2K)`.

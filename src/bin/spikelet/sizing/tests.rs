@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{Options, SetSizing, Sizing, size};
 
-/// Sizes what is at a path, which must be possible.
+/// Sizes the data at a path, which must be possible.
 fn sized(path: &Path, options: &Options) -> Sizing {
     size(path, options, &mut |_, _| {}).unwrap()
 }

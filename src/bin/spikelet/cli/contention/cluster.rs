@@ -13,10 +13,10 @@ use super::values::positive;
 use crate::contention::{Case, ClusterSettings, Load, Place, ScratchSet, Settings};
 use crate::report::{bytes, count, decimal, duration};
 
-/// The `transaction-pending-limit` of servers that do not tell theirs.
+/// The `transaction-pending-limit` assumed of servers that do not report theirs.
 const PENDING_LIMIT: usize = 20;
 
-/// What `contention --host` takes.
+/// Arguments of `contention --host`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArguments {
@@ -40,7 +40,7 @@ pub(super) struct ClusterArguments {
     /// --writers wait for their turn.
     #[arg(long, value_name = "W", requires = "host", default_value_t = 1_000.0, value_parser = positive)]
     max_rate: f64,
-    /// Refuse rows whose records may come to more than this: 64MiB.
+    /// Refuse rows with more bytes of records than this: 64MiB.
     #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = size::parse)]
     max_size: u64,
 }
@@ -52,7 +52,7 @@ pub(super) struct Reached<'a> {
 }
 
 impl ClusterArguments {
-    /// Returns what rows against the cluster have in common, if one is asked for.
+    /// Returns the settings of all rows against the cluster, if one is asked for.
     pub(super) fn settings(&self) -> Option<ClusterSettings> {
         let host = self.host.host()?;
         Some(ClusterSettings {
@@ -65,13 +65,13 @@ impl ClusterArguments {
     /// Connects to the cluster, if one is asked for, and learns how many writers may wait for a record.
     ///
     /// # Errors
-    /// Those of connecting.
+    /// If the connection fails.
     pub(super) fn connect(&self, settings: &mut Settings) -> Result<Option<Reached<'_>>, Failure> {
         let Some(host) = self.host.host() else {
             return Ok(None);
         };
         let builder = self.host.builder(host, self.namespace.as_deref())?;
-        // Refusals are what is counted: the client is not to hold calls back for them.
+        // Refusals are counted here: the client must not hold calls back for them.
         let cluster = builder.error_rate_max(0).connect()?;
         settings.limit = pending_limit(&cluster)?;
         if let Some(cluster_settings) = &mut settings.cluster {
@@ -89,7 +89,7 @@ impl Reached<'_> {
     /// Asks whether these rows may be written, unless that was said.
     ///
     /// # Errors
-    /// They may not, or nobody can be asked.
+    /// If the answer is no, or no terminal can be asked.
     pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<(), Failure> {
         if self.arguments.yes {
             return Ok(());

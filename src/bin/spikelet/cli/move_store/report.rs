@@ -32,7 +32,7 @@ pub(super) struct MoveReport {
 pub(super) struct Compared {
     /// Records of the source.
     pub(super) records: u64,
-    /// Records whose bins were compared.
+    /// How many records had their bins compared.
     pub(super) bins_compared: u64,
     /// Records that differed, or were missing in the cluster, and were written again.
     pub(super) written_again: u64,

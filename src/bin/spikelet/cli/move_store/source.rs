@@ -150,7 +150,7 @@ impl Source {
                 let next = piece.next.map(|next| next.to_string());
                 let mut damaged = piece.damage.len() as u64;
                 if from == PieceStart::default() {
-                    // Of these entries nobody knows which records they were.
+                    // The records of these entries are unknown.
                     damaged += namespace.opening().damaged_entries;
                 }
                 parsed(&piece.text, next, damaged)

@@ -21,7 +21,7 @@ fn check(measured: &Measurement) {
     let failed: u64 = row.errors.values().sum();
     assert_eq!(row.acked + failed, row.offered, "{row:?}");
     assert_eq!(row.key_busy, failed, "another error: {row:?}");
-    // What is not known of so few writes is in no order.
+    // Figures that few writes leave unknown are in no order.
     assert!(
         !(row.p50_us > row.p99_us || row.p99_us > row.p999_us),
         "{row:?}"
@@ -90,7 +90,7 @@ fn a_hold_limits_what_a_record_serves_and_fills_its_queue() {
 #[test]
 fn what_is_spread_while_it_is_written_loses_nothing() {
     for write in [Write::AddUnique, Write::Increment] {
-        // Longer where the machine has so much to do that the shards come to be later.
+        // Longer where a busy machine makes the shards late.
         let rows = [800, 4_000, 20_000].into_iter().map(|duration_ms| {
             let row = open(2_000.0, 4, |settings| {
                 live(settings);

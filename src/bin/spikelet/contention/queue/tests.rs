@@ -7,7 +7,7 @@ use spikelet::{Error, NamespaceConfig, Set, Store, WritePolicy};
 use super::*;
 
 /// The engine's lock of one record, driven a step at a time: writers are threads that hold it until
-/// they are told to go.
+/// they are released.
 struct RealLock {
     store: Store,
     set: Set,
@@ -71,7 +71,7 @@ impl RealLock {
         }
     }
 
-    /// Tells the writer that is served to go. Returns whom the lock went to, or `None` once it is
+    /// Lets the served writer go. Returns whom the lock went to, or `None` once it is
     /// free.
     fn leave(&mut self, writer: usize, somebody_waits: bool) -> Option<usize> {
         self.go.remove(&writer).unwrap().send(()).unwrap();

@@ -35,7 +35,7 @@ fn one_record_behaves_as_the_documented_table_says() {
         (200.0, 37.4, [171.0, 176.0, 0.0]),
     ];
     // The table is one run, and ours vary, too: p99.9 at 100 a second was 125.9 to 138.4 ms with
-    // eight seeds. So the median of three runs is compared, and what is left is the noise of the
+    // eight seeds. So the median of three runs is compared, and the rest is the noise of the
     // table.
     for (rate, busy, latencies_ms) in table {
         let rows = [1, 2, 3].map(|seed| run(rate, 1, |settings| settings.seed = seed).row);
@@ -176,7 +176,7 @@ fn without_a_limit_nobody_is_refused_however_long_the_queue_grows() {
     })
     .row;
     assert_eq!((row.key_busy, row.acked), (0, row.offered));
-    // It serves 125 of 400 a second: the last ones wait for those of 10 s.
+    // It serves 125 of 400 a second: the last ones wait for the writes of 10 s.
     assert!(row.max_us > 20e6, "{row:?}");
     assert_eq!(row.expected_key_busy_share, None);
 }

@@ -1,4 +1,4 @@
-//! What holds of every row, whatever was asked for.
+//! Properties of every row, under all settings.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(row.p99_us.is_finite(), row.acked >= 100);
         prop_assert_eq!(row.p999_us.is_finite(), row.acked >= 1_000);
         prop_assert!(row.mean_us <= row.max_us + 0.001);
-        // A record serves one write a hold, and keeps nobody longer than those before it.
+        // A record serves one write a hold, and keeps no writer longer than those before it.
         if settings.hold.spread == Spread::Fixed {
             let hold_s = settings.hold.mean.as_secs_f64();
             let records = f64::from(layout.live_shards() * settings.hot_keys);

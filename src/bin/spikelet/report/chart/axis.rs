@@ -11,7 +11,7 @@ pub(crate) enum Unit {
     Number,
     /// Parts of a hundred.
     Percent,
-    /// Microseconds.
+    /// Microseconds, shown in the unit that suits.
     Micros,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Scale {
     /// Equal steps are equal differences.
     #[default]
     Linear,
-    /// Equal steps are equal factors. What is not positive has no place on it, and is not drawn.
+    /// Equal steps are equal factors. Zero and negative values have no place on it, and are not drawn.
     Log,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Scale {
 pub(crate) struct Axis {
     /// What it measures, with the unit where the ticks do not say it.
     pub(crate) label: String,
-    /// What its numbers are.
+    /// The unit of its numbers.
     pub(crate) unit: Unit,
     /// How values become places.
     pub(crate) scale: Scale,

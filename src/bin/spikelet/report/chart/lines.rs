@@ -12,9 +12,9 @@ use crate::report::table::{Cell, Table};
 const PLOT: f64 = 270.0;
 /// The height of a lane's plot.
 const LANE: f64 = 110.0;
-/// Room for the names of what is marked over all lanes.
+/// Room for the names of marks over all lanes.
 const MARKS: f64 = 44.0;
-/// Lines that are no farther apart lie upon each other.
+/// Lines this near or nearer cover each other.
 const NEAR: f64 = 2.5;
 /// The most points of a series that get a marker: beyond it the markers are spread evenly.
 const MARKERS_MAX: usize = 16;
@@ -22,7 +22,7 @@ const MARKERS_MAX: usize = 16;
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LineSeries {
-    /// What it is.
+    /// The name in the legend.
     pub(crate) name: String,
     /// Its points, from left to right. Where y is not finite, or has no place on a log scale, the
     /// line is broken.
@@ -55,7 +55,7 @@ impl LineSeries {
 pub(crate) struct LineChart {
     /// What it shows.
     pub(crate) title: String,
-    /// What the chart shows, for those who cannot see it.
+    /// The chart in words, for readers who cannot see it.
     pub(crate) description: String,
     /// From left to right.
     pub(crate) x: Axis,
@@ -76,7 +76,7 @@ pub(crate) struct LineChart {
 pub(crate) struct Timeline {
     /// What it shows.
     pub(crate) title: String,
-    /// What the chart shows, for those who cannot see it.
+    /// The chart in words, for readers who cannot see it.
     pub(crate) description: String,
     /// The time.
     pub(crate) x: Axis,
@@ -199,7 +199,7 @@ fn shade(canvas: &mut Canvas, band: &Band, x: &Ruler, (top, bottom): (f64, f64),
     );
 }
 
-/// Returns what is marked, with its position on x.
+/// Returns the names of marks, with their positions on x.
 fn moments<'m>(marks: &'m [Mark], x: &Ruler) -> Vec<(f64, &'m str)> {
     let place = |mark: &'m Mark| Some((x.at(mark.at)?, mark.label.as_str()));
     marks.iter().filter_map(place).collect()
@@ -208,8 +208,8 @@ fn moments<'m>(marks: &'m [Mark], x: &Ruler) -> Vec<(f64, &'m str)> {
 /// A point as it is drawn; `None` where the line is broken.
 type Drawn = Option<(f64, f64)>;
 
-/// Draws the lines of a plot, whose patterns begin at `first`. Where lines lie upon each other,
-/// those below are wider, so that each is seen beside what covers it; of their markers the two
+/// Draws the lines of a plot, with patterns from `first` on. Where lines cover each other,
+/// the lower ones are wider, so that each is seen beside the upper one; of their markers the two
 /// uppermost are drawn, since more would hide their forms.
 fn lines(canvas: &mut Canvas, series: &[LineSeries], first: usize, x: &Ruler, y: &Ruler) {
     let drawn: Vec<Vec<Drawn>> = series

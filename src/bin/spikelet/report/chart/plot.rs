@@ -11,7 +11,7 @@ pub(super) const WIDTH: f64 = 720.0;
 /// type of narrow windows.
 pub(super) const LEFT: f64 = 96.0;
 pub(super) const RIGHT: f64 = WIDTH - 28.0;
-/// What a letter is wide at most, in the large type of narrow windows.
+/// The greatest width of a letter, in the large type of narrow windows.
 const LETTER: f64 = 15.0;
 /// From one line of text to the next in that type.
 pub(super) const LINE: f64 = 28.0;
@@ -75,7 +75,7 @@ impl Canvas {
             let Some(y) = ruler.at(value) else { continue };
             let _ = write!(grid, "M{LEFT} {y:.1}H{RIGHT}");
             let class = if minor { "t m" } else { "t" };
-            // Down by a third of the type, whatever its size.
+            // Down by a third of the type, at any size.
             let _ = write!(
                 self.svg,
                 "<text class=\"{class}\" x=\"{}\" y=\"{y:.1}\" dy=\".34em\" text-anchor=\"end\">{}</text>",

@@ -1,11 +1,11 @@
-//! The secondary indexes of a cluster, as its nodes tell by info commands.
+//! The secondary indexes of a cluster, as its nodes report them by info commands.
 
 use spikelet::Result;
 use spikelet::cluster::Cluster;
 
 use crate::sizing::secondary_index::SecondaryIndexSizing;
 
-/// What a node says of an index.
+/// A node's figures of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct NodeStats {
     entries: u64,
@@ -36,7 +36,7 @@ pub(super) fn told_by(cluster: &Cluster) -> Result<Vec<SecondaryIndexSizing>> {
 }
 
 /// The name and the set of each index of a list: `ns=N:indexname=I:set=S:..;..`, with `null` where
-/// there is no set. What follows may hold anything, so the first of each field counts.
+/// there is no set. Later fields may hold anything, so the first of each counts.
 fn names_in(listed: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     listed.split(';').filter_map(|index| {
         let field = |prefix| {
@@ -49,7 +49,7 @@ fn names_in(listed: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// What a node says: `entries=..;used_bytes=..;entries_per_bval=..;..`; `None` if it says no number
+/// A node's answer: `entries=..;used_bytes=..;entries_per_bval=..;..`; `None` if it has no number
 /// of entries.
 fn stats_in(text: &str) -> Option<NodeStats> {
     let field = |wanted| {
@@ -116,7 +116,7 @@ mod tests {
             (index.entries_per_key, index.selectivity),
             (Some(10.0), Some(0.1))
         );
-        // A set index, or a node whose mean is not known yet.
+        // A set index, or a node that does not know its mean yet.
         let silent = node("entries=7;load_pct=100");
         let index = joined("i", None, &[one, silent]);
         assert_eq!((index.entries, index.memory_bytes), (97, None));

@@ -11,7 +11,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use super::{SizingError, shown};
 
-/// What is read at once.
+/// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 /// What every backup file begins with.
 const BACKUP_BEGINS: &[u8] = b"Version ";
@@ -21,10 +21,10 @@ const ZSTD_BEGINS: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The name under which standard input is asked for.
 pub(super) const STDIN: &str = "-";
 
-/// Bytes whose beginning is known, and their rest.
+/// Bytes with a known beginning, and their rest.
 type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// What is sized, as text.
+/// The sized input, as text.
 pub(super) struct Input {
     text: Peeked<BufReader<Box<dyn Read>>>,
     is_backup: bool,
@@ -49,7 +49,7 @@ impl Input {
             Self::new(Box::new(file), length)
         };
         let mut input = input.map_err(&failed)?;
-        // A pipe whose writer failed would look like a store without records.
+        // A pipe with a failed writer would look like a store without records.
         if input.fill_buf().map_err(&failed)?.is_empty() {
             return Err(SizingError::Empty(shown(path)));
         }

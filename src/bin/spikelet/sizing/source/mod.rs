@@ -25,7 +25,7 @@ use super::set_stats::StatsBySet;
 use super::summarize::{Origin, summarize};
 use super::{Options, Sizing};
 
-/// Receives the progress: what is done, and what there is in all (records of a store, bytes of
+/// Receives the progress: the part done, and the total (records of a store, bytes of
 /// files; 0: not known).
 pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
@@ -40,7 +40,7 @@ pub(crate) enum SizingError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// There is not a byte to size.
@@ -53,7 +53,7 @@ pub(crate) enum SizingError {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A backup is damaged, or none.
@@ -61,7 +61,7 @@ pub(crate) enum SizingError {
     Backup {
         /// The file.
         path: PathBuf,
-        /// Where, and what is wrong there.
+        /// The place and the fault.
         source: ReadError,
     },
     /// A file of an earlier sizing cannot be used, or not be written.
@@ -70,7 +70,7 @@ pub(crate) enum SizingError {
     Resume {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         what: String,
     },
     /// The rate is invalid.
@@ -98,18 +98,18 @@ fn shown(path: &Path) -> String {
     }
 }
 
-/// Sizes what is at a path: the directory of a store (opened read-only), a backup (`.asb`, a file
+/// Sizes the data at a path: the directory of a store (opened read-only), a backup (`.asb`, a file
 /// or a directory of them), or JSON lines, from a file or from standard input (`-`), packed by gzip
 /// or zstd or as they are. Every record is visited once. A record of a store that
 /// is damaged on the device is counted, and in no other figure.
 ///
 /// A JSON line is `{"set": .., "key": .., "bins": {..}}`, or any other object, which is then a
-/// record without key whose fields are bins. Both files are sized as this store would keep their
+/// record without key, with its fields as bins. Both files are sized as this store would keep their
 /// records. Lines with the set and key of an earlier one are records of their own, and counted as
 /// repeated: keys are distinguished by 64 bits of a hash, so memory grows with their number.
 ///
 /// # Errors
-/// [`SizingError`]: what is there cannot be opened, read or understood, or does not hold the set
+/// [`SizingError`]: the data cannot be opened, read or understood, or does not hold the set
 /// that was asked for.
 pub(crate) fn size(
     path: &Path,
@@ -166,7 +166,7 @@ fn summarized(
     }
 }
 
-/// What is at a path.
+/// The kind of data at a path.
 enum Source {
     Store,
     /// A directory of backup files.

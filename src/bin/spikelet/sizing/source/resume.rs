@@ -17,10 +17,10 @@ use crate::sizing::set_stats::{SetStats, StatsBySet};
 
 /// The version of the form.
 const VERSION: u32 = 2;
-/// The file is written again after so long.
+/// The time after which the file is written again.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What two processes must have in common.
+/// The settings that two processes must have in common.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Heading {
     version: u32,

@@ -138,7 +138,7 @@ impl Contended {
         }
     }
 
-    /// Adds what a record is to what was counted of it.
+    /// Adds the role of a record to the figures counted of it.
     fn complete(&mut self, at: usize, set: Option<&str>, record: &RecordMeasure) {
         let Some(hot) = self.records.get_mut(at) else {
             return;

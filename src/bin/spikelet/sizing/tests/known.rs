@@ -1,4 +1,4 @@
-//! Stores whose answers are known.
+//! Stores with known answers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{options, set, sized};
 use crate::sizing::{Remedy, Sample};
 use crate::verdict::Word;
 
-/// Fills a store whose records may have 8 MiB, and closes it.
+/// Fills a store with records of up to 8 MiB, and closes it.
 pub(super) fn filled(dir: &Path, fill: impl FnOnce(&Store)) {
     let mut config = NamespaceConfig::new("test");
     config.max_record_bytes = (8 << 20) - 64;

@@ -1,4 +1,4 @@
-//! What holds for any records.
+//! Properties of all records.
 
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ proptest! {
                 prop_assert!(row.bytes_per_shard * row.shards >= set.advice.total_bytes);
             }
         }
-        // A sample that holds everything finds what is found without one.
+        // A sample of all records finds the same as no sample.
         let sample = Sample { records: records.len(), seed: 7 };
         let sampled = sized(&file, &options(|options| {
             options.writes_per_s = rate;

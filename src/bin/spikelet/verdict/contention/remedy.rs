@@ -22,8 +22,8 @@ pub(super) struct Remedy {
 }
 
 impl<'r> LoadRows<'r> {
-    /// Returns the writes a second that a record serves: one a hold, or what an overloaded one was
-    /// seen to serve.
+    /// Returns the writes a second that a record serves: one a hold, or the measured rate of an
+    /// overloaded one.
     pub(super) fn capacity(&self) -> Option<f64> {
         let row = self.row();
         let is_full = served(row) < GOODPUT_MIN && self.run.settings.hot_keys == 1;
@@ -33,7 +33,7 @@ impl<'r> LoadRows<'r> {
         by_hold.or(seen).filter(|capacity| *capacity > 0.0)
     }
 
-    /// Returns the fewest shards whose capacity exceeds the rate of the hottest key by a third.
+    /// Returns the fewest shards with a capacity above the rate of the hottest key by a third.
     fn needed(&self) -> Option<u32> {
         let rate = self.row().rate? * self.hottest();
         let shards = power_of_two((rate * HEADROOM / self.capacity()?).ceil() as u64);
@@ -138,7 +138,7 @@ impl<'r> LoadRows<'r> {
         Some(enough)
     }
 
-    /// Says what shards by time came to, if they were measured.
+    /// Reports the rows of shards by time, if they were measured.
     fn by_time(&self) -> String {
         let timed = |alone: bool| {
             let rows = self.others.iter().filter(move |(_, measured)| {

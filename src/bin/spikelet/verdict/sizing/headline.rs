@@ -20,7 +20,7 @@ const KEYS_SHOWN: usize = 3;
 pub(crate) struct Headline {
     /// The gravest verdict of all sets.
     pub(crate) level: Word,
-    /// What is so, and what to do.
+    /// The finding, and the remedy.
     pub(crate) sentence: String,
     /// The namespace of the set it is about; `None`: there is no record.
     pub(crate) namespace: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Headline {
 pub(crate) struct HeadlineKey {
     /// The key, or else the digest.
     pub(crate) key: String,
-    /// What its record takes; `None`: the record is gone.
+    /// Bytes of its record; `None`: the record is gone.
     pub(crate) bytes: Option<u64>,
     /// The part of the bytes of its set, 0 to 1.
     pub(crate) bytes_share: Option<f64>,
