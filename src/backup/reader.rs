@@ -371,6 +371,7 @@ impl<R: BufRead> Reader<R> {
                 }
                 from_wire(kind, &self.wire, &mut self.value)
                     .map_err(|why| refused(why.to_string()))?;
+                // As in a write: whole bins are checked, elements are not (semantics.md#values).
                 if kind == ParticleType::Hll {
                     hll::validate(&self.value).map_err(|why| refused(why.to_string()))?;
                 }

@@ -161,6 +161,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
     let create = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
     let partial = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL | BitWriteFlags::PARTIAL;
     let whole = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
+    // Every arm reads its arguments in the order of the encoding, so flags come after the operands.
     let (modify, flags) = match operation {
         code::RESIZE => {
             let bytes = byte_size(arguments)?;

@@ -208,6 +208,7 @@ impl<'a> Action<'a> {
     /// Returns the call as clients send it.
     pub(super) fn encode(&self, spec: &OpSpec) -> Vec<u8> {
         let mut out = EncodedArguments::new(spec.code);
+        // In the order in which `read` takes the arguments.
         match self {
             Self::SetType(flags) => out.uint(u64::from(*flags)),
             Self::Size | Self::Clear => {}
@@ -285,6 +286,7 @@ impl<'a> Action<'a> {
             let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
             Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
         };
+        // Fields are evaluated as written: their order is the order of the encoded arguments.
         Ok(match spec.kind {
             ActionKind::SetType => {
                 let flags = arguments.uint()?;

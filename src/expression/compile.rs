@@ -173,6 +173,7 @@ impl<'e> Compiler<'e> {
 
     fn dispatch(&mut self, code: i64, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
         use ExpType::{Bool, Float, Geo, Int, List, String};
+        // Operands come from one reader: every arm takes them in the order of the encoding.
         match code {
             code::UNKNOWN => Ok(Typed {
                 node: Node::Unknown,

@@ -137,6 +137,7 @@ impl<'a> Run<'a> {
             Node::Let(first, nodes) => {
                 let (scope, definitions) = nodes.split_last()?;
                 for (at, definition) in definitions.iter().enumerate() {
+                    // Stored before the next one is evaluated: later definitions may use it.
                     let value = self.eval(definition);
                     *self.variables.get_mut(first + at)? = value;
                 }

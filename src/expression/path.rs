@@ -152,6 +152,7 @@ pub(super) fn select<P: ElementProgram>(
     } = walk;
     match what {
         PathOutput::Apply => {
+            // Values of the expression may be in any form; a bin holds normal form only.
             let mut normal = Vec::with_capacity(out.len());
             from_wire(kind, &out, &mut normal).map_err(|error| match error {
                 CodecError::NotStorable => CallError::WrongType {
@@ -341,6 +342,7 @@ impl<P: ElementProgram> Walk<'_, P> {
                 ends.push(self.out.len());
             }
         }
+        // A head precedes its items in the output, but only now is their number known.
         match self.what {
             // A result list or map is new and carries no flags; an empty one keeps the original's.
             PathOutput::Tree if head.count == 0 => {

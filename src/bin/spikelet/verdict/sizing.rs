@@ -64,6 +64,7 @@ pub(crate) struct SetFacts<'a> {
 pub(crate) fn rules<'a>() -> [Rule<SetFacts<'a>, SetVerdict>; 14] {
     let rule = Rule::new;
     [
+        // Before every SHARD: shards do not help where one element is too large.
         rule(
             "element_bytes",
             "REMODEL",
