@@ -78,7 +78,8 @@ pub enum BackupError {
     /// A restore ended early.
     #[error("{source}; {restored} records had been restored before")]
     Stopped {
-        /// Number of records restored, with what their namespaces promise of durability. Others may have been restored, too.
+        /// Number of records restored, with what their namespaces promise of durability. Others may
+        /// have been restored, too.
         restored: u64,
         /// The reason.
         #[source]

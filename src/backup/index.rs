@@ -84,8 +84,9 @@ impl SavedIndex {
         self.line().is_some_and(|line| line.is_whole)
     }
 
-    /// Returns the parameters of `sindex-create` that make it, the namespace aside; `None`: no index of Aerospike can stand
-    /// for it. A limit of its own on the length of values is not kept: servers have theirs.
+    /// Returns the parameters of `sindex-create` that make it, the namespace aside; `None`: no
+    /// index of Aerospike can stand for it. A limit of its own on the length of values is not kept:
+    /// servers have theirs.
     #[cfg(feature = "cluster")]
     pub(crate) fn parameters(&self) -> Option<String> {
         // Servers leave out values above their own limit, whatever the definition says.

@@ -1,5 +1,5 @@
-//! A namespace in pieces: the records of a partition, or of some digests, as the text of a backup. A copy that follows the
-//! changes of a store is made of these.
+//! A namespace in pieces: the records of a partition, or of some digests, as the text of a backup.
+//! A copy that follows the changes of a store is made of these.
 
 use spikelet_storage::{Digest, PARTITIONS};
 
@@ -15,7 +15,8 @@ const PIECE_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Piece {
-    /// The text, which a [`Reader`](super::Reader) reads. That of the first piece has the secondary indexes, too.
+    /// The text, which a [`Reader`](super::Reader) reads. That of the first piece has the secondary
+    /// indexes, too.
     pub text: Vec<u8>,
     /// Where the next piece begins; `None`: this is the last one.
     pub next: Option<PieceStart>,
@@ -73,8 +74,8 @@ pub fn digest_of(text: &str) -> Option<Digest> {
     Some(Digest::new(bytes))
 }
 
-/// Returns the records of a namespace from `start` on, up to some 4 MiB. Records written meanwhile may be
-/// missing.
+/// Returns the records of a namespace from `start` on, up to some 4 MiB. Records written meanwhile
+/// may be missing.
 ///
 /// # Errors
 /// A record that cannot be put into the form of a backup; the errors of reading.

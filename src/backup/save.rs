@@ -80,8 +80,9 @@ pub struct BackupSummary {
     pub records: u64,
     /// Number of definitions of secondary indexes.
     pub indexes: u64,
-    /// The indexes that Aerospike's tools restore in part or not at all: with several components, an expression, values of any type, their own limit on
-    /// length, uniqueness, or for the records of a set.
+    /// The indexes that Aerospike's tools restore in part or not at all: with several components,
+    /// an expression, values of any type, their own limit on length, uniqueness, or for the records
+    /// of a set.
     pub own_indexes: Vec<OwnIndex>,
     /// Records that store no user key: only their digest identifies them after a restore.
     pub without_key: u64,

@@ -140,8 +140,9 @@ impl IndexComponent {
         self.part(IndexPart::Values)
     }
 
-    /// The entries of a map: an index entry for each key with its value. Takes two conditions of a query: the first is about the
-    /// key, the second about the value that it has. Keys and values of a type that is in no index are left out.
+    /// The entries of a map: an index entry for each key with its value. Takes two conditions of a
+    /// query: the first is about the key, the second about the value that it has. Keys and values
+    /// of a type that is in no index are left out.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -185,7 +186,8 @@ impl IndexComponent {
         self
     }
 
-    /// Returns what each condition of a query on it is about: two parts of a map's entries, or one value.
+    /// Returns what each condition of a query on it is about: two parts of a map's entries, or one
+    /// value.
     pub(crate) fn asked(&self) -> impl Iterator<Item = Self> {
         let parts = match self.part {
             IndexPart::Entries => [Some(IndexPart::Keys), Some(IndexPart::Values)],

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 pub(super) const LEAF_BYTES_MAX: usize = 4096;
 /// A leaf below this size is joined with a neighbour, if both fit.
 pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
-/// A group of entries that is larger than this is split. Below 64 KiB, since [`Leaf::ends`] are 16 bits.
+/// A group of entries that is larger than this is split. Below 64 KiB, since [`Leaf::ends`] are 16
+/// bits.
 const GROUP_BYTES_MAX: usize = 4 * LEAF_BYTES_MAX;
 
 /// The most bytes that a leaf has.
@@ -22,7 +23,8 @@ const GROWTH_ENTRIES: usize = 16;
 pub(super) struct Leaf {
     /// The common prefix, then the rest of each entry.
     bytes: Vec<u8>,
-    /// The end of each entry in `bytes`. `u16` suffices for any two entries, of [`super::ENTRY_BYTES_MAX`] each.
+    /// The end of each entry in `bytes`. `u16` suffices for any two entries, of
+    /// [`super::ENTRY_BYTES_MAX`] each.
     ends: Vec<u16>,
     prefix: usize,
 }
@@ -187,8 +189,9 @@ impl Leaf {
         bytes - (count - 1) * common + count * size_of::<u16>()
     }
 
-    /// Makes two leaves of this one, so that an entry for which it has no room fits into one of them. Returns the upper one
-    /// and its bound. No group is split for an entry below or above all others.
+    /// Makes two leaves of this one, so that an entry for which it has no room fits into one of
+    /// them. Returns the upper one and its bound. No group is split for an entry below or above all
+    /// others.
     pub(super) fn make_room(&mut self, entry: &[u8], of_group: GroupLen) -> (Box<[u8]>, Self) {
         match self.seek(entry).0 {
             0 => (separator(entry, &self.entry(0)), std::mem::take(self)),
@@ -295,8 +298,8 @@ fn is_of_group(one: &[u8], other: &[u8], of_group: GroupLen) -> bool {
     one.get(..of_group(one)) == other.get(..of_group(other))
 }
 
-/// Returns the shortest bytes above one entry and not above the next one. A short bound fits inline in the directory, and
-/// compares faster than a whole entry.
+/// Returns the shortest bytes above one entry and not above the next one. A short bound fits inline
+/// in the directory, and compares faster than a whole entry.
 fn separator(last: &[u8], first: &[u8]) -> Box<[u8]> {
     let common = common_prefix(last, first);
     first.get(..=common).unwrap_or(first).into()

@@ -196,8 +196,9 @@ impl OrderedEntries {
         Self::in_groups(<[u8]>::len)
     }
 
-    /// Entries of which those with the same beginning are in one leaf, so that a reader sees all of a group at one moment. A
-    /// group of some hundred entries and more may be split. `of_group` returns the length of the beginning.
+    /// Entries of which those with the same beginning are in one leaf, so that a reader sees all of
+    /// a group at one moment. A group of some hundred entries and more may be split. `of_group`
+    /// returns the length of the beginning.
     pub(crate) fn in_groups(of_group: GroupLen) -> Self {
         Self {
             leaves: RwLock::new(Directory::new()),

@@ -41,8 +41,8 @@ pub struct ChangeSnapshot {
     pub set: Option<String>,
     /// The digest of the record. `None` for a truncation.
     pub digest: Option<String>,
-    /// The user key. `None` where the record does not store it, for a truncation, and for the edit of a large record that is gone
-    /// since.
+    /// The user key. `None` where the record does not store it, for a truncation, and for the edit
+    /// of a large record that is gone since.
     pub key: Option<KeySnapshot>,
     /// `put`, `delete`, `expire` or `truncate`.
     pub kind: String,
@@ -154,8 +154,8 @@ impl Query {
     }
 }
 
-/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`; and `hold` and `release`, if
-/// subscriptions may be made.
+/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`; and `hold`
+/// and `release`, if subscriptions may be made.
 pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Response {
     let read = Query::parse(query).and_then(|query| {
         let subscribes = query.hold.is_some() || query.release.is_some();

@@ -1,5 +1,5 @@
-//! One request and its answer, of HTTP/1.1 as much as a read-only endpoint needs. Every connection serves one request, in
-//! bounded time and memory.
+//! One request and its answer, of HTTP/1.1 as much as a read-only endpoint needs. Every connection
+//! serves one request, in bounded time and memory.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -14,7 +14,8 @@ const ARRIVAL: Duration = Duration::from_secs(2);
 /// How long a request may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How much is read of what a client sends beyond its request, so that it gets the answer and not a reset.
+/// How much is read of what a client sends beyond its request, so that it gets the answer and not a
+/// reset.
 const DRAINED_BYTES_MAX: usize = 64 << 10;
 
 /// How long it is read.
@@ -60,8 +61,8 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection, asks `answer`, and sends its response. `local_only`: requests must name
-/// this machine as their host.
+/// Reads the request of a connection, asks `answer`, and sends its response. `local_only`: requests
+/// must name this machine as their host.
 ///
 /// # Errors
 /// If the connection breaks, or the client does not take the answer in time.
@@ -187,7 +188,8 @@ fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
     })
 }
 
-/// Whether a host, perhaps with its port, is an address of this machine. Names that others can define are not.
+/// Whether a host, perhaps with its port, is an address of this machine. Names that others can
+/// define are not.
 fn is_this_machine(host: &str) -> bool {
     let is_loopback = |text: &str| {
         let address = text.parse::<IpAddr>();

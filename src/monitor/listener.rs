@@ -83,8 +83,9 @@ impl Shared {
 }
 
 impl Monitor {
-    /// Returns a builder of an endpoint for this store, on port [`DEFAULT_PORT`] of 127.0.0.1 unless
-    /// [`MonitorBuilder::listen`] says otherwise. The store stays open while the endpoint lives, unless it is closed.
+    /// Returns a builder of an endpoint for this store, on port [`DEFAULT_PORT`] of 127.0.0.1
+    /// unless [`MonitorBuilder::listen`] says otherwise. The store stays open while the endpoint
+    /// lives, unless it is closed.
     #[must_use]
     pub fn builder(store: &Store) -> MonitorBuilder {
         MonitorBuilder {
@@ -135,8 +136,8 @@ impl Drop for Monitor {
 }
 
 impl MonitorBuilder {
-    /// Listens on this address; port 0 takes a free one. All who reach it can read keys: take an address that others reach only
-    /// where that may be.
+    /// Listens on this address; port 0 takes a free one. All who reach it can read keys: take an
+    /// address that others reach only where that may be.
     ///
     /// # Errors
     /// [`Error::Parameter`] if it names no address.
@@ -160,15 +161,17 @@ impl MonitorBuilder {
         self
     }
 
-    /// Shows how many connections of clients a server of this store has, as `count` says. Not shown otherwise.
+    /// Shows how many connections of clients a server of this store has, as `count` says. Not shown
+    /// otherwise.
     #[must_use]
     pub fn connections(mut self, count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.connections = Some(ConnectionCount(Arc::new(count)));
         self
     }
 
-    /// Gives whole records to all clients, by `/records.asb`, and keeps changes for them by a subscription: needed by `spikelet move`,
-    /// which copies a running store into a cluster. Default: keys and positions of changes only.
+    /// Gives whole records to all clients, by `/records.asb`, and keeps changes for them by a
+    /// subscription: needed by `spikelet move`, which copies a running store into a cluster.
+    /// Default: keys and positions of changes only.
     #[cfg(feature = "backup")]
     #[must_use]
     pub const fn serve_records(mut self, serves: bool) -> Self {

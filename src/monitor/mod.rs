@@ -1,5 +1,5 @@
-//! A small read-only endpoint over HTTP that a program switches on for its store: operations and how long they take, which
-//! records are hot, how collections are sharded, and metrics.
+//! A small read-only endpoint over HTTP that a program switches on for its store: operations and
+//! how long they take, which records are hot, how collections are sharded, and metrics.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -21,14 +21,18 @@
 //! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000); with [`MonitorBuilder::serve_records`] `hold` (a subscription of this name keeps the changes behind `after`, or from now on) and `release` |
 //! | `/records.asb` | records as the text of a backup, if [`MonitorBuilder::serve_records`] allows it: all of a piece (`from`; a header `X-Next` names the beginning of the next one), or some by digest (`digest`, up to 100) |
 //!
-//! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once a second it looks at the hottest records (20 unless
-//! [`MonitorBuilder::hot_records`] says otherwise) by their digests: no set is scanned. Four threads answer, each one request
-//! at a time; a request has 2 s to arrive, in 8 KiB, and 5 s in all. It does not encrypt and knows no users, and its answers have keys in them:
-//! it listens on this machine only, unless the builder says otherwise. There, requests under a name that is not this machine's
-//! are refused, so that no page of a foreign site reads it through a browser.
+//! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once
+//! a second it looks at the hottest records (20 unless [`MonitorBuilder::hot_records`] says
+//! otherwise) by their digests: no set is scanned. Four threads answer, each one request at a time;
+//! a request has 2 s to arrive, in 8 KiB, and 5 s in all. It does not encrypt and knows no users,
+//! and its answers have keys in them: it listens on this machine only, unless the builder says
+//! otherwise. There, requests under a name that is not this machine's are refused, so that no page
+//! of a foreign site reads it through a browser.
 
 // * `snapshot`: the answers as plain data. `sampler`: takes snapshots, and rates from two of them.
-// * `metrics`: a snapshot as Prometheus' text. `changes`: kept changes, piece by piece. `records`: whole records. `http`: requests and answers, with their limits. `listener`: threads, start and end.
+// * `metrics`: a snapshot as Prometheus' text. `changes`: kept changes, piece by piece. `records`:
+//   whole records. `http`: requests and answers, with their limits. `listener`: threads, start and
+//   end.
 
 mod changes;
 mod http;

@@ -10,7 +10,8 @@ use crate::{Digest, Error, Store};
 /// The most digests that are asked for at once: the head of a request has 8 KiB.
 const DIGESTS_MAX: usize = 100;
 
-/// Answers a request with this query: `namespace`, and `from` (the begin of a piece), or any number of `digest`.
+/// Answers a request with this query: `namespace`, and `from` (the begin of a piece), or any number
+/// of `digest`.
 pub(super) fn answer(store: &Store, query: &str) -> Response {
     match read(store, query) {
         Ok(response) => response,

@@ -76,7 +76,8 @@ struct Looked {
 type Collections = BTreeMap<(String, String, String), CollectionSnapshot>;
 
 impl StoreSnapshot {
-    /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in it.
+    /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in
+    /// it.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -376,8 +377,9 @@ fn hot_snapshot(
     snapshot
 }
 
-/// How often a record was written between two looks, by its generation. `None`: it cannot be, since the whole namespace had
-/// fewer writes; the record was deleted and made anew. Too low by a multiple of 65,535 if it was written more often.
+/// How often a record was written between two looks, by its generation. `None`: it cannot be, since
+/// the whole namespace had fewer writes; the record was deleted and made anew. Too low by a
+/// multiple of 65,535 if it was written more often.
 fn writes_between(then: u16, now: u16, all_writes: u64) -> Option<u64> {
     let (then, now) = (u64::from(then), u64::from(now));
     let writes = (now + GENERATION_MAX - then) % GENERATION_MAX;
@@ -399,7 +401,8 @@ fn unix_ms(time: std::time::SystemTime) -> u64 {
     since.map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Returns a key as it is shown: its text, its number, or its bytes escaped; shortened if it is long.
+/// Returns a key as it is shown: its text, its number, or its bytes escaped; shortened if it is
+/// long.
 fn told(key: &Key<'_>) -> String {
     let text = key.bare();
     match text.char_indices().nth(KEY_CHARS_MAX) {

@@ -13,7 +13,8 @@ pub struct StoreSnapshot {
     pub schema_version: u32,
     /// When it was taken, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// The time between this look and the one before, which rates are of, in milliseconds. `None`: it is the first.
+    /// The time between this look and the one before, which rates are of, in milliseconds. `None`:
+    /// it is the first.
     pub interval_ms: Option<u64>,
     /// Connections of wire clients. `None`: no server told the monitor of them.
     pub connections: Option<u64>,
@@ -99,7 +100,8 @@ pub struct NamespaceSnapshot {
     pub available_blocks: u64,
     /// The records that writers fight over, the most contended first.
     pub hot: Vec<HotRecordSnapshot>,
-    /// Sharded collections of hot records, of the roots of hot companions, and of the latest transitions.
+    /// Sharded collections of hot records, of the roots of hot companions, and of the latest
+    /// transitions.
     pub collections: Vec<CollectionSnapshot>,
     /// The latest transitions that handles of this process have carried on, the latest first.
     pub transitions: Vec<TransitionSnapshot>,
@@ -115,7 +117,8 @@ pub struct HotRecordSnapshot {
     pub digest: String,
     /// Its set, empty for none. `None`: the record is gone.
     pub set: Option<String>,
-    /// Writes a second, by how its generation has grown. `None`: not known yet, or the record was made anew meanwhile.
+    /// Writes a second, by how its generation has grown. `None`: not known yet, or the record was
+    /// made anew meanwhile.
     pub writes_per_s: Option<f64>,
     /// How often a second writers had to wait for it.
     pub waits_per_s: Option<f64>,
@@ -127,8 +130,8 @@ pub struct HotRecordSnapshot {
     pub key_busy: u64,
     /// Its size on the device, in bytes. `None`: the record is gone.
     pub bytes: Option<u64>,
-    /// The companions of its sharded collections; 0: none is sharded. `None` for one that is sharded by time, of which the root
-    /// alone does not say it, and for a record that is gone.
+    /// The companions of its sharded collections; 0: none is sharded. `None` for one that is
+    /// sharded by time, of which the root alone does not say it, and for a record that is gone.
     pub shards: Option<u64>,
     /// The record that it is a companion of.
     pub companion_of: Option<CompanionOf>,
@@ -155,7 +158,8 @@ pub struct CollectionSnapshot {
     pub bin: String,
     /// Where it is, in words.
     pub scheme: String,
-    /// How many companions hold it. `None` for one that is sharded by time, of which the root alone does not say it.
+    /// How many companions hold it. `None` for one that is sharded by time, of which the root alone
+    /// does not say it.
     pub shards: Option<u64>,
     /// The number of its last transition.
     pub epoch: u64,

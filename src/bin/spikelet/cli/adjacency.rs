@@ -115,7 +115,8 @@ impl Adjacency {
         }
     }
 
-    /// Adds an element to a list, unless it is there, without a look at the other side: half of an edge.
+    /// Adds an element to a list, unless it is there, without a look at the other side: half of an
+    /// edge.
     ///
     /// # Errors
     /// Errors of the store, KEY_BUSY among them.

@@ -457,9 +457,9 @@ fn began(settings: &Settings) -> SystemTime {
     }
 }
 
-/// Measures all cases in turns, so that what changes slowly on the machine meets all alike, and joins
-/// the repeats of each. Ends early when `stop` becomes true, and with a failure of the store: rows measured before are
-/// returned with it.
+/// Measures all cases in turns, so that what changes slowly on the machine meets all alike, and
+/// joins the repeats of each. Ends early when `stop` becomes true, and with a failure of the store:
+/// rows measured before are returned with it.
 fn measure_all(
     cases: &[Case],
     place: &Place,

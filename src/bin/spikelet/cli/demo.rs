@@ -1,5 +1,5 @@
-//! `spikelet demo`: a follow graph as a `ManyToMany`, bidirectional ordered lists of keys, from file to check.
-//! `summary`: its report.
+//! `spikelet demo`: a follow graph as a `ManyToMany`, bidirectional ordered lists of keys, from
+//! file to check. `summary`: its report.
 
 mod summary;
 
@@ -37,8 +37,8 @@ const DEFAULT_EDGES: u64 = 289_003;
 /// More would need more memory than a demo should.
 const NODES_MAX: i64 = 20_000_000;
 
-/// The smallest bound of a list in one record, in bytes. A shard describes itself in some 150 bytes,
-/// so that smaller ones hold more description than list, and never come down to their bound.
+/// The smallest bound of a list in one record, in bytes. A shard describes itself in some 150
+/// bytes, so that smaller ones hold more description than list, and never come down to their bound.
 const SHARD_AT_MIN: u64 = 512;
 
 /// Parses the bound of `--shard-at`.
@@ -83,7 +83,8 @@ pub(crate) struct DemoArguments {
     /// SIZE, 512 bytes at least: bytes, or 16KiB, 1MiB.
     #[arg(long, value_name = "SIZE", value_parser = shard_at)]
     shard_at: Option<u64>,
-    /// Append each side of an edge by itself, without a transaction: to see what the transaction costs.
+    /// Append each side of an edge by itself, without a transaction: to see what the transaction
+    /// costs.
     #[arg(long)]
     plain: bool,
     /// Load N edges a batch, each record written once a batch: the fast way for many edges.

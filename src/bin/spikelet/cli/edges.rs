@@ -15,8 +15,8 @@ const ID_BYTES_MAX: usize = 255;
 /// How much of a malformed line is shown, in characters.
 const SHOWN_CHARS: usize = 60;
 
-/// Words that head the columns of an edge list of text ids, where a header cannot be recognized by not
-/// being a number.
+/// Words that head the columns of an edge list of text ids, where a header cannot be recognized by
+/// not being a number.
 const HEADER_WORDS: [[&str; 2]; 6] = [
     ["id_1", "id_2"],
     ["source", "target"],

@@ -13,8 +13,8 @@ const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
 /// Which cluster, and how to connect to it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Look at a cluster: one of its nodes, or several, separated by commas; HOST:NAME:PORT gives the
-    /// name in its certificate.
+    /// Look at a cluster: one of its nodes, or several, separated by commas; HOST:NAME:PORT gives
+    /// the name in its certificate.
     #[arg(long, value_name = "HOST[:PORT]")]
     host: Option<String>,
     /// Log in as this user. The password comes from --password-file, or from the variable

@@ -1,5 +1,5 @@
-//! Loading the graph: each edge adds the followed one to the follower's list, and the other way round, in one transaction, in
-//! a batch with others, or, to compare, each by itself.
+//! Loading the graph: each edge adds the followed one to the follower's list, and the other way
+//! round, in one transaction, in a batch with others, or, to compare, each by itself.
 
 use std::time::{Duration, Instant};
 

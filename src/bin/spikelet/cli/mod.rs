@@ -90,17 +90,18 @@ enum Command {
     Contention(Box<contention::ContentionArguments>),
     /// Save a store in the format of Aerospike's backup tools (.asb). Changes nothing.
     Backup(backup::BackupArguments),
-    /// Show the changes of a store that are kept, in order. The store must have been closed, and no process may have it
-    /// open. Changes nothing.
+    /// Show the changes of a store that are kept, in order. The store must have been closed, and no
+    /// process may have it open. Changes nothing.
     Changes(changes::ChangesArguments),
     /// Load a follow graph into a store from several threads, ask it questions, reopen it, check
     /// every edge.
     Demo(demo::DemoArguments),
-    /// Copy a store, running or not, into a cluster, follow its changes, and compare both sides. Changes nothing at the source.
+    /// Copy a store, running or not, into a cluster, follow its changes, and compare both sides.
+    /// Changes nothing at the source.
     #[cfg(feature = "cluster")]
     Move(move_store::MoveArguments),
-    /// Show the relations that a store declares: how many references they have, the largest, the layout that suits them. Changes
-    /// nothing.
+    /// Show the relations that a store declares: how many references they have, the largest, the
+    /// layout that suits them. Changes nothing.
     Relations(relations::RelationsArguments),
     /// Write the records of a backup (.asb) to a store. Everything is checked before anything is
     /// written.
@@ -119,8 +120,8 @@ enum Command {
     /// Say how large records are, which sets to shard, and how: of a store, a backup or JSON
     /// lines. Changes nothing. Exit code 1: a store has damaged records.
     Sizing(sizing::SizingArguments),
-    /// Show which records are hot and how collections are sharded, as it happens in a running program, or as a closed store
-    /// has kept it. Changes nothing.
+    /// Show which records are hot and how collections are sharded, as it happens in a running
+    /// program, or as a closed store has kept it. Changes nothing.
     Top(top::TopArguments),
     /// Check every block and every entry of a store that no process has open. Changes nothing.
     Verify(StoreArguments),

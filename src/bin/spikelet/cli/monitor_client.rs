@@ -100,7 +100,8 @@ impl MonitorAddress {
         self.get(&target("/changes.json", query))
     }
 
-    /// Asks for records as the text of a backup: all of a piece (`from`), or some by digest (`digest`).
+    /// Asks for records as the text of a backup: all of a piece (`from`), or some by digest
+    /// (`digest`).
     ///
     /// # Errors
     /// [`MonitorFailure`].

@@ -1,10 +1,12 @@
 //! `spikelet move`: a store, running or not, into a cluster.
 //!
-//! * `source`: the store to move, in a directory or in a running program. `position`: the progress of a move, in a file.
+//! * `source`: the store to move, in a directory or in a running program. `position`: the progress
+//!   of a move, in a file.
 //! * `compare`: whether both sides are the same. `report`: the report of a move.
 //!
-//! The copy is followed by the changes since it began: of each record that has changed, the present version is written, or it
-//! is deleted. That may be repeated without harm, so a move that was killed goes on from the last position in its file.
+//! The copy is followed by the changes since it began: of each record that has changed, the present
+//! version is written, or it is deleted. That may be repeated without harm, so a move that was
+//! killed goes on from the last position in its file.
 
 mod compare;
 mod position;
@@ -54,7 +56,8 @@ program that writes, end the move by Ctrl-C (it catches up, compares both sides,
 Generations begin anew on the cluster. Nothing is changed at the source."
 )]
 pub(crate) struct MoveArguments {
-    /// The directory of a store that no process has open, or the monitor of a running program: HOST:PORT.
+    /// The directory of a store that no process has open, or the monitor of a running program:
+    /// HOST:PORT.
     source: String,
     #[command(flatten)]
     cluster: HostArguments,
@@ -70,10 +73,12 @@ pub(crate) struct MoveArguments {
     /// Keep in this file how far the move has come; a move that finds its file goes on from there.
     #[arg(long, value_name = "FILE", default_value = "spikelet-move.json")]
     resume: PathBuf,
-    /// Move into sets of the cluster that have records. Records that the source lacks are deleted there.
+    /// Move into sets of the cluster that have records. Records that the source lacks are deleted
+    /// there.
     #[arg(long)]
     into_existing: bool,
-    /// Compare the bins of about this many records at the end, rather than of all. Which records there are is compared of all.
+    /// Compare the bins of about this many records at the end, rather than of all. Which records
+    /// there are is compared of all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
     /// Print one JSON object instead of text.
@@ -84,7 +89,8 @@ pub(crate) struct MoveArguments {
 /// Moves a store.
 ///
 /// # Errors
-/// A source or cluster that cannot be used; sets of the cluster that have records; a position of another move.
+/// A source or cluster that cannot be used; sets of the cluster that have records; a position of
+/// another move.
 pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
     let host = arguments.cluster.host().ok_or_else(|| {
         Failure::Input("say where to: --host HOST[:PORT] of a node of the cluster".to_owned())
@@ -123,8 +129,8 @@ struct Move<'a> {
     position: MovePosition,
     report: MoveReport,
     stop: &'a AtomicBool,
-    /// The declarations of relations, as the last sweep has found them. They are written at the end: a served store then
-    /// guards the bins that this move writes as a whole.
+    /// The declarations of relations, as the last sweep has found them. They are written at the
+    /// end: a served store then guards the bins that this move writes as a whole.
     declarations: Vec<SavedRecord>,
     noted: Instant,
 }
@@ -240,8 +246,8 @@ impl Move<'_> {
         Ok(true)
     }
 
-    /// Removes the declarations of relations that are in the cluster, so that a served store does not guard bins of records that
-    /// this move writes as a whole.
+    /// Removes the declarations of relations that are in the cluster, so that a served store does
+    /// not guard bins of records that this move writes as a whole.
     fn clear_declarations(&mut self) -> Result<(), Failure> {
         let digests = self.digests(DECLARATION_SET)?;
         if !digests.is_empty() {
@@ -267,8 +273,8 @@ impl Move<'_> {
         )))
     }
 
-    /// Takes the sets of these records for the move's own, before it writes to them: a move that goes on knows them. Refuses
-    /// one that has records in the cluster.
+    /// Takes the sets of these records for the move's own, before it writes to them: a move that
+    /// goes on knows them. Refuses one that has records in the cluster.
     fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
         let known = self.position.sets.len();
         for SavedRecord { set, .. } in records {
@@ -291,7 +297,8 @@ impl Move<'_> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
         };
-        // It goes as far as the changes were when it was stopped, or when it began: a busy source has always more.
+        // It goes as far as the changes were when it was stopped, or when it began: a busy source
+        // has always more.
         let mut last = None;
         loop {
             let Some(changes) = self.source.changes(Some(&after))? else {
@@ -336,8 +343,8 @@ impl Move<'_> {
         }
     }
 
-    /// Writes the present versions of changed records, and deletes the records that are gone. A damaged record is not gone:
-    /// its copy in the cluster stays as it is.
+    /// Writes the present versions of changed records, and deletes the records that are gone. A
+    /// damaged record is not gone: its copy in the cluster stays as it is.
     fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
         let Present {
             mut records,

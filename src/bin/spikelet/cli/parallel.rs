@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
 
-/// How many items a thread takes at once, of many. Few, so that the threads stay close together in the order
-/// of the items and meet at the same records; enough that the dealing costs nothing.
+/// How many items a thread takes at once, of many. Few, so that the threads stay close together in
+/// the order of the items and meet at the same records; enough that the dealing costs nothing.
 const CHUNK: usize = 64;
 
 /// How often a thread takes items at least, so that few large ones are dealt evenly.

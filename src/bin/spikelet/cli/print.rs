@@ -35,8 +35,8 @@ pub(crate) fn emit_report(report: &Report) -> Result<(), Failure> {
     emit(&shown(report))
 }
 
-/// Returns the text of a report: as wide as the terminal, 60 to 100 columns, and with colours unless
-/// `NO_COLOR` is set; without colours where standard output is no terminal.
+/// Returns the text of a report: as wide as the terminal, 60 to 100 columns, and with colours
+/// unless `NO_COLOR` is set; without colours where standard output is no terminal.
 pub(crate) fn shown(report: &Report) -> String {
     if !io::stdout().is_terminal() {
         return report.to_text();
@@ -50,7 +50,8 @@ pub(crate) fn shown(report: &Report) -> String {
     report.to_text_for(shown)
 }
 
-/// Returns a text that replaces what the terminal shows, cut to its height. `status` is its last line.
+/// Returns a text that replaces what the terminal shows, cut to its height. `status` is its last
+/// line.
 pub(crate) fn screen(text: &str, status: &str) -> String {
     let (rows, columns) = Term::stdout().size();
     let lines = text.lines().take(usize::from(rows).saturating_sub(2));

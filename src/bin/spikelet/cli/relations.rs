@@ -1,4 +1,5 @@
-//! `spikelet relations`: the relations that a store declares, how many references they have, and the layout that suits them.
+//! `spikelet relations`: the relations that a store declares, how many references they have, and
+//! the layout that suits them.
 
 use std::path::PathBuf;
 

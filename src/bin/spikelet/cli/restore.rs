@@ -52,8 +52,9 @@ pub(crate) struct RestoreArguments {
     /// user keys in namespaces of another hash.
     #[arg(long)]
     trust_digests: bool,
-    /// Write over records of sharded collections, too, though that may break them: records without shards over shards,
-    /// the other way round, and over roots records without the description of their companions.
+    /// Write over records of sharded collections, too, though that may break them: records without
+    /// shards over shards, the other way round, and over roots records without the description of
+    /// their companions.
     #[arg(long)]
     override_shards: bool,
     /// How namespaces that are created turn keys into digests.

@@ -42,31 +42,33 @@ pub(crate) struct ServeArguments {
     /// Serve metrics in Prometheus' form over HTTP on this address.
     #[arg(long)]
     metrics: Option<String>,
-    /// Serve hot records, shards and metrics over HTTP on this address, for a browser and for `spikelet top --host`. Port 0
-    /// takes a free one; the address is logged.
+    /// Serve hot records, shards and metrics over HTTP on this address, for a browser and for
+    /// `spikelet top --host`. Port 0 takes a free one; the address is logged.
     #[arg(long, value_name = "HOST:PORT")]
     monitor: Option<String>,
     /// Let clients of the monitor read whole records, for `spikelet move`.
     #[arg(long, requires = "monitor")]
     monitor_records: bool,
-    /// Rehearse contention: keep the record of every write for this many milliseconds before it is executed, so that clients that
-    /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
+    /// Rehearse contention: keep the record of every write for this many milliseconds before it is
+    /// executed, so that clients that write one record at once wait, and meet KEY_BUSY (error 14)
+    /// once more than transaction-pending-limit wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     hold_ms: Option<u64>,
-    /// Report strongly consistent namespaces: some clients ask before they use transactions, which work either way.
+    /// Report strongly consistent namespaces: some clients ask before they use transactions, which
+    /// work either way.
     #[arg(long)]
     strong_consistency: bool,
-    /// Behave as Aerospike's Community Edition, for tests: refuse transactions and durable deletes (code 25), bring back after
-    /// a restart deleted records, and refuse lists with a persisted index in a store in memory, which end that edition's
-    /// process.
+    /// Behave as Aerospike's Community Edition, for tests: refuse transactions and durable deletes
+    /// (code 25), bring back after a restart deleted records, and refuse lists with a persisted
+    /// index in a store in memory, which end that edition's process.
     #[arg(long)]
     like_ce: bool,
-    /// Keep the records of these sets only, separated by commas. `contention --host` writes to a set of its own,
-    /// spikelet-contention.
+    /// Keep the records of these sets only, separated by commas. `contention --host` writes to a
+    /// set of its own, spikelet-contention.
     #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "hold_ms")]
     hot_set: Vec<String>,
-    /// Keep the changes of these sets of each namespace from now on, separated by commas, for subscriptions and `spikelet changes`. A
-    /// set that keeps them goes on to do so without it.
+    /// Keep the changes of these sets of each namespace from now on, separated by commas, for
+    /// subscriptions and `spikelet changes`. A set that keeps them goes on to do so without it.
     #[arg(long, value_name = "SETS", value_delimiter = ',')]
     keep_changes: Vec<String>,
     /// The most connections at once. [default: 15000]

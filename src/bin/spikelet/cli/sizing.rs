@@ -34,8 +34,8 @@ Examples:
 pub(crate) struct SizingArguments {
     #[command(subcommand)]
     plan: Option<SizingCommand>,
-    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may be
-    /// packed by gzip or zstd, and - is standard input.
+    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may
+    /// be packed by gzip or zstd, and - is standard input.
     #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
     #[cfg_attr(not(feature = "cluster"), arg(required = true))]
     source: Option<PathBuf>,
@@ -49,8 +49,8 @@ pub(crate) struct SizingArguments {
     /// List this many of the largest records.
     #[arg(help_heading = "Output", long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
     top: u16,
-    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that holds
-    /// larger ones].
+    /// The largest record that is allowed, in bytes [default: 1048576; 8388608 of a store that
+    /// holds larger ones].
     #[arg(help_heading = "Limits", long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(64..))]
     max_record_bytes: Option<u64>,
     /// Measure a sample of this many records of each set [default: all].
@@ -88,11 +88,12 @@ struct ClusterArguments {
     /// The namespace; needed if the cluster has several.
     #[arg(long, value_name = "NAME", requires = "host")]
     namespace: Option<String>,
-    /// Read all partitions of the cluster, not only until there are as many records as --sample says [default: 10000].
+    /// Read all partitions of the cluster, not only until there are as many records as --sample
+    /// says [default: 10000].
     #[arg(long, requires = "host", conflicts_with = "sample")]
     all: bool,
-    /// Go on from this file if it is there, and keep it up to date: a sizing that was interrupted goes
-    /// on where it was, in another process, too.
+    /// Go on from this file if it is there, and keep it up to date: a sizing that was interrupted
+    /// goes on where it was, in another process, too.
     #[arg(long, value_name = "FILE", requires = "host")]
     resume: Option<PathBuf>,
     /// Read and measure up to N records a second; 0: as fast as the servers can.

@@ -19,8 +19,8 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens the store in a directory, or connects to a namespace of the cluster that is given instead. Returns its name in
-    /// reports, too.
+    /// Opens the store in a directory, or connects to a namespace of the cluster that is given
+    /// instead. Returns its name in reports, too.
     ///
     /// # Errors
     /// A directory without a store, or a connection that fails.

@@ -54,7 +54,8 @@ pub(crate) struct TopArguments {
     /// Print one JSON object for each look instead of text: the form of /hot.json.
     #[arg(long)]
     json: bool,
-    /// Show this many records of each namespace, 64 at most [default: 20, or as many as fit on the screen].
+    /// Show this many records of each namespace, 64 at most [default: 20, or as many as fit on the
+    /// screen].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
     keys: Option<u8>,
     /// The order of the records.

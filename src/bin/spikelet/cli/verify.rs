@@ -23,7 +23,8 @@ struct StoreCheck {
     shards: Vec<Collection>,
 }
 
-/// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the records.
+/// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the
+/// records.
 fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>> {
     let mut faulty = Vec::new();
     for namespace in store.namespaces() {

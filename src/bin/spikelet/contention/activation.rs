@@ -1,5 +1,5 @@
-//! Shards that come to be while a row runs: the collection begins in one record and is sharded under
-//! the writers' hands.
+//! Shards that come to be while a row runs: the collection begins in one record and is sharded
+//! under the writers' hands.
 
 use std::time::{Duration, Instant};
 

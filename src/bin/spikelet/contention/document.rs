@@ -81,7 +81,8 @@ fn interruption_verdict(cut: &Interruption) -> Verdict {
     }
 }
 
-/// Returns what to say about a condition that is not met: the first row that fails, with its phases.
+/// Returns what to say about a condition that is not met: the first row that fails, with its
+/// phases.
 fn failing(judged: &ConditionResult, first: &Row, of_rows: usize) -> String {
     let number = judged.rows.first();
     let phases: Vec<&str> = judged

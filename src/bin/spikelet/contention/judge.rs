@@ -130,8 +130,8 @@ fn is_slower(row: &Row, lowest: &Row) -> bool {
     apart && row.p99_us >= LATENCY_KNEE * lowest.p99_us
 }
 
-/// Returns whether more than [`BUSY_KNEE`] of a row's writes are refused, and no less is likely: the
-/// lower end of the share's interval (Wilson, 95 in 100) is beyond it.
+/// Returns whether more than [`BUSY_KNEE`] of a row's writes are refused, and no less is likely:
+/// the lower end of the share's interval (Wilson, 95 in 100) is beyond it.
 fn is_refused(row: &Row) -> bool {
     const TWO_SIDED_95: f64 = 1.96;
     let (count, share) = (row.offered.max(1) as f64, row.key_busy_share);

@@ -27,8 +27,8 @@ impl Layout {
         }
     }
 
-    /// Returns whether time alone distributes the writes, which leaves all writes of a moment in one
-    /// record.
+    /// Returns whether time alone distributes the writes, which leaves all writes of a moment in
+    /// one record.
     #[must_use]
     pub(crate) const fn is_time_alone(self) -> bool {
         matches!(self, Self::Timed(_, 1))

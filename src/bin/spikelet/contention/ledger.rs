@@ -106,8 +106,8 @@ pub(crate) struct Correctness {
     pub(crate) acknowledged: u64,
     /// How many of them were found.
     pub(crate) found: u64,
-    /// Acknowledged writes that were not found, and elements that were in the lists before the row began and are no
-    /// longer.
+    /// Acknowledged writes that were not found, and elements that were in the lists before the row
+    /// began and are no longer.
     pub(crate) lost: u64,
     /// Writes applied more often than acknowledged, or without an acknowledgement;
     /// and elements that were in the lists before the row began, each time that they are there

@@ -104,8 +104,8 @@ impl Row<'_> {
         self.stop.load(Ordering::Relaxed).then(|| self.now_ns())
     }
 
-    /// Does a write with its retries, and reads one in `read_back` back. `refused` counts the writer's
-    /// refusals in a row. Returns when the write was done or refused for good.
+    /// Does a write with its retries, and reads one in `read_back` back. `refused` counts the
+    /// writer's refusals in a row. Returns when the write was done or refused for good.
     fn write(
         &self,
         wanted: PlannedWrite,

@@ -1,8 +1,9 @@
 //! The contention harness: writers on hot keys, and the fate of their writes.
 //!
 //! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
-//! over which records they are distributed ([`Layout`]), and what they do ([`Settings`]). [`measure()`]
-//! runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and reports many.
+//! over which records they are distributed ([`Layout`]), and what they do ([`Settings`]).
+//! [`measure()`] runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and
+//! reports many.
 //!
 //! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
 //! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
@@ -17,9 +18,10 @@
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects;
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
-//!   earlier run; `beside`: another run, row by row. `repeats`, `student`: whether two rows differ by more than their repeats do.
-//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
-//!   HdrHistogram files.
+//!   earlier run; `beside`: another run, row by row. `repeats`, `student`: whether two rows differ
+//!   by more than their repeats do.
+//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the
+//!   report, its pictures, HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;

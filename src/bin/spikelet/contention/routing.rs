@@ -33,7 +33,8 @@ impl Route {
         Self::at(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
     }
 
-    /// Returns the record for a time in seconds since 1970 that a journal holds, such as the beginning of its bucket.
+    /// Returns the record for a time in seconds since 1970 that a journal holds, such as the
+    /// beginning of its bucket.
     ///
     /// # Errors
     /// A time after the year 9999, in layouts with time: the journal is damaged.
@@ -63,7 +64,8 @@ impl Route {
         };
         let shards = layout.live_shards();
         let of = || {
-            // Numbers have a shard, and layouts with a number of shards that is no power of two are refused.
+            // Numbers have a shard, and layouts with a number of shards that is no power of two are
+            // refused.
             let shard = shard_of(&whole.child(id), shards.into());
             debug_assert!(shard.is_ok(), "write {id} of {shards} shards: {shard:?}");
             shard.map_or(0, |shard| shard as u32)

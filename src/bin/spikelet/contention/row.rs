@@ -46,8 +46,8 @@ pub(crate) struct Row {
     /// exceeds.
     #[serde(deserialize_with = "nan_if_null")]
     pub(crate) p99_us: f64,
-    /// The interval of the percentile, with a confidence of 95 in 100, going by the number of writes
-    /// alone.
+    /// The interval of the percentile, with a confidence of 95 in 100, going by the number of
+    /// writes alone.
     #[serde(default)]
     pub(crate) p99_interval_us: Option<(f64, f64)>,
     /// Their 99.9th percentile.

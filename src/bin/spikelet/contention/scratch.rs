@@ -41,11 +41,13 @@ struct Claim {
 }
 
 impl ScratchSet {
-    /// Takes a set without records. Records of a dead run, and records that a restart of the server has brought back,
-    /// are deleted. Watches the claim of another run for 5 s, to see whether it is alive.
+    /// Takes a set without records. Records of a dead run, and records that a restart of the server
+    /// has brought back, are deleted. Watches the claim of another run for 5 s, to see whether it
+    /// is alive.
     ///
     /// # Errors
-    /// [`HarnessError::Scratch`] if the set holds another record, or another run has taken it; errors of the cluster.
+    /// [`HarnessError::Scratch`] if the set holds another record, or another run has taken it;
+    /// errors of the cluster.
     pub(crate) fn claim(cluster: &Cluster, set: &str) -> Result<Self> {
         let records = cluster.records(set)?;
         let refused = |reason: String| HarnessError::Scratch {
@@ -163,8 +165,8 @@ pub(super) fn policy() -> WritePolicy {
     WritePolicy::default().total_timeout(CALL_TIMEOUT)
 }
 
-/// Returns the key of a record that no run has written, in words; `None` if the set has none. Where there is no claim, no
-/// record is a run's.
+/// Returns the key of a record that no run has written, in words; `None` if the set has none. Where
+/// there is no claim, no record is a run's.
 fn foreign_key(records: &ClusterSet, is_claimed: bool) -> spikelet::Result<Option<String>> {
     let mut foreign = Ok(None);
     records.scan_each(&mut |record| {
@@ -187,7 +189,8 @@ fn foreign_key(records: &ClusterSet, is_claimed: bool) -> spikelet::Result<Optio
     foreign
 }
 
-/// Returns the generation of the claim, which rises while its run is alive; `None`: there is no claim.
+/// Returns the generation of the claim, which rises while its run is alive; `None`: there is no
+/// claim.
 fn generation_of_claim(records: &ClusterSet) -> spikelet::Result<Option<u32>> {
     match records.operate_on(&policy(), &CLAIM.into(), &[get_bin("claimed")]) {
         Ok(claim) => Ok(Some(u32::from(claim.generation))),

@@ -79,7 +79,8 @@ enum Home {
 }
 
 impl Target {
-    /// Creates a fresh store, or uses the set of a cluster, with the collections sharded and filled.
+    /// Creates a fresh store, or uses the set of a cluster, with the collections sharded and
+    /// filled.
     ///
     /// # Errors
     /// What the store refuses.

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// Writes rows, after a heading. A column is a name and a path into the JSON form of a row (`bytes/p99`). An object with
-/// numbers is their sum, a missing value or null is empty. Values are quoted where they need it (RFC 4180).
+/// Writes rows, after a heading. A column is a name and a path into the JSON form of a row
+/// (`bytes/p99`). An object with numbers is their sum, a missing value or null is empty. Values are
+/// quoted where they need it (RFC 4180).
 #[must_use]
 pub(crate) fn csv<R: Serialize>(
     rows: impl IntoIterator<Item = R>,

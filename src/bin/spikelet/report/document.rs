@@ -124,8 +124,8 @@ pub(crate) struct Report {
     pub(crate) title: String,
     /// What it opens with.
     pub(crate) lead: Option<Lead>,
-    /// Under which circumstances it came to be: name and value. They stand after the first section of
-    /// a report with a lead, and before it otherwise.
+    /// Under which circumstances it came to be: name and value. They stand after the first section
+    /// of a report with a lead, and before it otherwise.
     pub(crate) facts: Vec<(String, String)>,
     /// Its sections.
     pub(crate) sections: Vec<Section>,

@@ -52,7 +52,8 @@ impl Cell {
         Self::optional(number.into(), cell)
     }
 
-    /// Shows a number with this many decimals; a dash for NaN and infinities, and if it is not known.
+    /// Shows a number with this many decimals; a dash for NaN and infinities, and if it is not
+    /// known.
     #[must_use]
     pub(crate) fn decimal(number: impl Into<Option<f64>>, decimals: usize) -> Self {
         let number = number.into().filter(|number| number.is_finite());
@@ -128,7 +129,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns an empty table: its first column holds words, all others numbers unless words are added.
+    /// Returns an empty table: its first column holds words, all others numbers unless words are
+    /// added.
     #[must_use]
     pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
         let column = |(place, name): (usize, &&str)| Column {

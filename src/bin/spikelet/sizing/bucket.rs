@@ -38,10 +38,10 @@ impl Growth {
         arrivals_p99(self.per_s * width_s as f64) * self.element_bytes
     }
 
-    /// Recommends a width: of an hour and more the narrowest with a bucket that is worth a record and fits
-    /// into the shards that the rate asks for anyway; or else the widest below an hour that fits. A
-    /// bucket is never wider than the retention. Only where not even a minute fits is it hashed
-    /// further for its size.
+    /// Recommends a width: of an hour and more the narrowest with a bucket that is worth a record
+    /// and fits into the shards that the rate asks for anyway; or else the widest below an hour
+    /// that fits. A bucket is never wider than the retention. Only where not even a minute fits is
+    /// it hashed further for its size.
     pub(crate) fn recommend(&self) -> TimeRecommendation {
         let by_rate = power_of_two(shards_by_rate(self.per_s, WRITES_PER_SECOND));
         let room = (by_rate * SWEET_SPOT_BYTES) as f64;

@@ -81,7 +81,8 @@ pub(crate) struct CollectionMeasure {
     /// What they take, without the collection's head and index.
     pub(crate) bytes: u64,
     pub(crate) indexed: bool,
-    /// The mean element, each weighed by its size: how far shards differ goes with it. 0: not known.
+    /// The mean element, each weighed by its size: how far shards differ goes with it. 0: not
+    /// known.
     pub(crate) weighed_element_bytes: f64,
     /// Keys of a map of other types than integer, text and bytes.
     pub(crate) odd_keys: u64,
@@ -179,8 +180,8 @@ impl RecordMeasure {
         })
     }
 
-    /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and maps the number of elements
-    /// and what some of these take.
+    /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and
+    /// maps the number of elements and what some of these take.
     #[cfg(feature = "cluster")]
     pub(crate) fn told(record: &spikelet::cluster::MeasuredRecord) -> Self {
         let bins = record.collections.iter().map(BinMeasure::told).collect();
@@ -278,8 +279,8 @@ impl RecordMeasure {
             .map(|bin| bin.name.as_str())
     }
 
-    /// Returns the remedy that takes writes from the record: shards, of its collection or counter; or a
-    /// record for each bin.
+    /// Returns the remedy that takes writes from the record: shards, of its collection or counter;
+    /// or a record for each bin.
     pub(crate) fn remedy_for_rate(&self) -> Remedy {
         let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
         let collection = self.largest_bin().and_then(|bin| bin.collection.as_ref());
@@ -432,8 +433,8 @@ const fn is_odd_key(key: &ValueRef<'_>) -> bool {
     )
 }
 
-/// Returns the bytes of a bin in the body of a record: length of the name, name, type, length of the
-/// value, value.
+/// Returns the bytes of a bin in the body of a record: length of the name, name, type, length of
+/// the value, value.
 fn bin_bytes(name: &str, value_bytes: usize) -> u64 {
     (2 + name.len() + value_bytes) as u64 + varint_bytes(value_bytes)
 }

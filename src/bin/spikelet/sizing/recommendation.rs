@@ -66,7 +66,8 @@ impl Need {
         matches!(self.remedy, Remedy::Nothing | Remedy::Shard)
     }
 
-    /// Returns whether shards take writes from it: not if one of its elements is larger than a shard.
+    /// Returns whether shards take writes from it: not if one of its elements is larger than a
+    /// shard.
     const fn is_spread_by_rate(&self) -> bool {
         let is_blocked = matches!(self.remedy, Remedy::RecordPerEntry | Remedy::NestedToOwnBin);
         !is_blocked && matches!(self.remedy_for_rate, Remedy::Nothing | Remedy::Shard)
@@ -260,8 +261,8 @@ pub(super) fn what_if(
     rows
 }
 
-/// Returns how many standard deviations the farthest of `values` normal values is above the mean, in
-/// 99 of 100 cases.
+/// Returns how many standard deviations the farthest of `values` normal values is above the mean,
+/// in 99 of 100 cases.
 fn farthest(values: u64) -> f64 {
     // The chance beyond z is about exp(-z^2 / 2) / (z sqrt(2 pi)); solved by iteration.
     let odds = values as f64 / 0.01 / std::f64::consts::TAU.sqrt();

@@ -5,7 +5,8 @@ use spikelet::Namespace;
 
 use crate::report::{Cell, Table};
 
-/// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of them.
+/// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SecondaryIndexSizing {
     /// Its name.

@@ -160,7 +160,8 @@ pub(crate) struct ShardedStats {
 
 impl SetStats {
     fn new(options: &Options, namespace: &str, set: &str) -> Self {
-        // Each set draws its own numbers, so that its sample does not depend on records of other sets.
+        // Each set draws its own numbers, so that its sample does not depend on records of other
+        // sets.
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
         let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
         Self {

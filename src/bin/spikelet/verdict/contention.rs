@@ -52,8 +52,8 @@ pub(crate) struct Headline {
     pub(crate) after: Option<usize>,
 }
 
-/// The rows of one load: the one on the fewest records is judged, and the others show what helps it.
-/// A row with an activation is judged alone.
+/// The rows of one load: the one on the fewest records is judged, and the others show what helps
+/// it. A row with an activation is judged alone.
 pub(crate) struct LoadRows<'r> {
     run: &'r Run,
     /// The number of the row that is judged.
@@ -232,7 +232,8 @@ impl<'r> LoadRows<'r> {
             Layout::Hashed(shards) => (shards, 0),
             Layout::Timed(_, shards) => (shards, 1),
         };
-        // A row that stays in one record while others are activated only shows what would be without.
+        // A row that stays in one record while others are activated only shows what would be
+        // without.
         let is_control = |load: &Self| {
             let mut rows = run.measured.iter();
             load.measured.activation.is_none()

@@ -1,8 +1,8 @@
 //! Verdicts: the word and the sentences that a report opens with.
 //!
-//! `contention` and `sizing` judge by tables of [`Rule`]s. The rules are asked in their order, and the
-//! first that applies decides. The [`Word`] of its finding decides the colour of every form of the
-//! report and, for `contention`, the exit code.
+//! `contention` and `sizing` judge by tables of [`Rule`]s. The rules are asked in their order, and
+//! the first that applies decides. The [`Word`] of its finding decides the colour of every form of
+//! the report and, for `contention`, the exit code.
 
 pub(crate) mod contention;
 pub(crate) mod sizing;
@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer};
 
 use crate::report::{Cell, Level, Table};
 
-/// The word of a verdict. Later words are graver: where several loads or sets are judged, the gravest
-/// names the verdict of all.
+/// The word of a verdict. Later words are graver: where several loads or sets are judged, the
+/// gravest names the verdict of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Word {
     /// Too few writes to judge.

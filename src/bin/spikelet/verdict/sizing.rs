@@ -1,4 +1,5 @@
-//! The verdict of each set that `sizing` looks at. `findings`: the rules; `headline`: the verdict of all sets, and what helps.
+//! The verdict of each set that `sizing` looks at. `findings`: the rules; `headline`: the verdict
+//! of all sets, and what helps.
 
 mod findings;
 mod headline;

@@ -62,7 +62,8 @@ impl ClusterArguments {
         })
     }
 
-    /// Connects to the cluster, if one is asked for, and learns how many writers may wait for a record.
+    /// Connects to the cluster, if one is asked for, and learns how many writers may wait for a
+    /// record.
     ///
     /// # Errors
     /// If the connection fails.

@@ -11,7 +11,8 @@ use spikelet::relation::DECLARATION_SET;
 use super::report::Compared;
 use super::{BATCH, Failure, Move, shown};
 
-/// For how long the cluster may keep a record that has expired at the source: times to live are whole seconds.
+/// For how long the cluster may keep a record that has expired at the source: times to live are
+/// whole seconds.
 const EXPIRY_SLACK: Duration = Duration::from_secs(2);
 
 /// What a look at all records has changed in the cluster.
@@ -35,7 +36,8 @@ fn expires_now(record: &SavedRecord) -> bool {
 }
 
 impl Move<'_> {
-    /// Compares both sides, writes differing records again, and deletes records that only the cluster has.
+    /// Compares both sides, writes differing records again, and deletes records that only the
+    /// cluster has.
     pub(super) fn compare(&mut self) -> Result<Compared, Failure> {
         let records = self.position.records;
         let every = self
@@ -81,13 +83,15 @@ impl Move<'_> {
         Ok(compared)
     }
 
-    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and deletes in the moved sets of the
-    /// cluster all others, unless records of the source are damaged. Takes memory for the digests of the sets.
+    /// Shows all records of the source to `each`, writes the missing ones to the cluster, and
+    /// deletes in the moved sets of the cluster all others, unless records of the source are
+    /// damaged. Takes memory for the digests of the sets.
     pub(super) fn sweep(
         &mut self,
         mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
     ) -> Result<Swept, Failure> {
-        // Read before the source: a record made there meanwhile stays, and one deleted there meanwhile goes.
+        // Read before the source: a record made there meanwhile stays, and one deleted there
+        // meanwhile goes.
         let mut theirs = BTreeMap::new();
         self.add_digests(&mut theirs)?;
         let mut swept = Swept::default();

@@ -1,4 +1,5 @@
-//! How far a move has come, in a file: written after each step, so that a move that was killed goes on from there.
+//! How far a move has come, in a file: written after each step, so that a move that was killed goes
+//! on from there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,9 +19,11 @@ pub(super) struct MovePosition {
     pub(super) copied_to: Option<String>,
     /// Behind which change the copy is followed; `None`: the source keeps none.
     pub(super) changes: Option<String>,
-    /// The sets that have been moved, or begun. They had no records in the cluster before, or were allowed to.
+    /// The sets that have been moved, or begun. They had no records in the cluster before, or were
+    /// allowed to.
     pub(super) sets: Vec<String>,
-    /// The sets that kept no changes, at some time since the copy began: all their records are compared at the end.
+    /// The sets that kept no changes, at some time since the copy began: all their records are
+    /// compared at the end.
     pub(super) silent_sets: BTreeSet<String>,
     /// How many records were copied.
     pub(super) records: u64,

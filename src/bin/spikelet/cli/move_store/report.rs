@@ -20,7 +20,8 @@ pub(super) struct MoveReport {
     /// Records that could not be moved, and why: the first 20.
     pub(super) refused: Vec<String>,
     pub(super) refused_count: u64,
-    /// Records that are damaged at the source, as the last look at all records has found. `spikelet verify` names them.
+    /// Records that are damaged at the source, as the last look at all records has found. `spikelet
+    /// verify` names them.
     pub(super) damaged: u64,
     pub(super) compared: Option<Compared>,
     /// Whether it was ended before all records were copied.
@@ -38,7 +39,8 @@ pub(super) struct Compared {
     pub(super) written_again: u64,
     /// Records that the cluster alone had, and that were deleted there.
     pub(super) deleted: u64,
-    /// Records that the cluster alone has, and that stay: each may be the copy of a record that is damaged at the source.
+    /// Records that the cluster alone has, and that stay: each may be the copy of a record that is
+    /// damaged at the source.
     pub(super) kept: u64,
     /// Whether a second look found no difference any more.
     pub(super) same: bool,

@@ -106,7 +106,8 @@ impl Source {
     /// Opens a directory for reading, or asks the monitor of a program for its namespaces.
     ///
     /// # Errors
-    /// Neither a directory nor a monitor; a namespace that is not there, or was not chosen among several.
+    /// Neither a directory nor a monitor; a namespace that is not there, or was not chosen among
+    /// several.
     pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self, Failure> {
         if Path::new(source).is_dir() {
             let store = Store::builder().path(source).read_only(true).open()?;

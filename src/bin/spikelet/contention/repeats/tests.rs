@@ -1,6 +1,6 @@
-//! How often a comparison raises a false alarm, and whether it sees a change. The rows come
-//! from a queue of one record with the noise that real machines show: each repeat is slower or faster
-//! as a whole, and one in twenty has a stall.
+//! How often a comparison raises a false alarm, and whether it sees a change. The rows come from a
+//! queue of one record with the noise that real machines show: each repeat is slower or faster as a
+//! whole, and one in twenty has a stall.
 
 use super::*;
 use crate::contention::baseline::{ChangeVerdict, verdict};

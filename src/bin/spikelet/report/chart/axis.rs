@@ -40,7 +40,8 @@ pub(crate) enum Scale {
     /// Equal steps are equal differences.
     #[default]
     Linear,
-    /// Equal steps are equal factors. Zero and negative values have no place on it, and are not drawn.
+    /// Equal steps are equal factors. Zero and negative values have no place on it, and are not
+    /// drawn.
     Log,
 }
 

@@ -16,7 +16,8 @@ const BAR_MIN_LOG: f64 = 8.0;
 const TEXT_BAR: f64 = 36.0;
 /// Groups that are narrower have no room for numbers.
 const NUMBERS_FROM: f64 = 26.0;
-/// Groups that are as wide as their labels of letters this wide show all of them on narrow screens, too.
+/// Groups that are as wide as their labels of letters this wide show all of them on narrow screens,
+/// too.
 const LETTER_WIDE: f64 = 14.0;
 /// The most labels on the x axis.
 const LABELS_MAX: usize = 12;
@@ -291,8 +292,8 @@ fn share(part: f64) -> String {
     }
 }
 
-/// Returns in how many lines, one below the other in turns, these texts have room in the large letters of narrow screens, where
-/// each has a group of this width.
+/// Returns in how many lines, one below the other in turns, these texts have room in the large
+/// letters of narrow screens, where each has a group of this width.
 fn narrow_rows<'t>(texts: impl IntoIterator<Item = &'t str>, width: f64) -> usize {
     let letters = texts.into_iter().map(|text| text.chars().count()).max();
     (letters.unwrap_or(0) as f64 * LETTER_WIDE / width)

@@ -1,5 +1,5 @@
-//! A sizing as a report: what a person would say of it first, then its sections in their order. `tables` fills tables, `charts` draws
-//! histograms.
+//! A sizing as a report: what a person would say of it first, then its sections in their order.
+//! `tables` fills tables, `charts` draws histograms.
 
 mod charts;
 mod date;

@@ -370,7 +370,8 @@ pub(super) fn lints(sizing: &Sizing) -> Table {
     )
 }
 
-/// The columns of the CSV form: everything of a set that is one number, and where it is in the JSON form.
+/// The columns of the CSV form: everything of a set that is one number, and where it is in the JSON
+/// form.
 pub(super) const CSV_COLUMNS: [(&str, &str); 28] = [
     ("namespace", "namespace"),
     ("set", "set"),

@@ -1,6 +1,8 @@
-//! Records of a cluster: some of its partitions, which are fair samples, since keys are spread over them by a hash.
+//! Records of a cluster: some of its partitions, which are fair samples, since keys are spread over
+//! them by a hash.
 //!
-//! Small records are read; of large ones the server says the size, and what their lists and maps hold.
+//! Small records are read; of large ones the server says the size, and what their lists and maps
+//! hold.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -189,8 +191,8 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Returns how many partitions are read at once, a power of two: as many as have some 1,000 records of a set of this size,
-/// or a quarter of the sample.
+/// Returns how many partitions are read at once, a power of two: as many as have some 1,000 records
+/// of a set of this size, or a quarter of the sample.
 fn partitions_at_once(size: u64, sample: Option<u64>) -> u16 {
     let records = sample.map_or(RECORDS_AT_ONCE, |sample| RECORDS_AT_ONCE.min(sample / 4));
     let partitions = records * u64::from(PARTITIONS) / size.max(1);
@@ -216,13 +218,14 @@ struct Partitions {
     tells_sizes: bool,
     read: SetProgress,
     records: Vec<RecordMeasure>,
-    /// Their digests: one may come twice, where a node is lost meanwhile, or as a small and as a large one, where it has grown.
+    /// Their digests: one may come twice, where a node is lost meanwhile, or as a small and as a
+    /// large one, where it has grown.
     met: HashSet<Digest>,
 }
 
 impl Partitions {
-    /// Reads partitions whole; again from their beginning after a failure that may pass. False: it was
-    /// interrupted, and counts for nothing.
+    /// Reads partitions whole; again from their beginning after a failure that may pass. False: it
+    /// was interrupted, and counts for nothing.
     fn read(&mut self, range: Range<u16>, reading: &Reading<'_>) -> Result<bool, SizingError> {
         let mut attempt = 1;
         loop {

@@ -35,7 +35,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file, or standard input (`-`). Gzip and zstd are recognised by their first bytes, not by names.
+    /// Opens a file, or standard input (`-`). Gzip and zstd are recognised by their first bytes,
+    /// not by names.
     ///
     /// # Errors
     /// [`SizingError::Empty`] for an input without a byte.

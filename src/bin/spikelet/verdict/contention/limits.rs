@@ -39,8 +39,8 @@ pub(super) fn relieves(row: &Row, other: &Row) -> bool {
     }
 }
 
-/// Returns the part of the time that the hottest record is locked; an upper bound where holds are not
-/// measured. `None`: not known.
+/// Returns the part of the time that the hottest record is locked; an upper bound where holds are
+/// not measured. `None`: not known.
 pub(super) fn utilisation(run: &Run, measured: &Measurement) -> Option<f64> {
     let row = &measured.row;
     let hold_us = row
