@@ -158,7 +158,7 @@ fn remove(place: Place, blob: &[u8], partial: bool) -> Result<Outcome, CallError
         (Err(_), Some(window)) if partial => window,
         _ => {
             return Ok(Outcome::Refused(CallError::parameter(
-                "the bytes to remove reach beyond the end of the blob: add PARTIAL to remove those that are there",
+                "the bytes to remove reach beyond the end of the blob: add PARTIAL to remove the bytes before it",
             )));
         }
     };

@@ -59,7 +59,7 @@ enum Creates {
 
 const NOT_FOUND: CallError = CallError::NotApplicable("a context finds no element");
 const WRONG_CONTAINER: CallError = CallError::NotApplicable(
-    "a context does not fit what it leads into: it takes a list context for lists, a map context for maps",
+    "a context does not fit its list or map: it takes a list context for lists, a map context for maps",
 );
 const CANNOT_CREATE: CallError = CallError::NotApplicable(
     "a context finds no element, and cannot create it at this index: begin at the end, or let the gap be filled",

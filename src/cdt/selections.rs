@@ -74,7 +74,7 @@ macro_rules! map_selections {
             "O(M log M + N); O(M log N) with index.";
 
             get_by_key_range MAP_GET_BY_KEY_INTERVAL, remove_by_key_range MAP_REMOVE_BY_KEY_INTERVAL, KeyInterval,
-            "the entries whose keys are not less than `begin` (`None`: all), and less than `end` (`None`: all)",
+            "the entries with keys not less than `begin` (`None`: all), and less than `end` (`None`: all)",
             "O(N); O(log N + M) with index.";
 
             get_by_key_relative_index_range MAP_GET_BY_KEY_REL_INDEX_RANGE,
@@ -114,16 +114,16 @@ macro_rules! map_selections {
             "O(N + M log M); O(M) with an index of values.";
 
             get_by_value MAP_GET_ALL_BY_VALUE, remove_by_value MAP_REMOVE_ALL_BY_VALUE, Value,
-            "all entries whose value equals a value",
+            "all entries with the given value",
             "O(N); O(log N + M) with an index of values.";
 
             get_by_value_list MAP_GET_BY_VALUE_LIST, remove_by_value_list MAP_REMOVE_BY_VALUE_LIST, Values,
-            "all entries whose value equals one of several",
+            "all entries with one of several values",
             "O((M + N) log M) for M values; O(M log N) with an index of values, and then in the order of the values given.";
 
             get_by_value_range MAP_GET_BY_VALUE_INTERVAL,
             remove_by_value_range MAP_REMOVE_BY_VALUE_INTERVAL, ValueInterval,
-            "the entries whose values are not less than `begin` (`None`: all), and less than `end` (`None`: all)",
+            "the entries with values not less than `begin` (`None`: all), and less than `end` (`None`: all)",
             "O(N); O(log N + M) with an index of values, and then by rank.";
 
             get_by_value_relative_rank_range MAP_GET_BY_VALUE_REL_RANK_RANGE,

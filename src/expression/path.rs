@@ -118,7 +118,7 @@ pub(super) fn select<P: ElementProgram>(
         2 => PathOutput::Keys,
         3 => PathOutput::KeysAndValues,
         4 if writes => PathOutput::Apply,
-        4 => return Err(CallError::parameter("a read that changes what it selects")),
+        4 => return Err(CallError::parameter("a read that changes its selection")),
         other => {
             return Err(CallError::parameter(format!(
                 "{other} is not a result type of a selection"

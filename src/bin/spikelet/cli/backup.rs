@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
         wanted.map(|namespace| namespace.stats().records).sum(),
         Unit::Count("records"),
     );
-    options.cancel = Some(on_interrupt("what was written so far is removed")?);
+    options.cancel = Some(on_interrupt("the files written so far are removed")?);
     let summary = save(&store, &arguments.out, &options, &mut |records| {
         bar.set_position(records);
     });

@@ -179,9 +179,7 @@ impl Move<'_> {
         let follows = self.arguments.follow;
         let changes = match self.source.changes(None) {
             Err(error) if !follows => {
-                note(&format!(
-                    "{error}; what is written during the move may be missing"
-                ));
+                note(&format!("{error}; writes during the move may be missing"));
                 None
             }
             changes => changes?,
@@ -190,7 +188,7 @@ impl Move<'_> {
             && !changes.silent_sets.is_empty()
         {
             let silent = format!(
-                "the sets {} of {} keep no changes, so what is written to them during the move would be missing",
+                "the sets {} of {} keep no changes, so writes to them during the move would be missing",
                 changes.silent_sets.join(", "),
                 self.arguments.source
             );
@@ -269,7 +267,7 @@ impl Move<'_> {
             return Ok(());
         }
         Err(Failure::Input(format!(
-            "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes those that the source does not have"
+            "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
         )))
     }
 

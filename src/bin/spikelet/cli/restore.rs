@@ -146,7 +146,7 @@ impl RestoreReport {
         if done.cancelled {
             report = report.fact(
                 "INTERRUPTED",
-                "what was restored stays; the same command again goes on, and leaves alone what is there with its generation",
+                "restored records stay; the same command again goes on, and leaves alone records that exist with their generation",
             );
         }
         for why in &done.indexes_refused {
@@ -201,7 +201,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
         ..RestoreReport::default()
     };
     if found.damaged && !arguments.partial {
-        note("the backup is damaged, nothing was restored; --partial restores what is whole");
+        note("the backup is damaged, nothing was restored; --partial restores its whole parts");
         return tell(arguments, found);
     }
     let has_records = restore.namespaces().any(|(_, records)| records > 0);

@@ -147,7 +147,7 @@ impl Collection {
         if self.in_transition {
             section = section.fact(
                 "under way",
-                "or left by somebody: the next writer, or advance() of a handle, carries it to its end",
+                "or left unfinished: the next writer, or advance() of a handle, carries it to its end",
             );
         }
         section = section
@@ -293,7 +293,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
         && collections.is_empty()
     {
         return Err(Failure::Input(format!(
-            "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists those that there are"
+            "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists the sharded collections"
         )));
     }
     let is_incomplete = collections.iter().any(Collection::is_incomplete);

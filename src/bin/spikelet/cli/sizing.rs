@@ -261,7 +261,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
     if let Some(page) = &arguments.html {
         check_place(page, &[])?;
     }
-    let stop = on_interrupt("what was read is reported")?;
+    let stop = on_interrupt("the records read so far are reported")?;
     let namespace = arguments.cluster.namespace.as_deref();
     let cluster = arguments.cluster.host.connect(host, namespace)?;
     let rate = arguments.cluster.records_per_second;

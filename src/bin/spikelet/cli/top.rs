@@ -234,7 +234,7 @@ impl TopArguments {
 /// Shows the counts that a closed store has kept.
 fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
     let store = open_closed(dir, "top")?;
-    note("a closed store has no rates: what is shown is what it kept when it was closed cleanly");
+    note("a closed store has no rates: it shows the counts of its last clean close");
     let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
     show(arguments, &format!("of {}", dir.display()), snapshot)?;
     Ok(Outcome::Sound)

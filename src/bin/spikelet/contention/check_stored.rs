@@ -94,7 +94,7 @@ impl RowCheck {
         };
         let sentence = match &self.operation {
             Some(_) => format!("{}: cannot be read: {why}", verdict.sentence),
-            None => format!("what was acknowledged is not known: {why}"),
+            None => format!("the acknowledged writes are not known: {why}"),
         };
         Verdict {
             level: Level::Bad,

@@ -401,7 +401,7 @@ impl Run {
         let is_unknown = |row: &Row| row.acked > 0 && (row.p99_us.is_nan() || row.p999_us.is_nan());
         if any(is_unknown) {
             section = section.paragraph(
-                "A percentile is shown where at least one write lies beyond it: p99 of 100 writes, p99.9 of 1,000.",
+                "A percentile is shown where at least one write is beyond it: p99 of 100 writes, p99.9 of 1,000.",
             );
         }
         if any(|row| row.refusals > 0 || row.errors.keys().any(|code| *code != 14)) {

@@ -119,7 +119,7 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
         (Some(rate), Some(share)) => {
             format!("{} refused at {}", percent(share, 2), rate_words(rate))
         }
-        _ => "no row on one record tells at this rate: --rate 50 --shards 1 --hot-keys 1 would"
+        _ => "no row on one record tests this rate: --rate 50 --shards 1 --hot-keys 1 would"
             .to_owned(),
     };
     let (level, word) = match guideline.finding {

@@ -81,8 +81,7 @@ impl Remedy {
                 )
             }
             Self::SeveralRecords => {
-                "Divide its bins over several records, by what is read and written together."
-                    .to_owned()
+                "Divide its bins over several records, by common reads and writes.".to_owned()
             }
             Self::StoreElsewhere => format!(
                 "Keep the large value of {bin} elsewhere, in a record of its own or in pieces."

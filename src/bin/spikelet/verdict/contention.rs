@@ -96,7 +96,7 @@ pub(crate) fn rules<'r>() -> [Rule<LoadRows<'r>, Headline>; 11] {
         rule(
             "activated",
             "OK, BUSY, OVERLOAD",
-            "shards were activated while the row ran: what is so afterwards",
+            "shards were activated while the row ran: the finding afterwards",
             activated,
         ),
         rule(

@@ -98,7 +98,7 @@ impl Reached<'_> {
         let extent = self.extent(cases, repeats);
         if !io::stdin().is_terminal() {
             return Err(Failure::Input(format!(
-                "{extent} Nobody can be asked here: give --yes to allow it"
+                "{extent} There is no terminal to ask: give --yes to allow it"
             )));
         }
         let mut answer = String::new();

@@ -184,7 +184,7 @@ pub(super) fn reopening(graph: &Graph, reopened: &ReopenResult) -> Section {
         move |record: &&RecordSummary| Cell::count(record.lengths.get(place).copied().flatten())
     };
     let largest = Table::of(
-        "The largest records, by what they take on the device",
+        "The largest records, by their size on the device",
         &records.largest,
         &[
             ("key", &|record| Cell::text(&record.name)),

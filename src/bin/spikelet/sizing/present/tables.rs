@@ -365,7 +365,7 @@ pub(super) fn lints(sizing: &Sizing) -> Table {
                 Cell::text(lint.bin.as_deref().unwrap_or_default())
             }),
             ("records", &|lint| Cell::count(lint.records)),
-            ("what it means", &|lint| Cell::text(&lint.sentence)),
+            ("meaning", &|lint| Cell::text(&lint.sentence)),
         ],
     )
 }
