@@ -353,6 +353,7 @@ impl<'l, 'a> Selection<'l, 'a> {
         match what {
             ReturnKind::UnorderedMap => write_map_header(&mut out, count),
             ReturnKind::KeyValue | ReturnKind::OrderedMap => {
+                // The flags are an entry of the map, before all others.
                 write_map_header(&mut out, count + 1);
                 let flags = if what == ReturnKind::OrderedMap {
                     FLAG_ORDERED

@@ -125,6 +125,7 @@ pub(super) fn select<P: ElementProgram>(
             )));
         }
     };
+    // Before the walk: a malformed expression is refused even if nothing is selected.
     let apply = match (what, apply) {
         (PathOutput::Apply, Some(apply)) => Some(P::compile(apply)?),
         (PathOutput::Apply, None) => {

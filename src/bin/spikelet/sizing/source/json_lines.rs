@@ -41,6 +41,7 @@ pub(super) fn read(
     let mut number = 0;
     loop {
         text.clear();
+        // One byte beyond the limit: a longer line is noticed, and never held as a whole.
         let read = file
             .by_ref()
             .take(LINE_BYTES_MAX + 1)

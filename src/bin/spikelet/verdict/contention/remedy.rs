@@ -56,6 +56,7 @@ impl<'r> LoadRows<'r> {
         };
         let is_measured = |shards: u32| self.clean().any(|(_, made, _)| made == shards);
         match (self.enough(), needed) {
+            // A computed number yields to a measured one, unless it is smaller and was not measured.
             (Some((place, made, _)), Some(fewer))
                 if fewer > 1 && fewer < made && !is_measured(fewer) =>
             {
