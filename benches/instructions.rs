@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_560,
+        limit: 4_410,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -71,12 +71,12 @@ const MEASURED: &[Measured] = &[
     // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy and clock.
     Measured {
         name: "storage put",
-        limit: 2_100,
+        limit: 2_070,
         run: put_to_storage,
     },
     Measured {
         name: "put-followed",
-        limit: 4_620,
+        limit: 4_410,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -86,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 14_200,
+        limit: 13_770,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 12_080,
+        limit: 11_430,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,17 +115,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 20_550,
+        limit: 20_270,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_350,
+        limit: 10_070,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_570,
+        limit: 5_370,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_510,
+        limit: 5_370,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -208,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_450,
+        limit: 13_150,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -221,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_120,
+        limit: 4_940,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

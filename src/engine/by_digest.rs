@@ -240,7 +240,7 @@ impl Namespace {
         operations: &Checked<'_>,
         body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
-    ) -> std::result::Result<WriteOutcome<()>, WriteRefusal> {
+    ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let set_id = match self.set_number(address.set) {
             None if !operations.must_exist() && !must_exist(policy) => {
                 Some(self.core.storage.create_set(address.set)?)
@@ -250,17 +250,16 @@ impl Namespace {
         body.clear();
         let target = address.target(set_id, filter);
         self.tracked_write(|| {
-            let written = self.core.write(
-                body,
-                &target,
-                policy,
-                operations.must_exist(),
-                |old, facts, body| {
+            let must_exist = operations.must_exist();
+            let mut edit =
+                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
                     let operations = operations.seeing(facts);
-                    let bin_count = operations.execute_into(old, body, results)?;
-                    Ok((EditOutcome::Body(bin_count), ()))
-                },
-            );
+                    let bin_count = operations.execute(old, body, results)?;
+                    Ok(EditOutcome::Body(bin_count))
+                };
+            let written = self
+                .core
+                .write(body, &target, policy, must_exist, &mut edit);
             match written {
                 Err(refused) if refused.has_edges() && operations.only_deletes() => {
                     self.delete_edges_of(&address.digest, filter, policy)?;
@@ -373,7 +372,7 @@ impl Namespace {
 impl Core {
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
-        let lock = self.storage.lock(digest, Some(Duration::ZERO))?;
+        let mut lock = self.storage.lock(digest, Some(Duration::ZERO))?;
         let now_ms = self.clock.now_ms();
         let is_provisional = self.provisional_locks.owner(digest).is_some();
         let live = lock.entry()?.filter(|entry| !expired(entry, now_ms));
@@ -396,7 +395,7 @@ impl Core {
             payload: &payload,
         });
         // A read waits for no sync.
-        self.publish(lock, &change, Acknowledge::Applied)?;
+        self.publish(&mut lock, &change, Acknowledge::Applied)?;
         Ok(())
     }
 }

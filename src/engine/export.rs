@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use super::core::{Core, expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
-use super::write::{check_key, with_scratch, wrong_set};
+use super::write::{Scratch, check_key, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,8 @@ impl Namespace {
         saved: &SavedVersion<'_>,
         policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
-        with_scratch(|body| self.core.write_saved(body, set, saved, policy))
+        self.core
+            .write_saved(&mut Scratch::take(), set, saved, policy)
     }
 
     /// Waits until all that was written is as durable as the namespace promises.
@@ -143,7 +144,7 @@ impl Core {
     ) -> Result<WriteSaved> {
         let existing = policy.existing;
         let set_id = self.storage.create_set(set)?;
-        let lock = self.storage.lock(&saved.digest, None)?;
+        let mut lock = self.storage.lock(&saved.digest, None)?;
         let now_ms = self.clock.now_ms();
         let entry = match lock.entry() {
             Err(error) if error.is_damage() => None,
@@ -200,7 +201,7 @@ impl Core {
             key,
             payload: body,
         });
-        self.publish(lock, &change, policy.acknowledge)?;
+        self.publish(&mut lock, &change, policy.acknowledge)?;
         self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

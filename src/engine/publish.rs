@@ -20,33 +20,35 @@ impl Core {
     #[inline]
     pub(super) fn publish(
         &self,
-        lock: RecordLock<'_>,
+        lock: &mut RecordLock<'_>,
         change: &Change<'_>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         self.note_companion(change)?;
-        let declares = self.declares(&lock, change)?;
-        let published = match self.indexes.any() {
-            true => self.publish_indexed(lock, change)?,
-            false => lock.apply(change),
+        let declares = self.declares(lock, change)?;
+        let lsn = if self.indexes.any() {
+            self.publish_indexed(lock, change)
+        } else {
+            lock.apply(change).map_err(|error| self.not_written(error))
         };
         if declares {
             self.read_declarations();
         }
-        self.acknowledge(published, acknowledge)
+        self.acknowledge(lsn?, acknowledge)
     }
 
     #[inline(never)]
     fn publish_indexed(
         &self,
-        lock: RecordLock<'_>,
+        lock: &mut RecordLock<'_>,
         change: &Change<'_>,
-    ) -> Result<spikelet_storage::Result<Option<Lsn>>> {
-        let changes = self.change_indexes([(&lock, change)].into_iter())?;
-        Ok(match GUARDS.keep(Guard::RemovedUnderLock) {
+    ) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&*lock, change)].into_iter())?;
+        let published = match GUARDS.keep(Guard::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),
-        })
+        };
+        published.map_err(|error| self.not_written(error))
     }
 
     /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
@@ -70,7 +72,8 @@ impl Core {
         if declares {
             self.read_declarations();
         }
-        self.acknowledge(published, acknowledge)
+        let lsn = published.map_err(|error| self.not_written(error))?;
+        self.acknowledge(lsn, acknowledge)
     }
 
     fn publish_members(
@@ -114,12 +117,9 @@ impl Core {
         Ok(())
     }
 
-    fn acknowledge(
-        &self,
-        published: spikelet_storage::Result<Option<Lsn>>,
-        acknowledge: Acknowledge,
-    ) -> Result<Option<Lsn>> {
-        let lsn = published.map_err(|error| self.not_written(error))?;
+    /// Waits for what is to be acknowledged. No record is locked.
+    #[inline]
+    fn acknowledge(&self, lsn: Option<Lsn>, acknowledge: Acknowledge) -> Result<Option<Lsn>> {
         if let (Acknowledge::Durable, Some(lsn)) = (acknowledge, lsn) {
             self.storage.settle(lsn)?;
         }

@@ -5,8 +5,9 @@
 //! decides.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::num::NonZeroU64;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
@@ -26,21 +27,43 @@ use super::relation_rules::protected_bins;
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
 thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends an empty buffer that keeps its memory from call to call. A call within a call gets a fresh one.
-pub(super) fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    let mut buffer = SCRATCH
-        .try_with(|scratch| scratch.take())
-        .unwrap_or_default();
-    buffer.clear();
-    let result = run(&mut buffer);
-    if buffer.capacity() <= SCRATCH_BYTES_KEPT {
-        // A thread that is ending has no place for it any more.
-        let _ = SCRATCH.try_with(|scratch| scratch.replace(buffer));
+/// An empty buffer that keeps its memory from call to call. One within the life of another has fresh memory.
+pub(super) struct Scratch(Vec<u8>);
+
+impl Scratch {
+    #[inline]
+    pub(super) fn take() -> Self {
+        let mut buffer = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        buffer.clear();
+        Self(buffer)
     }
-    result
+}
+
+impl Deref for Scratch {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+impl Drop for Scratch {
+    #[inline]
+    fn drop(&mut self) {
+        if self.capacity() <= SCRATCH_BYTES_KEPT {
+            // A thread that is ending has no place for it any more.
+            let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
+        }
+    }
 }
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
@@ -51,6 +74,11 @@ pub(super) enum EditOutcome {
     /// No bins are left, and that there were none before is no error.
     Emptied,
 }
+
+/// What a write does to a record. It gets the live record (its bins, or none if they are to be replaced) and what expressions
+/// see of it, which is the record as it will be, with the size that it has; it appends the new body to the buffer.
+pub(super) type Edit<'e> =
+    dyn FnMut(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<EditOutcome> + 'e;
 
 /// The record that a write is about.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +182,7 @@ impl<'a> Target<'a> {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WriteOutcome<R> {
+pub(crate) struct WriteOutcome {
     /// 0 if the record is gone.
     pub(crate) generation: u16,
     /// When it expires, in seconds since 2010; 0: never.
@@ -165,32 +193,8 @@ pub(crate) struct WriteOutcome<R> {
     pub(crate) queued_behind: usize,
     /// `None`: there was nothing to write.
     pub(crate) lsn: Option<Lsn>,
-    pub(crate) results: R,
-}
-
-impl<R> WriteOutcome<R> {
-    /// The outcome of a write that has deleted the record.
-    pub(super) const fn gone(lsn: Lsn, results: R) -> Self {
-        Self {
-            generation: 0,
-            void_time: 0,
-            record_bytes: 0,
-            queued_behind: 0,
-            lsn: Some(lsn),
-            results,
-        }
-    }
-
-    pub(super) fn with_results<T>(self, results: T) -> WriteOutcome<T> {
-        WriteOutcome {
-            generation: self.generation,
-            void_time: self.void_time,
-            record_bytes: self.record_bytes,
-            queued_behind: self.queued_behind,
-            lsn: self.lsn,
-            results,
-        }
-    }
+    /// Whether there was no record before.
+    pub(crate) is_new: bool,
 }
 
 /// Why a request was refused, and the record that it met.
@@ -267,58 +271,44 @@ impl PlannedVersion<'_> {
 
 /// The judgement of a write by the record that it meets.
 #[derive(Debug)]
-pub(super) struct Evaluated<'a, R> {
+pub(super) struct Evaluated<'a> {
     pub(super) plan: Plan<'a>,
-    pub(super) results: R,
     /// The record that the write has met.
     found: Option<Metadata>,
     /// Whether a root loses the description of its shards.
     pub(super) loses_shards: bool,
 }
 
-impl<R> Evaluated<'_, R> {
+impl Evaluated<'_> {
     /// The outcome, once the plan is carried out.
     #[inline]
-    pub(super) fn outcome(self, queued_behind: usize, lsn: Option<Lsn>) -> WriteOutcome<R> {
-        let (generation, void_time, record_bytes) = match &self.plan {
-            Plan::Nothing | Plan::Delete => (0, 0, 0),
-            Plan::Put(version) => {
-                let Metadata {
-                    generation,
-                    void_time,
-                    ..
-                } = version.metadata;
-                (generation, void_time, version.record_bytes)
-            }
-        };
-        WriteOutcome {
-            generation,
-            void_time,
-            record_bytes,
+    pub(super) fn outcome(&self, queued_behind: usize, lsn: Option<Lsn>) -> WriteOutcome {
+        let mut outcome = WriteOutcome {
             queued_behind,
             lsn,
-            results: self.results,
+            is_new: self.found.is_none(),
+            ..WriteOutcome::default()
+        };
+        if let Plan::Put(version) = &self.plan {
+            outcome.generation = version.metadata.generation;
+            outcome.void_time = version.metadata.void_time;
+            outcome.record_bytes = version.record_bytes;
         }
+        outcome
     }
 }
 
 impl Core {
-    /// Writes one record. `must_exist`: refuse under any policy if there is no record. `edit` gets the live record (its bins, or none if they
-    /// are to be replaced) and what expressions see of it, which is the record as it will be, with the size that it has; it
-    /// writes the new body to `body`.
-    pub(super) fn write<R>(
+    /// Writes one record. `must_exist`: refuse under any policy if there is no record. The new body is written to `body`.
+    pub(super) fn write(
         &self,
         body: &mut Vec<u8>,
         target: &Target<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
-        let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
+        edit: &mut Edit<'_>,
+    ) -> std::result::Result<WriteOutcome, WriteRefusal> {
+        let mut lock = match self.storage.lock(&target.digest, policy.total_timeout) {
             Ok(lock) => lock,
             Err(error) => return Err(self.refused(error, policy.total_timeout).into()),
         };
@@ -335,69 +325,75 @@ impl Core {
             Plan::Delete => Change::Delete(now_ms),
             Plan::Put(version) => Change::Put(version.with_body(body)),
         };
-        let lsn = self.publish(lock, &change, policy.acknowledge);
-        self.note_lost_root(evaluated.loses_shards);
-        let lsn = lsn.map_err(WriteRefusal::having_found(evaluated.found))?;
-        Ok(evaluated.outcome(queued_behind, lsn))
+        match self.publish(&mut lock, &change, policy.acknowledge) {
+            Ok(lsn) => {
+                self.note_lost_root(evaluated.loses_shards);
+                Ok(evaluated.outcome(queued_behind, lsn))
+            }
+            Err(error) => {
+                self.note_lost_root(evaluated.loses_shards);
+                Err(WriteRefusal::having_found(evaluated.found)(error))
+            }
+        }
     }
 
     /// Judges a write by the live record that it meets at this time, and appends the new body to `body`. Changes nothing.
-    #[inline]
-    pub(super) fn evaluate<'a, R>(
+    /// Inlined: the result is large.
+    #[inline(always)]
+    pub(super) fn evaluate<'a>(
         &self,
         body: &mut Vec<u8>,
         target: &Target<'a>,
         policy: &WritePolicy,
         must_exist: bool,
         (live, now_ms): (Option<EntryView<'_>>, u64),
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> std::result::Result<Evaluated<'a, R>, WriteRefusal> {
+        edit: &mut Edit<'_>,
+    ) -> std::result::Result<Evaluated<'a>, WriteRefusal> {
         let found = live.map(|entry| metadata_of(&entry));
         let live = live.as_ref();
-        self.judge(body, target, policy, must_exist, (live, now_ms), edit)
-            .map_err(WriteRefusal::having_found(found))
+        match self.judge(
+            body,
+            target,
+            policy,
+            must_exist,
+            (live, found, now_ms),
+            edit,
+        ) {
+            Ok((plan, loses_shards)) => Ok(Evaluated {
+                plan,
+                found,
+                loses_shards,
+            }),
+            Err(error) => Err(WriteRefusal::having_found(found)(error)),
+        }
     }
 
     /// The checks in the order of semantics.md#order-of-checks, with the edit among them.
     #[inline(always)]
-    fn judge<'a, R>(
+    fn judge<'a>(
         &self,
         body: &mut Vec<u8>,
         target: &Target<'a>,
         policy: &WritePolicy,
         must_exist: bool,
-        (live, now_ms): (Option<&EntryView<'_>>, u64),
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<Evaluated<'a, R>> {
+        (live, found, now_ms): (Option<&EntryView<'_>>, Option<Metadata>, u64),
+        edit: &mut Edit<'_>,
+    ) -> Result<(Plan<'a>, bool)> {
         if must_exist && live.is_none() {
             return Err(Error::not_found());
         }
-        policy.check(live.map(EntryView::generation))?;
+        policy.check(found.map(|found| found.generation))?;
         let set_id = target.check_set(live)?;
         let stored_key = live.and_then(EntryView::key);
-        if let Some(live) = live {
+        if let (Some(live), Some(_)) = (live, target.filter) {
             self.check_filter(target.filter, live, target.set_name, now_ms)?;
         }
         check_key(target.key, stored_key)?;
-        // A replaced record is not read. Policy violations take precedence over a malformed record.
-        let (old, role) = match live {
-            Some(live) if policy.replaces() => (None, ShardRole::of(live.payload())),
-            Some(live) => {
-                let (old, role) = parse_with_role(live.payload());
-                (Some(old), role)
-            }
+        let (parsed, role) = match live {
+            Some(live) => parse_with_role(live.payload()),
             None => (None, ShardRole::None),
         };
         let role = target.concerning(role)?;
-        let found = live.map(metadata_of);
         let metadata = Metadata {
             generation: found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),
             void_time: target
@@ -424,7 +420,13 @@ impl Core {
         };
         // Other members of a group have their bodies before this one.
         let from = body.len();
-        let (edited, results) = edit(old.transpose()?, &facts, body)?;
+        // A replaced record is not read. Policy violations take precedence over a malformed record.
+        let old = match (parsed, live) {
+            _ if policy.replaces() => None,
+            (None, Some(live)) => return Err(RecordView::malformed(live.payload())),
+            (parsed, _) => parsed,
+        };
+        let edited = edit(old, &facts, body)?;
         let edited = match &rules {
             Some(rules) => rules.judge(target, policy, live.copied(), (body, from), edited)?,
             None => edited,
@@ -448,12 +450,7 @@ impl Core {
                 key,
             }),
         };
-        Ok(Evaluated {
-            plan,
-            results,
-            found,
-            loses_shards,
-        })
+        Ok((plan, loses_shards))
     }
 
     /// Refuses a write that yields to a wire client's transaction which has the record locked. The caller has the record's
@@ -479,7 +476,7 @@ impl Core {
         target: &Target<'_>,
         policy: &WritePolicy,
     ) -> std::result::Result<Lsn, WriteRefusal> {
-        let lock = self
+        let mut lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy.total_timeout))?;
@@ -498,7 +495,7 @@ impl Core {
                 None
             }
         };
-        let deleted = self.publish(lock, &Change::Delete(now_ms), policy.acknowledge);
+        let deleted = self.publish(&mut lock, &Change::Delete(now_ms), policy.acknowledge);
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),

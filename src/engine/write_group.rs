@@ -10,7 +10,7 @@ use super::policy::DEFAULT_WRITE;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
-use super::write::{EditOutcome, WriteRefusal, seen_by_write, with_scratch, with_stored_key};
+use super::write::{EditOutcome, Scratch, WriteRefusal, seen_by_write, with_stored_key};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
 use crate::record::RecordView;
@@ -22,6 +22,8 @@ struct Member {
     /// Whether there was something to delete before the first write.
     was_there: bool,
     written: Option<Uncommitted>,
+    /// Whether a write takes the description of its shards from the record.
+    loses_shards: bool,
 }
 
 impl Member {
@@ -30,6 +32,7 @@ impl Member {
             digest: write.digest,
             was_there: false,
             written: None,
+            loses_shards: false,
         }
     }
 }
@@ -59,7 +62,7 @@ impl Core {
         writes: &[KnownWrite<'_>],
     ) -> Option<Result<Vec<OperateResult>>> {
         let is_direct = writes.iter().all(|write| write.is_direct(self));
-        is_direct.then(|| with_scratch(|buffer| self.write_members(policy, writes, buffer)))
+        is_direct.then(|| self.write_members(policy, writes, &mut Scratch::take()))
     }
 
     fn write_members(
@@ -84,7 +87,7 @@ impl Core {
 
         let now_ms = self.clock.now_ms();
         let mut results = Vec::with_capacity(writes.len());
-        let (mut reasons, mut lost_roots) = (Vec::new(), 0_u64);
+        let mut reasons = Vec::new();
         for (position, write) in writes.iter().enumerate() {
             let at = members.binary_search_by_key(&write.digest, |member| member.digest);
             let at = at
@@ -94,8 +97,7 @@ impl Core {
                 continue;
             };
             match self.write_member(write, lock, member, buffer, now_ms) {
-                Ok((result, loses_shards)) => {
-                    lost_roots += u64::from(loses_shards);
+                Ok(result) => {
                     results.push(result);
                     // Before the next one, so that the buffer stays within the limit.
                     check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
@@ -116,7 +118,9 @@ impl Core {
         #[cfg(feature = "server")]
         self.overrule_unchanged(&locked);
         let published = self.publish_group(locked, policy.acknowledge);
-        (0..lost_roots).for_each(|_| self.note_lost_root(true));
+        for member in &members {
+            self.note_lost_root(member.loses_shards);
+        }
         let lsn = published?;
         for result in &mut results {
             result.lsn = result.lsn.and(lsn);
@@ -134,7 +138,7 @@ impl Core {
     }
 
     /// Judges a write by the record as earlier writes of the group have left it, and notes the result. The number in
-    /// the result is only a mark of something written. Returns whether a root loses the description of its shards, too.
+    /// the result is only a mark of something written.
     fn write_member(
         &self,
         write: &KnownWrite<'_>,
@@ -142,7 +146,7 @@ impl Core {
         member: &mut Member,
         buffer: &mut Vec<u8>,
         now_ms: u64,
-    ) -> std::result::Result<(OperateResult, bool), WriteRefusal> {
+    ) -> std::result::Result<OperateResult, WriteRefusal> {
         let is_live = |entry: &EntryView<'_>| !expired(entry, now_ms);
         let written = member.written.as_ref();
         let pending = written.and_then(|written| written.to_read(&write.digest, buffer));
@@ -178,47 +182,47 @@ impl Core {
             if is_delete {
                 let mut result = OperateResult::gone();
                 result.queued_behind = Some(lock.queued_behind());
-                return match self.judge_deletion(&target, policy, found, now_ms) {
+                match self.judge_deletion(&target, policy, found, now_ms) {
                     Ok(loses_shards) => {
                         result.lsn = Some(MARK);
-                        Ok((Some(Uncommitted::Deleted), result, loses_shards))
+                        member.written = Some(Uncommitted::Deleted);
+                        member.loses_shards |= loses_shards;
                     }
-                    Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {
-                        Ok((None, result, false))
-                    }
-                    Err(refused) => Err(refused),
-                };
+                    Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {}
+                    Err(refused) => return Err(refused),
+                }
+                return Ok(result);
             }
             let live = seen_by_write(found, &target, policy)?.filter(is_live);
             let live = (live, now_ms);
             let from = buffer.len();
-            let edit = |old: Option<RecordView<'_>>,
-                        facts: &RecordFacts<'_>,
-                        body: &mut Vec<u8>| match (&checked, &write.action) {
-                (Some(checked), _) => {
-                    let outcome = checked.seeing(facts).execute(old, body)?;
-                    Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
-                }
-                (None, WriteAction::Put(bins)) => {
-                    facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                    let count = merge(old, bins, body)?;
-                    Ok((EditOutcome::Body(count), OperationResults::default()))
-                }
-                (None, _) => Ok((EditOutcome::Emptied, OperationResults::default())),
-            };
-            let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, edit)?;
-            let loses_shards = evaluated.loses_shards;
+            let mut results = OperationResults::default();
+            let mut edit =
+                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| match (
+                    &checked,
+                    &write.action,
+                ) {
+                    (Some(checked), _) => {
+                        let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
+                        Ok(EditOutcome::Body(bin_count))
+                    }
+                    (None, WriteAction::Put(bins)) => {
+                        facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
+                        Ok(EditOutcome::Body(merge(old, bins, body)?))
+                    }
+                    (None, _) => Ok(EditOutcome::Emptied),
+                };
+            let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, &mut edit)?;
+            member.loses_shards |= evaluated.loses_shards;
             let written = Uncommitted::of(&evaluated.plan, from, buffer);
             let lsn = written.is_some().then_some(MARK);
+            if written.is_some() {
+                member.written = written;
+            }
             let outcome = evaluated.outcome(lock.queued_behind(), lsn);
-            Ok((written, outcome.into_result(), loses_shards))
+            Ok(outcome.into_result(results))
         };
-        let judged: std::result::Result<_, WriteRefusal> = with_stored_key(&write.key, judge);
-        let (written, result, loses_shards) = judged?;
-        if written.is_some() {
-            member.written = written;
-        }
-        Ok((result, loses_shards))
+        with_stored_key(&write.key, judge)
     }
 }
 

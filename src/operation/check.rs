@@ -3,7 +3,6 @@
 use bitflags::bitflags;
 
 use super::action::{Action, Operation};
-use super::results::OperationResults;
 use crate::expression::RecordFacts;
 use crate::{Error, Result};
 
@@ -42,15 +41,6 @@ pub(crate) struct Checked<'o> {
     is_write: bool,
     must_exist: bool,
     evaluates: bool,
-}
-
-/// What came of operations that write.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Outcome {
-    /// The results, in the order of the operations.
-    pub(crate) results: OperationResults,
-    /// How many bins the new record has; with none, it is to be deleted.
-    pub(crate) bin_count: u32,
 }
 
 impl<'o> Checked<'o> {

@@ -5,9 +5,9 @@ use super::answer::Answer;
 use super::bin_value::{check_bin_value, check_stored_bin_value};
 use super::call::write_collection;
 use super::change::{Change, SettledChange, not_storable};
-use super::check::{Checked, Mode, Outcome};
+use super::check::{Checked, Mode};
 use super::read::{Results, read_all, read_bin};
-use super::results::{OperationResults, ResultSink};
+use super::results::ResultSink;
 use super::slots::Slots;
 use super::{evaluate, scalar};
 use crate::Result;
@@ -17,29 +17,17 @@ use crate::record::{BinName, RecordView};
 use crate::value::{ParticleType, from_wire};
 
 impl Checked<'_> {
-    /// Executes the operations in their order on `old` and appends the body of the new record to `out`. A failing
-    /// operation ends the run; what `out` then holds is to be thrown away.
+    /// Executes the operations in their order on `old`, appends the body of the new record to `out` and hands the results to
+    /// `sink`. Returns how many bins the new record has; with none, it is to be deleted. A failing operation ends the run; what
+    /// `out` then holds is to be thrown away.
     ///
     /// One write at the end of the operations, the common case, copies the record's bytes once; other runs copy each
     /// changed bin once more.
     ///
     /// # Errors
-    /// Whatever the first failing operation fails with; [`crate::Error::Parameter`] if there would be too many bins.
+    /// Whatever the first failing operation fails with, or the sink; [`crate::Error::Parameter`] if there would be too many
+    /// bins.
     pub(crate) fn execute(
-        &self,
-        old: Option<RecordView<'_>>,
-        out: &mut Vec<u8>,
-    ) -> Result<Outcome> {
-        let mut results = OperationResults::default();
-        let bin_count = self.execute_into(old, out, &mut results)?;
-        Ok(Outcome { results, bin_count })
-    }
-
-    /// The same, with the results handed to `sink`. Returns how many bins the new record has.
-    ///
-    /// # Errors
-    /// Those of the sink, too.
-    pub(crate) fn execute_into(
         &self,
         old: Option<RecordView<'_>>,
         out: &mut Vec<u8>,

@@ -17,6 +17,11 @@ const SEARCHED_BINS: usize = 16;
 /// # Errors
 /// [`crate::Error::NotStorable`] for a value, [`crate::Error::Parameter`] if there would be too many bins.
 pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
+    if let (Some((name, value)), Some(old)) = (bins.only(), old)
+        && *value != Value::Nil
+    {
+        return merge_one(old, name, value, out);
+    }
     bins.iter()
         .try_for_each(|(_, value)| check_bin_value(value))?;
     let Some(old) = old.filter(|old| !old.is_empty()) else {
@@ -28,9 +33,6 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
             slots.apply(*name, Change::write(value).settle()?);
         }
         return slots.write(out);
-    }
-    if let Some((name, value)) = bins.only() {
-        return merge_one(old, name, value, out);
     }
     let mut news = News::new(bins);
     let replaced = old
@@ -53,16 +55,19 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
 
 /// The most common put of all: one bin.
 fn merge_one(old: RecordView<'_>, name: &BinName, value: &Value, out: &mut Vec<u8>) -> Result<u32> {
-    let located = old.locate(name.as_bytes());
-    let (before, after) = match &located {
-        Some(located) => (located.before, located.after),
-        None => (old.bin_bytes(), &[][..]),
-    };
-    let count = checked_bin_count(old.len() + usize::from(located.is_none()))?;
+    check_bin_value(value)?;
+    let around = old.around(name.as_bytes());
+    let count = checked_bin_count(old.len() + usize::from(around.is_none()))?;
+    let (before, after) = around.unwrap_or((old.bin_bytes(), &[]));
     write_varint(out, count);
-    out.extend_from_slice(before);
+    // Most records have this bin alone.
+    if !before.is_empty() {
+        out.extend_from_slice(before);
+    }
     write_bin(out, name, value).map_err(not_storable)?;
-    out.extend_from_slice(after);
+    if !after.is_empty() {
+        out.extend_from_slice(after);
+    }
     Ok(count)
 }
 

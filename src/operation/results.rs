@@ -53,6 +53,13 @@ impl Default for Held {
 
 impl OperationResults {
     #[inline]
+    pub(crate) fn clear(&mut self) {
+        if !self.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    #[inline]
     fn push(&mut self, result: OperationResult) {
         match &mut self.held {
             Held::UpToOne(slot @ None) => *slot = Some(result),

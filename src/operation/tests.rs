@@ -7,7 +7,7 @@ mod scalars;
 mod values;
 
 use super::operations::{self, lists};
-use super::{Checked, Mode, Operation, OperationResult};
+use super::{Checked, Mode, Operation, OperationResult, OperationResults};
 use crate::Result;
 use crate::cdt::{ListPolicy, ListReturnType as Return, ListWriteFlags as Flags};
 use crate::record::{Bins, RecordView};
@@ -53,12 +53,10 @@ fn execute_in(
     let old = old.map(body_of);
     let old = old.as_ref().map(|old| RecordView::parse(old).unwrap());
     let mut body = Vec::new();
-    let outcome = Checked::new(operations, mode)?.execute(old, &mut body)?;
-    assert_eq!(
-        RecordView::parse(&body).unwrap().len(),
-        outcome.bin_count as usize
-    );
-    Ok((body, outcome.results.into()))
+    let mut results = OperationResults::default();
+    let bin_count = Checked::new(operations, mode)?.execute(old, &mut body, &mut results)?;
+    assert_eq!(RecordView::parse(&body).unwrap().len(), bin_count as usize);
+    Ok((body, results.into()))
 }
 
 fn execute(old: Option<&Bins>, operations: &[Operation]) -> Result<(Bins, Vec<OperationResult>)> {

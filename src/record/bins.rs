@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use super::BinName;
 use super::body::{checked_bin_count, write_bin, write_varint};
 use crate::value::Value;
@@ -50,7 +52,8 @@ macro_rules! bins {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Bins {
-    entries: Vec<(BinName, Value)>,
+    /// One bin, the most common put, takes no allocation.
+    entries: SmallVec<[(BinName, Value); 1]>,
 }
 
 impl Bins {
@@ -58,13 +61,13 @@ impl Bins {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            entries: Vec::new(),
+            entries: SmallVec::new_const(),
         }
     }
 
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
-            entries: Vec::with_capacity(capacity),
+            entries: SmallVec::with_capacity(capacity),
         }
     }
 
@@ -116,7 +119,7 @@ impl Bins {
 
     /// How many bins there are, those set to nil included.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -130,7 +133,7 @@ impl Bins {
 
     /// True if there are none.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -170,7 +173,7 @@ impl IntoIterator for Bins {
     type IntoIter = std::vec::IntoIter<(BinName, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        self.entries.into_vec().into_iter()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ripemd::{Digest as _, Ripemd160};
 use spikelet_storage::Digest;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::ripemd160::{LANES, Messages};
 use crate::value::{CodecError, ParticleType};
@@ -215,8 +215,7 @@ impl KeyHash {
     /// The digest of a key: the hash of the set's name, the key type's number (1 byte), and the key (integers as 8
     /// bytes, big-endian), one after the other. Allocates nothing.
     ///
-    /// XXH3 gives 16 bytes (`xxh3_128`, little-endian); the other four are the low half of their `xxh3_64`,
-    /// little-endian.
+    /// XXH3 gives 16 bytes (`xxh3_128`, little-endian); the other four are the exclusive or of these, four by four.
     #[must_use]
     #[inline]
     pub fn digest(self, set: &str, key: &Key<'_>) -> Digest {
@@ -312,8 +311,9 @@ fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
 
 #[inline]
 fn xxh3_digest(wide: u128) -> Digest {
+    let halves = wide as u64 ^ (wide >> 64) as u64;
+    let tail = (halves as u32 ^ (halves >> 32) as u32).to_le_bytes();
     let wide = wide.to_le_bytes();
-    let tail = (xxh3_64(&wide) as u32).to_le_bytes();
     let mut digest = [0; Digest::LEN];
     let (front, back) = digest.split_at_mut(wide.len());
     front.copy_from_slice(&wide);
@@ -428,7 +428,11 @@ mod tests {
     fn xxh3_hashes_the_same_concatenation() {
         let wide = xxh3_128(b"demo\x03key1").to_le_bytes();
         let mut expected = wide.to_vec();
-        expected.extend_from_slice(&xxh3_64(&wide).to_le_bytes()[..4]);
+        let words = wide.as_chunks::<4>().0.iter();
+        let tail = words.fold([0; 4], |tail, word| {
+            std::array::from_fn(|at| tail[at] ^ word[at])
+        });
+        expected.extend_from_slice(&tail);
         assert_eq!(
             KeyHash::Xxh3.digest("demo", &"key1".into()).as_bytes()[..],
             expected[..]

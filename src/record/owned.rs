@@ -35,7 +35,7 @@ impl Record {
     /// [`crate::Error::Malformed`] if the bytes are not the body of a record.
     pub fn new(metadata: Metadata, stored_key: Option<&[u8]>, body: &[u8]) -> Result<Self> {
         // Values were checked when they were written, and a bin's is again when it is decoded.
-        RecordView::framed(body, |_| ())?;
+        RecordView::framed(body, |_| ()).map_err(|_| RecordView::malformed(body))?;
         let key = stored_key.unwrap_or_default();
         let mut bytes = Vec::with_capacity(key.len() + body.len());
         bytes.extend_from_slice(key);

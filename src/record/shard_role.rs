@@ -6,7 +6,6 @@ use std::fmt;
 use super::companion_key::KeyForm;
 use super::view::RawBins;
 use super::{Key, RecordView};
-use crate::Result;
 use crate::value::ValueRef;
 
 /// Root: where its sharded collections are.
@@ -88,12 +87,12 @@ impl ShardRole {
 
 /// Looks at the bins of a stored record once: where each begins and ends, and what they say of its role. Values are not
 /// checked: the record was when it was written, and its checksum holds. Of a record that is malformed all the same, the role is
-/// that of the bins before the damage.
+/// that of the bins before the damage; [`RecordView::malformed`] names it.
 #[inline]
-pub(crate) fn parse_with_role(body: &[u8]) -> (Result<RecordView<'_>>, ShardRole) {
+pub(crate) fn parse_with_role(body: &[u8]) -> (Option<RecordView<'_>>, ShardRole) {
     let mut role = ShardRole::None;
     let view = RecordView::framed(body, |bin| role = role.with(bin.name));
-    (view, role)
+    (view.ok(), role)
 }
 
 /// Whether a record with the body `new` describes its shards as the one with the body `old` does. O(bins).

@@ -33,17 +33,24 @@ impl<'a> RecordView<'a> {
         Self::each(body, check_bin).map_err(|source| Error::malformed("record", source))
     }
 
-    /// Looks at each bin of a body whose values were checked when it was written.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] if the bins do not end where the body does.
+    /// Looks at each bin of a body whose values were checked when it was written. Fails if the bins do not end where the body
+    /// does.
     #[inline]
-    pub(super) fn framed(body: &'a [u8], mut look: impl FnMut(&RawBin<'a>)) -> Result<Self> {
-        let look = |bin: &RawBin<'a>| {
+    pub(super) fn framed(
+        body: &'a [u8],
+        mut look: impl FnMut(&RawBin<'a>),
+    ) -> std::result::Result<Self, CodecError> {
+        Self::each(body, |bin| {
             look(bin);
             Ok(())
-        };
-        Self::each(body, look).map_err(|source| Error::malformed("record", source))
+        })
+    }
+
+    /// The error of a body whose bins do not end where it does.
+    #[cold]
+    pub(crate) fn malformed(body: &'a [u8]) -> Error {
+        let source = Self::framed(body, |_| ()).err();
+        Error::malformed("record", source.unwrap_or(CodecError::Truncated))
     }
 
     #[inline]
@@ -206,6 +213,20 @@ impl<'a> RecordView<'a> {
             .bins
             .get(..self.bins.len() - after.len() - bin.bytes.len())?;
         Some(LocatedBin { before, bin, after })
+    }
+
+    /// The bytes of the bins before and behind a bin.
+    #[inline]
+    pub(crate) fn around(&self, name: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let mut rest = self.bins;
+        for _ in 0..self.count {
+            let from = rest;
+            let is_it = read_bin(&mut rest).ok()?.name == name;
+            if is_it {
+                return Some((self.bins.get(..self.bins.len() - from.len())?, rest));
+            }
+        }
+        None
     }
 
     /// The body of a record with those of these bins that this one has, in this one's order. O(bytes).

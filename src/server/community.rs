@@ -23,7 +23,7 @@ use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
 use crate::cdt::code as cdt;
 use crate::engine::{Acknowledge, Address, Existing, ReadTouch, SavedVersion, WriteSavedPolicy};
-use crate::operation::Checked;
+use crate::operation::{Checked, OperationResults};
 use crate::record::RecordView;
 use crate::value::FLAG_PERSIST_INDEX;
 use crate::{Digest, Error, Expression, Namespace, Result};
@@ -136,13 +136,12 @@ impl CommunityEdition {
         let read = namespace.read_at(address, filter, ReadTouch::Never, |record| {
             let set_name = namespace.set_name_or(record.set_id(), address.set);
             let facts = namespace.facts(record, &set_name);
-            let mut body = Vec::new();
-            operations
-                .seeing(&facts)
-                .execute(Some(record.view()?), &mut body)
+            let (mut body, mut results) = (Vec::new(), OperationResults::default());
+            let operations = operations.seeing(&facts);
+            operations.execute(Some(record.view()?), &mut body, &mut results)
         });
         match read {
-            Ok(outcome) if outcome.bin_count == 0 => Err(result_code::ENTERPRISE_ONLY),
+            Ok(0) => Err(result_code::ENTERPRISE_ONLY),
             // The write itself is refused, or makes the record.
             _ => Ok(()),
         }

@@ -188,28 +188,33 @@ impl Header {
     /// The header, for a body whose check is known (an entry that moves keeps its body).
     #[inline]
     pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
-        let mut raw = self.encode_fields(body_check);
-        let check = head_check(&raw, place);
+        let mut raw = [0; ENTRY_HEADER_BYTES];
+        self.encode_to(&mut raw, place, body_check);
+        raw
+    }
+
+    /// Writes the header, for a body whose check is known, to its place in memory.
+    #[inline]
+    pub(crate) fn encode_to(&self, raw: &mut RawHeader, place: Place, body_check: u32) {
+        self.encode_fields(raw, body_check);
+        let check = head_check(raw, place);
         if let Some(target) = raw.first_chunk_mut::<4>() {
             *target = check.to_le_bytes();
         }
-        raw
     }
 
     /// The header without its checks, for an entry that is kept in memory.
     pub(crate) fn encode_unchecked(&self) -> RawHeader {
-        self.encode_fields(0)
+        let mut raw = [0; ENTRY_HEADER_BYTES];
+        self.encode_fields(&mut raw, 0);
+        raw
     }
 
     #[inline]
-    fn encode_fields(&self, body_check: u32) -> RawHeader {
-        let mut raw = [0u8; ENTRY_HEADER_BYTES];
+    fn encode_fields(&self, raw: &mut RawHeader, body_check: u32) {
         let (digest_words, digest_tail) = self.digest.as_bytes().as_chunks::<8>();
-        let [digest_0, digest_1] = digest_words else {
-            return raw;
-        };
-        let [d16, d17, d18, d19] = digest_tail else {
-            return raw;
+        let ([digest_0, digest_1], [d16, d17, d18, d19]) = (digest_words, digest_tail) else {
+            return;
         };
         let digest_2 = u32::from_le_bytes([*d16, *d17, *d18, *d19]);
         let shape = (self.span_units & SPAN_MASK)
@@ -228,7 +233,6 @@ impl Header {
         for (target, word) in targets.iter_mut().zip(words) {
             *target = word.to_le_bytes();
         }
-        raw
     }
 
     /// The fields, if they can be those of an entry at all; checks are not looked at.

@@ -154,7 +154,7 @@ mod watched {
 
         /// From here on it protects nothing.
         #[inline]
-        fn release(&mut self) {
+        pub(crate) fn release(&mut self) {
             match std::mem::replace(&mut self.0, Pin::Released) {
                 Pin::Of(epoch) => drop(epoch),
                 Pin::OfEnding(epoch) => {

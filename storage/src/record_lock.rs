@@ -203,13 +203,20 @@ impl<'n> RecordLock<'n> {
     /// `None` if there was nothing to delete.
     ///
     /// A power failure may cost the change until it is durable; readers and writers see it at once, and what they write in
-    /// the meantime has higher numbers, so it never outlives the change.
+    /// the meantime has higher numbers, so it never outlives the change. The lock is used up, whether or not the change was
+    /// made.
     ///
     /// # Errors
-    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`]; [`Error::BadOption`] for a lock that is used up. Nothing was
+    /// changed.
     #[inline]
-    pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
-        self.write(change)
+    pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        if !self.held {
+            return Err(used_up());
+        }
+        let applied = self.write(change);
+        self.let_go();
+        applied
     }
 
     /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
@@ -218,14 +225,28 @@ impl<'n> RecordLock<'n> {
     /// # Errors
     /// As for [`RecordLock::apply`].
     pub fn apply_then(
-        mut self,
+        &mut self,
         change: &Change<'_>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
+        if !self.held {
+            done(false);
+            return Err(used_up());
+        }
         self.keeps = true;
         let applied = self.write(change);
         done(matches!(applied, Ok(Some(_))));
+        self.let_go();
         applied
+    }
+
+    /// Unlocks the record and keeps nothing of it. A wait of the caller then holds back no block that is to be freed.
+    #[inline]
+    fn let_go(&mut self) {
+        self.unlock();
+        // Before the guard, which keeps it where it is. From here on the lock shows no record.
+        (self.seen, self.entry) = (None, OnceCell::new());
+        self.guard.release();
     }
 
     /// Appends a change and publishes it, without waiting for space. `None`: there is nothing to delete.
@@ -427,12 +448,22 @@ impl<'n> RecordLock<'n> {
         }
     }
 
+    #[inline]
     fn unlock(&mut self) {
         if self.held {
             self.keeps = false;
             let core = self.core;
             self.release(core.index.lock(&self.digest));
         }
+    }
+}
+
+#[cold]
+fn used_up() -> Error {
+    Error::BadOption {
+        option: "change",
+        value: "another one".into(),
+        rule: "one change for each lock: lock the record again",
     }
 }
 

@@ -133,7 +133,7 @@ fn transfer(namespace: &Namespace, history: &History, chance: &mut Chance) -> bo
 fn write_one(namespace: &Namespace, history: &History, chance: &mut Chance) {
     let record = ACCOUNTS + chance.below(OTHERS);
     let content = vec![chance.next() as u8; chance.below(3_000) as usize];
-    let lock = namespace.lock(&digest(record), None).unwrap();
+    let mut lock = namespace.lock(&digest(record), None).unwrap();
     let is_deletion = chance.one_in(4);
     let change = match is_deletion {
         true => Change::Delete(common::NOW_MS),

@@ -103,13 +103,13 @@ impl<'a> ChangedRecord<'a> {
         // The entries of a damaged record are left over, and removed by the query that meets them.
         let old = lock.entry().ok().flatten().and_then(|entry| {
             let (record, role) = parse_with_role(entry.payload());
-            let record = record.ok()?;
+            let record = record?;
             Some((entry, VersionBins { record, role }))
         });
         let new = match change {
             Change::Put(version) => {
                 let (record, role) = parse_with_role(version.payload);
-                let record = record?;
+                let record = record.ok_or_else(|| RecordView::malformed(version.payload))?;
                 Some((version, VersionBins { record, role }))
             }
             Change::Delete(_) => None,

@@ -25,8 +25,9 @@ use super::policy::WritePolicy;
 use super::write::{
     EditOutcome, Plan, WriteOutcome, WriteRefusal, check_key, locked_by_transaction,
 };
-use crate::expression::Expression;
+use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
+use crate::record::RecordView;
 use crate::{Error, Result};
 
 /// A version of a record that its transaction alone sees.
@@ -123,7 +124,7 @@ impl Namespace {
         operations: &Checked<'_>,
         body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
-    ) -> std::result::Result<(Provisional, WriteOutcome<()>), WriteRefusal> {
+    ) -> std::result::Result<(Provisional, WriteOutcome), WriteRefusal> {
         let ProvisionalWrite {
             address, policy, ..
         } = write;
@@ -136,18 +137,16 @@ impl Namespace {
         body.clear();
         let target = address.target(set_id, write.filter);
         self.keep_provisional(write, |live, now_ms| {
-            let evaluated = self.core.evaluate(
-                body,
-                &target,
-                policy,
-                operations.must_exist(),
-                (live, now_ms),
-                |old, facts, body| {
+            let must_exist = operations.must_exist();
+            let live = (live, now_ms);
+            let mut edit =
+                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
                     let operations = operations.seeing(facts);
-                    let bin_count = operations.execute_into(old, body, results)?;
-                    Ok((EditOutcome::Body(bin_count), ()))
-                },
-            )?;
+                    let bin_count = operations.execute(old, body, results)?;
+                    Ok(EditOutcome::Body(bin_count))
+                };
+            let core = &self.core;
+            let evaluated = core.evaluate(body, &target, policy, must_exist, live, &mut edit)?;
             let written = match &evaluated.plan {
                 // Operations always leave a body, if only an empty one.
                 Plan::Nothing | Plan::Delete => None,

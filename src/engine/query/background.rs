@@ -12,7 +12,7 @@ use spikelet_storage::Digest;
 use super::super::core::Core;
 use super::super::namespace::Namespace;
 use super::super::policy::WritePolicy;
-use super::super::write::{EditOutcome, Target, with_scratch};
+use super::super::write::{EditOutcome, Scratch, Target};
 use super::{Cursor, Query, Source};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::record::Key;
@@ -368,16 +368,20 @@ impl Worker {
             #[cfg(feature = "server")]
             yields: false,
         };
-        let written = with_scratch(|body| {
-            core.write(body, &target, policy, true, |old, facts, body| {
+        let mut scratch = Scratch::take();
+        let written = core.write(
+            &mut scratch,
+            &target,
+            policy,
+            true,
+            &mut |old, facts, body| {
                 // They only write; their results are dropped.
                 let mut ignored = OperationResults::default();
-                let bins = operations
-                    .seeing(facts)
-                    .execute_into(old, body, &mut ignored)?;
-                Ok((EditOutcome::Body(bins), ()))
-            })
-        });
+                let operations = operations.seeing(facts);
+                let bins = operations.execute(old, body, &mut ignored)?;
+                Ok(EditOutcome::Body(bins))
+            },
+        );
         match written {
             Err(refused) if refused.has_edges() && operations.only_deletes() => {
                 let namespace = Namespace {

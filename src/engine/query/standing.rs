@@ -44,7 +44,7 @@ impl Core {
             stored,
         } = *met;
         let (record, role) = parse_with_role(stored.payload());
-        let record = record?;
+        let record = record.ok_or_else(|| RecordView::malformed(stored.payload()))?;
         if index.reader.is_plain() && asked.geometry.is_none() {
             if role != ShardRole::Companion {
                 index.plain_entry_of(record, &stored.digest(), scratch)?;

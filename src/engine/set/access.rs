@@ -6,7 +6,7 @@ use spikelet_storage::{ConflictCause, Digest, EntryView, Lsn};
 use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::policy::{GenerationPolicy, WritePolicy};
 use crate::engine::transaction::TransactionRun;
-use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes};
+use crate::engine::write::{Edit, EditOutcome, WriteOutcome, record_bytes};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
     Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge,
@@ -37,35 +37,33 @@ pub(in crate::engine) trait RecordAccess {
     ) -> Result<Option<R>>;
 
     /// Writes the record with this key: see `engine::write`.
-    fn write<R>(
+    fn write(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>>;
+        edit: &mut Edit<'_>,
+    ) -> Result<WriteOutcome>;
 
-    /// Sets bins of a record. There are no results: the caller says of which type.
+    /// Sets bins of a record.
     #[inline]
-    fn merge_at<R: Default>(
+    fn merge_at(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         bins: &Bins,
-    ) -> Result<WriteOutcome<R>> {
-        let edit = |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-            facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-            let count = merge(old, bins, body)?;
-            Ok((EditOutcome::Body(count), R::default()))
-        };
-        match self.write(policy, key, digest, false, edit) {
-            Err(Error::HasEdges { .. }) => self.write_or_delete(policy, key, digest, false, edit),
+    ) -> Result<WriteOutcome> {
+        let mut edit =
+            |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
+                facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
+                Ok(EditOutcome::Body(merge(old, bins, body)?))
+            };
+        match self.write(policy, key, digest, false, &mut edit) {
+            Err(Error::HasEdges { .. }) => {
+                self.write_or_delete(policy, key, digest, false, &mut edit)
+            }
             wrote => wrote,
         }
     }
@@ -77,9 +75,9 @@ pub(in crate::engine) trait RecordAccess {
         key: &Key<'_>,
         digest: Digest,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
-    ) -> Result<WriteOutcome<R>> {
-        let mut edit = Some(edit);
-        self.write_deleting(policy, key, digest, false, |old, facts, body| {
+    ) -> Result<R> {
+        let (mut edit, mut result) = (Some(edit), None);
+        self.write_or_delete(policy, key, digest, false, &mut |old, facts, body| {
             let edit = edit.take().ok_or(Error::Conflict {
                 cause: ConflictCause::Changed,
                 attempts: 1,
@@ -87,69 +85,52 @@ pub(in crate::engine) trait RecordAccess {
             })?;
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let before = (!facts.owned.is_empty()).then(|| bins.clone());
-            let result = edit(&mut bins)?;
+            result = Some(edit(&mut bins)?);
             if let Some(before) = before.filter(|_| !bins.is_empty()) {
                 facts.owned.check_unchanged(&before, &bins)?;
             }
             bins.iter()
                 .try_for_each(|(_, value)| check_bin_value(value))?;
-            let edited = match bins.write_body(body)? {
+            Ok(match bins.write_body(body)? {
                 0 => EditOutcome::Emptied,
                 count => EditOutcome::Body(count as u32),
-            };
-            Ok((edited, result))
-        })
-    }
-
-    /// [`RecordAccess::write_deleting`], after a write was refused for its edges.
-    #[cold]
-    fn write_or_delete<R>(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
-        must_exist: bool,
-        edit: impl FnMut(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>> {
-        self.write_deleting(policy, key, digest, must_exist, edit)
+            })
+        })?;
+        result.ok_or_else(Error::not_found)
     }
 
     /// Writes a record, or deletes it with its edges if the write leaves no bin, as long as the relations let it. Calls `edit`
     /// again if another writer comes between.
     #[inline(never)]
-    fn write_deleting<R>(
+    fn write_or_delete(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        mut edit: impl FnMut(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>> {
+        edit: &mut Edit<'_>,
+    ) -> Result<WriteOutcome> {
         loop {
             let mut edited = None;
-            let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
-                let (outcome, results) = edit(old, facts, body)?;
-                edited = Some((facts.metadata.generation, results));
-                Ok((outcome, ()))
+            let wrote = self.write(policy, key, digest, must_exist, &mut |old, facts, body| {
+                let outcome = edit(old, facts, body)?;
+                edited = Some(facts.metadata.generation);
+                Ok(outcome)
             });
-            let (next, results) = match (wrote, edited) {
-                (Ok(outcome), Some((_, results))) => return Ok(outcome.with_results(results)),
-                (Err(Error::HasEdges { .. }), Some(edited)) => edited,
-                (wrote, _) => return wrote.and(Err(Error::not_found())),
+            // An error of the edit itself is the caller's.
+            let (Err(Error::HasEdges { .. }), Some(next)) = (&wrote, edited) else {
+                return wrote;
             };
             // The record that `edit` has found, and no other.
             let found = next.checked_sub(1).filter(|found| *found > 0);
             let generation = GenerationPolicy::ExpectEqual(found.unwrap_or(u16::MAX).into());
             match self.delete_edges(&policy.clone().generation(generation), key) {
-                Ok(Some(lsn)) => return Ok(WriteOutcome::gone(lsn, results)),
+                Ok(Some(lsn)) => {
+                    return Ok(WriteOutcome {
+                        lsn: Some(lsn),
+                        ..WriteOutcome::default()
+                    });
+                }
                 Ok(None) => {}
                 Err(Error::Generation { .. }) if policy.generation == GenerationPolicy::None => {}
                 Err(error) => return Err(error),
@@ -185,17 +166,21 @@ pub(in crate::engine) trait RecordAccess {
         }
         self.base().core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let edit = |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-            let outcome = checked.seeing(facts).execute(old, body)?;
-            Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
-        };
-        let wrote = match self.write(policy, key, digest, must_exist, edit) {
+        let mut results = OperationResults::default();
+        let mut edit =
+            |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
+                // Another run begins anew.
+                results.clear();
+                let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
+                Ok(EditOutcome::Body(bin_count))
+            };
+        let wrote = match self.write(policy, key, digest, must_exist, &mut edit) {
             Err(Error::HasEdges { .. }) => {
-                self.write_or_delete(policy, key, digest, must_exist, edit)
+                self.write_or_delete(policy, key, digest, must_exist, &mut edit)
             }
             wrote => wrote,
         };
-        Ok(wrote?.into_result())
+        Ok(wrote?.into_result(results))
     }
 
     /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the number of a write that includes it;
@@ -253,16 +238,17 @@ pub(in crate::engine) trait RecordAccess {
     }
 }
 
-impl WriteOutcome<OperationResults> {
+impl WriteOutcome {
     /// The outcome as callers get it.
-    pub(in crate::engine) fn into_result(self) -> OperateResult {
+    #[inline]
+    pub(in crate::engine) fn into_result(self, results: OperationResults) -> OperateResult {
         OperateResult {
             generation: self.generation,
             record_bytes: self.record_bytes,
             void_time: self.void_time,
             queued_behind: Some(self.queued_behind),
             lsn: self.lsn,
-            results: self.results,
+            results,
         }
     }
 }

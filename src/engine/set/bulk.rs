@@ -7,14 +7,11 @@ use spikelet_storage::{Digest, Lsn};
 use super::Set;
 use super::access::RecordAccess;
 use super::write::bins_to_put;
+use crate::Result;
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{Acknowledge, WritePolicy};
-use crate::engine::write::EditOutcome;
-use crate::expression::RecordFacts;
-use crate::operation::merge;
-use crate::record::{Bins, Key, RecordView};
+use crate::record::{Bins, Key};
 use crate::value::Value;
-use crate::{Error, Result};
 
 /// Records between two waits for durability.
 const RECORDS_A_BATCH: usize = 4_096;
@@ -147,27 +144,9 @@ impl Set {
         digest: Digest,
         bins: &Bins,
     ) -> Result<(bool, Option<Lsn>)> {
-        let put = || {
-            let edit =
-                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
-                    facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                    let count = merge(old, bins, body)?;
-                    Ok((EditOutcome::Body(count), old.is_none()))
-                };
-            match self.write(policy, key, digest, false, edit) {
-                // It leaves no bin of a record that has edges.
-                Err(Error::HasEdges { .. }) => {
-                    self.write_or_delete(policy, key, digest, false, edit)
-                }
-                put => put,
-            }
-        };
-        let put = self
-            .core
-            .namespace
-            .activity
-            .track(OperationKind::Write, put)?;
-        // A record that is replaced is not shown to the edit.
-        Ok((put.results && put.generation == 1, put.lsn))
+        let activity = &self.core.namespace.activity;
+        let put = || self.merge_at(policy, key, digest, bins);
+        let put = activity.track(OperationKind::Write, put)?;
+        Ok((put.is_new, put.lsn))
     }
 }

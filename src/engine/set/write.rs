@@ -8,10 +8,10 @@ use super::access::RecordAccess;
 use super::{OperateResult, Set};
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
-use crate::engine::write::{EditOutcome, Target, WriteOutcome, with_scratch, with_stored_key};
-use crate::expression::{Expression, RecordFacts};
+use crate::engine::write::{Edit, Scratch, Target, WriteOutcome, with_stored_key};
+use crate::expression::Expression;
 use crate::operation::{Operation, operations};
-use crate::record::{Bins, Key, MAX_BINS, RecordView, from_bins, to_bins};
+use crate::record::{Bins, Key, MAX_BINS, from_bins, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -78,7 +78,7 @@ impl Set {
             .namespace
             .activity
             .track(OperationKind::Write, || {
-                written(self.merge_at::<()>(policy, key, digest, bins)?.lsn)
+                written(self.merge_at(policy, key, digest, bins)?.lsn)
             })
     }
 
@@ -343,7 +343,7 @@ impl Set {
             .namespace
             .activity
             .track(OperationKind::Write, || {
-                Ok(self.update_at(policy, &key, digest, edit)?.results)
+                self.update_at(policy, &key, digest, edit)
             })
     }
 
@@ -432,27 +432,25 @@ impl RecordAccess for Set {
         Set::read_at(self, filter, key, digest, read)
     }
 
-    fn write<R>(
+    fn write(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>> {
+        edit: &mut Edit<'_>,
+    ) -> Result<WriteOutcome> {
         let set_id = self.id_for(policy, must_exist)?;
-        with_stored_key(key, |stored| {
+        let mut scratch = Scratch::take();
+        let written = with_stored_key(key, |stored| {
             let target = self.target_of(policy, digest, set_id, stored);
-            with_scratch(|body| {
-                let namespace = &self.core.namespace;
-                namespace.write(body, &target, policy, must_exist, edit)
-            })
-        })
-        .map_err(|refused| self.about(key, refused.error))
+            let namespace = &self.core.namespace;
+            namespace.write(&mut scratch, &target, policy, must_exist, edit)
+        });
+        match written {
+            Ok(outcome) => Ok(outcome),
+            Err(refused) => Err(self.about(key, refused.error)),
+        }
     }
 }
 

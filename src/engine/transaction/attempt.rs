@@ -18,11 +18,10 @@ use crate::engine::provisional::guards::{GUARDS, Guard};
 use crate::engine::set::Set;
 use crate::engine::uncommitted::{Uncommitted, check_limit, compact, update_time};
 use crate::engine::write::{
-    EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, seen_by_write, with_scratch,
+    Edit, Plan, Scratch, Target, WriteOutcome, WriteRefusal, seen_by_write,
 };
 use crate::error::RecordId;
-use crate::expression::RecordFacts;
-use crate::record::{Key, RecordView};
+use crate::record::Key;
 use crate::{Error, Result};
 
 use super::policy::TransactionPolicy;
@@ -196,36 +195,27 @@ impl TransactionRun {
     }
 
     /// Does a write as `Core::write` does, and keeps the new version.
-    pub(super) fn write<R>(
+    pub(super) fn write(
         &self,
         set: &Set,
         key: &Key<'_>,
         target: &Target<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
+        edit: &mut Edit<'_>,
+    ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         self.check_takes_writes()?;
-        with_scratch(|body| {
-            let evaluated = self.look(set, key, &target.digest, |found| {
-                let entry = seen_by_write(found, target, policy)?;
-                let live = entry.filter(|entry| !expired(entry, self.now_ms));
-                let live = (live, self.now_ms);
-                self.core
-                    .evaluate(body, target, policy, must_exist, live, edit)
-            })?;
-            self.keep(
-                &target.digest,
-                &evaluated.plan,
-                body,
-                evaluated.loses_shards,
-            )?;
-            Ok(evaluated.outcome(0, None))
-        })
+        let body = &mut Scratch::take();
+        let evaluated = self.look(set, key, &target.digest, |found| {
+            let entry = seen_by_write(found, target, policy)?;
+            let live = entry.filter(|entry| !expired(entry, self.now_ms));
+            let live = (live, self.now_ms);
+            self.core
+                .evaluate(body, target, policy, must_exist, live, edit)
+        })?;
+        let loses_shards = evaluated.loses_shards;
+        self.keep(&target.digest, &evaluated.plan, body, loses_shards)?;
+        Ok(evaluated.outcome(0, None))
     }
 
     /// Does a deletion as `Core::delete` does, and keeps it.

@@ -11,8 +11,8 @@ use super::attempt::TransactionRun;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
-use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes, with_stored_key};
-use crate::expression::{Expression, RecordFacts};
+use crate::engine::write::{Edit, WriteOutcome, record_bytes, with_stored_key};
+use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
 use crate::value::Value;
@@ -142,7 +142,7 @@ impl<'t> TransactionSet<'t> {
         let key = key.into();
         let digest = self.set.digest_of(&key);
         let bins = bins_to_put(policy, bins)?;
-        self.merge_at::<()>(policy, &key, digest, &bins).map(drop)
+        self.merge_at(policy, &key, digest, &bins).map(drop)
     }
 
     /// Stores a struct, its fields being the bins, in place of all that the record had. As [`Set::put_as`].
@@ -157,7 +157,7 @@ impl<'t> TransactionSet<'t> {
         let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
         let key = key.into();
         let digest = self.set.digest_of(&key);
-        self.merge_at::<()>(&policy, &key, digest, &to_bins(value)?)
+        self.merge_at(&policy, &key, digest, &to_bins(value)?)
             .map(drop)
     }
 
@@ -278,7 +278,7 @@ impl<'t> TransactionSet<'t> {
     ) -> Result<R> {
         let key = key.into();
         let digest = self.set.digest_of(&key);
-        Ok(self.update_at(policy, &key, digest, edit)?.results)
+        self.update_at(policy, &key, digest, edit)
     }
 
     /// Refuses a record for which the policy's existence action, generation or filter does not hold. Returns the record.
@@ -350,18 +350,14 @@ impl RecordAccess for TransactionSet<'_> {
         found.map_err(|error| self.set.about(key, error))
     }
 
-    fn write<R>(
+    fn write(
         &self,
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>> {
+        edit: &mut Edit<'_>,
+    ) -> Result<WriteOutcome> {
         self.attempt.check_takes_writes()?;
         let set_id = self.set.id_for(policy, must_exist)?;
         with_stored_key(key, |stored| {

@@ -83,7 +83,7 @@ proptest! {
             let mut next = Vec::new();
             let view = RecordView::parse(&body).unwrap();
             let checked = Checked::new(std::slice::from_ref(operation), Mode::empty()).unwrap();
-            match checked.execute(Some(view), &mut next) {
+            match checked.execute(Some(view), &mut next, &mut OperationResults::default()) {
                 Ok(_) => body = next,
                 Err(error) => {
                     failed = Some(error.result_code());

@@ -102,8 +102,11 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 pub(crate) struct Directory {
     /// The block's place: `offset` is that of the block.
     block: Place,
+    /// How many sectors have lines, and how many lines the last of these has. Every append asks for the size, which so takes no
+    /// division.
+    sectors: usize,
+    last_lines: usize,
     /// Sectors from the end of the block downwards: the first is the last in memory, as on the device.
-    entries: usize,
     /// Complete sectors that are on the device need not stay here; those from this number on are kept.
     kept_from: usize,
     kept: Vec<Sector>,
@@ -115,7 +118,8 @@ impl Directory {
     pub(crate) fn new(block: Place) -> Self {
         Self {
             block,
-            entries: 0,
+            sectors: 0,
+            last_lines: 0,
             kept_from: 0,
             kept: Vec::new(),
             is_dirty: false,
@@ -124,21 +128,27 @@ impl Directory {
 
     /// How many lines it has.
     pub(crate) const fn entries(&self) -> usize {
-        self.entries
+        self.sectors.saturating_sub(1) * LINES + self.last_lines
     }
 
     /// How many bytes it takes at most with `more` entries added, and ended.
     pub(crate) const fn bytes_with(&self, more: usize) -> u64 {
-        directory_bytes(self.entries + more + 2)
+        let lines = self.last_lines + more + 2;
+        let last_bytes = if lines <= LINES {
+            SECTOR_BYTES as u64
+        } else {
+            directory_bytes(lines)
+        };
+        (self.sectors.saturating_sub(1) * SECTOR_BYTES) as u64 + last_bytes
     }
 
     /// How many bytes it takes at most once it is ended.
     pub(crate) const fn bytes_when_ended(&self) -> u64 {
-        directory_bytes(self.entries + 2)
+        self.bytes_with(0)
     }
 
     pub(crate) const fn bytes(&self) -> u64 {
-        directory_bytes(self.entries)
+        (self.sectors * SECTOR_BYTES) as u64
     }
 
     /// How many bytes are not on the device as they are now.
@@ -149,15 +159,16 @@ impl Directory {
     /// Adds the line of an entry that begins `at_units` 16-byte units after the start of the block.
     #[inline]
     pub(crate) fn push(&mut self, line: Line, at_units: u32) {
-        let position = self.entries % LINES;
-        if position == 0 {
+        if self.sectors == 0 || self.last_lines == LINES {
             let mut sector = [0; SECTOR_BYTES];
-            let number = (self.entries / LINES) as u16;
+            let number = self.sectors as u16;
+            (self.sectors, self.last_lines) = (self.sectors + 1, 0);
             put(&mut sector, 10, &number.to_le_bytes());
             put(&mut sector, 12, &at_units.to_le_bytes());
             self.kept.push(sector);
         }
-        self.entries += 1;
+        let position = self.last_lines;
+        self.last_lines += 1;
         self.is_dirty = true;
         if let Some(sector) = self.kept.last_mut() {
             put(sector, 8, &((position + 1) as u16).to_le_bytes());
@@ -174,9 +185,14 @@ impl Directory {
             identity: 0,
         };
         self.push(filler, at_units);
-        if self.entries.is_multiple_of(LINES) {
+        if !self.has_room() {
             self.push(filler, at_units);
         }
+    }
+
+    /// Whether the last sector has room for a line.
+    const fn has_room(&self) -> bool {
+        0 < self.last_lines && self.last_lines < LINES
     }
 
     /// The sectors that are not on the device as they are now, in the device's order, and where they begin in the block.
@@ -200,7 +216,7 @@ impl Directory {
     /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be written again.
     pub(crate) fn written(&mut self) {
         self.is_dirty = false;
-        let partial = !self.entries.is_multiple_of(LINES);
+        let partial = self.has_room();
         let last = self.kept.pop();
         self.kept_from += self.kept.len() + usize::from(!partial && last.is_some());
         self.kept.clear();

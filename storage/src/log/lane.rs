@@ -109,9 +109,10 @@ impl Assembled {
     #[inline(always)]
     fn seal(&mut self, at: usize, header: &Header, place: Place) {
         let entry = self.words.as_flattened_mut().split_at_mut(at).1;
-        let (raw, rest) = entry.split_at_mut(ENTRY_HEADER_BYTES);
-        let body = slice(rest, ..header.body_bytes as usize);
-        raw.copy_from_slice(&header.encode(place, body));
+        if let Some((raw, rest)) = entry.split_first_chunk_mut() {
+            let body = slice(rest, ..header.body_bytes as usize);
+            header.encode_to(raw, place, header.body_check(body));
+        }
     }
 }
 
