@@ -75,6 +75,7 @@ impl Bins {
     ///
     /// # Errors
     /// [`Error::BinName`] if the name is not allowed.
+    #[inline]
     pub fn set(&mut self, name: &str, value: impl Into<Value>) -> Result<()> {
         self.insert(BinName::new(name)?, value.into());
         Ok(())
@@ -151,7 +152,7 @@ impl Bins {
         let written = || {
             self.entries
                 .iter()
-                .filter(|(_, value)| *value != Value::Nil)
+                .filter(|(_, value)| !matches!(value, Value::Nil))
         };
         let count = checked_bin_count(written().count())?;
         write_varint(out, count);

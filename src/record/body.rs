@@ -40,22 +40,28 @@ impl RawBin<'_> {
 #[inline]
 pub(crate) fn read_bin<'a>(bytes: &mut &'a [u8]) -> Result<RawBin<'a>, CodecError> {
     let all = *bytes;
-    let (&name_len, rest) = all.split_first().ok_or(CodecError::Truncated)?;
+    let (name, kind, value) = read_frame(bytes)?;
+    Ok(RawBin {
+        name,
+        kind: ParticleType::from_number(kind)?,
+        value,
+        bytes: all.get(..all.len() - bytes.len()).unwrap_or_default(),
+    })
+}
+
+/// Reads the bin at the front of `bytes` as [`read_bin`] does, but the type as the number that it is: where only the place of a
+/// bin is asked for.
+#[inline(always)]
+pub(super) fn read_frame<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], u8, &'a [u8]), CodecError> {
+    let (&name_len, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
     let (name, rest) = rest
         .split_at_checked(usize::from(name_len))
         .ok_or(CodecError::Truncated)?;
     let (&kind, mut rest) = rest.split_first().ok_or(CodecError::Truncated)?;
     let len = read_varint(&mut rest)? as usize;
     let (value, rest) = rest.split_at_checked(len).ok_or(CodecError::Truncated)?;
-    let bytes_of_bin = all.get(..all.len() - rest.len()).unwrap_or_default();
     *bytes = rest;
-    let kind = ParticleType::from_number(kind)?;
-    Ok(RawBin {
-        name,
-        kind,
-        value,
-        bytes: bytes_of_bin,
-    })
+    Ok((name, kind, value))
 }
 
 /// Checks what [`read_bin`] does not: the name's bytes, and that the value has a form that its type allows.
@@ -74,6 +80,10 @@ pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u32, CodecError> {
         *bytes = rest;
         return Ok(u32::from(byte));
     }
+    read_long_varint(bytes)
+}
+
+fn read_long_varint(bytes: &mut &[u8]) -> Result<u32, CodecError> {
     let mut value = 0_u64;
     for shift in 0..MAX_VARINT_BYTES {
         let (&byte, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
@@ -121,8 +131,10 @@ pub(crate) fn write_bin_head(
 
 #[inline]
 fn write_name(out: &mut Vec<u8>, name: &BinName) {
-    out.push(name.as_bytes().len() as u8);
-    out.extend_from_slice(name.as_bytes());
+    let end = out.len() + 1 + name.as_bytes().len();
+    // Whole, then cut: a copy of a known length takes no call.
+    out.extend_from_slice(name.with_length());
+    out.truncate(end);
 }
 
 /// Appends a bin whose value is in its stored form already.

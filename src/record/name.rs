@@ -8,12 +8,9 @@ use crate::{Error, Result};
 /// The name of a bin: at most 15 bytes of UTF-8 without NUL, kept in place, 16 bytes in all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BinName {
-    /// The bytes past `len` are zero, so equal names have equal fields.
-    bytes: [u8; Self::MAX_BYTES],
-    len: u8,
+    /// The length, then the bytes. Those past the length are zero, so equal names have equal fields.
+    bytes: [u8; 1 + Self::MAX_BYTES],
 }
-
-const _: () = assert!(size_of::<BinName>() == 16);
 
 impl BinName {
     /// The longest name in bytes, as in Aerospike.
@@ -21,8 +18,7 @@ impl BinName {
 
     /// The empty name.
     pub(crate) const EMPTY: Self = Self {
-        bytes: [0; Self::MAX_BYTES],
-        len: 0,
+        bytes: [0; 1 + Self::MAX_BYTES],
     };
 
     /// A name.
@@ -40,12 +36,11 @@ impl BinName {
         if !Self::is_legal(name) {
             return None;
         }
-        let mut bytes = [0; Self::MAX_BYTES];
-        bytes.get_mut(..name.len())?.copy_from_slice(name);
-        Some(Self {
-            bytes,
-            len: name.len() as u8,
-        })
+        let mut bytes = [0; 1 + Self::MAX_BYTES];
+        let (len, bytes_of_name) = bytes.split_first_mut()?;
+        *len = name.len() as u8;
+        bytes_of_name.get_mut(..name.len())?.copy_from_slice(name);
+        Some(Self { bytes })
     }
 
     /// True if these bytes are a name.
@@ -67,7 +62,14 @@ impl BinName {
     #[must_use]
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+        let [len, bytes @ ..] = &self.bytes;
+        bytes.get(..usize::from(*len)).unwrap_or_default()
+    }
+
+    /// The length in one byte, then the name's bytes, padded.
+    #[inline]
+    pub(super) const fn with_length(&self) -> &[u8; 1 + Self::MAX_BYTES] {
+        &self.bytes
     }
 }
 

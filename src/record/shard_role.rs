@@ -70,7 +70,8 @@ impl ShardRole {
     /// The role of a record with this body. One look at the names of its bins: O(bins).
     #[inline]
     pub(crate) fn of(body: &[u8]) -> Self {
-        bins(body).fold(Self::None, |role, bin| role.with(bin.name))
+        let view = RecordView::unchecked(body).unwrap_or(RecordView::EMPTY);
+        view.names().fold(Self::None, Self::with)
     }
 
     /// The role of a record that has a bin of this name, too.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::body::{RawBin, check_bin, read_bin, read_varint, write_varint};
+use super::body::{RawBin, check_bin, read_bin, read_frame, read_varint, write_varint};
 use super::{Bins, serde_struct};
 use crate::value::{CodecError, ParticleType, ValueRef, check_stored};
 use crate::{Error, Result};
@@ -208,25 +208,9 @@ impl<'a> RecordView<'a> {
     pub(crate) fn locate(&self, name: &[u8]) -> Option<LocatedBin<'a>> {
         let mut bins = self.raw_bins();
         let bin = bins.find(|bin| bin.name == name)?;
-        let after = bins.rest;
-        let before = self
-            .bins
-            .get(..self.bins.len() - after.len() - bin.bytes.len())?;
+        let (behind, after) = (self.bins.len() - bins.rest.len(), bins.rest);
+        let before = self.bins.get(..behind - bin.bytes.len())?;
         Some(LocatedBin { before, bin, after })
-    }
-
-    /// The bytes of the bins before and behind a bin.
-    #[inline]
-    pub(crate) fn around(&self, name: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-        let mut rest = self.bins;
-        for _ in 0..self.count {
-            let from = rest;
-            let is_it = read_bin(&mut rest).ok()?.name == name;
-            if is_it {
-                return Some((self.bins.get(..self.bins.len() - from.len())?, rest));
-            }
-        }
-        None
     }
 
     /// The body of a record with those of these bins that this one has, in this one's order. O(bytes).
@@ -250,6 +234,13 @@ impl<'a> RecordView<'a> {
     /// The bytes of all bins, without the count.
     pub(crate) const fn bin_bytes(&self) -> &'a [u8] {
         self.bins
+    }
+
+    /// The names of the bins.
+    #[inline]
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut rest = self.bins;
+        (0..self.count).map_while(move |_| read_frame(&mut rest).ok().map(|bin| bin.0))
     }
 
     #[inline]
