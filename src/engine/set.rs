@@ -263,6 +263,7 @@ impl Set {
     }
 
     /// Reads the record with this key and this digest.
+    #[inline]
     fn read_at<R>(
         &self,
         filter: Option<&Expression>,

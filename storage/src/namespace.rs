@@ -44,6 +44,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) if the stored bytes do not match their checksum (looked at once for each entry after opening).
+    #[inline]
     pub fn get<R>(
         &self,
         digest: &Digest,

@@ -163,7 +163,11 @@ impl<'a> WriteGroup<'a> {
     /// # Errors
     /// [`Error::WritesRefused`] for writes that cannot be made with any record.
     fn named(name: impl FnOnce(&mut Self)) -> Result<Vec<KnownWrite<'a>>> {
-        let mut group = Self::default();
+        let mut group = Self {
+            // Most groups have two: an edge, a transfer.
+            writes: Vec::with_capacity(2),
+            refused: Vec::new(),
+        };
         name(&mut group);
         if group.refused.is_empty() {
             return Ok(group.writes);
