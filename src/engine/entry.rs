@@ -1,9 +1,9 @@
-//! What the engine reads off a stored entry.
+//! What the engine reads off a stored entry, and how large one may be.
 
 use spikelet_storage::EntryView;
 
-use crate::Result;
-use crate::record::{Metadata, Record};
+use crate::record::{Metadata, Record, RecordView};
+use crate::{Error, Result};
 
 /// Expired records are invisible at once, whenever the expiry pass gets to them.
 pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
@@ -28,3 +28,36 @@ pub(super) fn record_of(entry: &EntryView<'_>) -> Result<Record> {
 pub(super) fn record_with_bins(entry: &EntryView<'_>, bins: &[&str]) -> Result<Record> {
     Record::with_bins(metadata_of(entry), entry.key(), entry.payload(), bins)
 }
+
+/// The size of a record. Refuses one that is larger than `limit`, and names the bin to blame, or the key.
+#[inline]
+pub(super) fn check_size(limit: u64, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
+    let size = record_bytes(key, body);
+    if size <= limit {
+        return Ok(size);
+    }
+    if record_bytes(key, &[]) >= limit {
+        return Err(Error::KeyTooBig {
+            // The first byte is the type.
+            bytes: key.map_or(0, |key| key.len() as u64 - 1),
+            limit,
+        });
+    }
+    let largest_bin = RecordView::parse(body)
+        .ok()
+        .and_then(|view| view.largest_bin());
+    Err(Error::RecordTooBig {
+        size,
+        limit,
+        largest_bin,
+        record: None,
+    })
+}
+
+/// The size in bytes of a record of this stored key and these bins, compared with `max_record_bytes`.
+pub(super) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
+    ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
+}
+
+/// What storage puts in front of each record.
+const ENTRY_HEADER_BYTES: u64 = 56;

@@ -11,9 +11,11 @@ use crate::error::ShardLoss;
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
-use super::write::{Scratch, check_key, wrong_set};
+use super::scratch::Scratch;
+use super::write::{check_key, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +193,7 @@ impl Core {
         // A key that is stored stays.
         let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
         let key = saved.key.or(stored_key.as_deref());
-        self.check_size(key, body)?;
+        check_size(self.max_record_bytes, key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
         let change = Change::Put(NewVersion {
             generation: saved.generation,

@@ -30,6 +30,7 @@ mod publish;
 mod query;
 mod relation_guard;
 mod relation_rules;
+mod scratch;
 mod set;
 #[cfg(test)]
 pub(crate) mod simulated;

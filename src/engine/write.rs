@@ -5,9 +5,7 @@
 //! decides.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::num::NonZeroU64;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
@@ -20,51 +18,9 @@ use crate::record::{
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::entry::check_size;
 use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 use super::relation_rules::protected_bins;
-
-/// A scratch buffer that has grown beyond this is not kept.
-const SCRATCH_BYTES_KEPT: usize = 1 << 20;
-
-thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// An empty buffer that keeps its memory from call to call. One within the life of another has fresh memory.
-pub(super) struct Scratch(Vec<u8>);
-
-impl Scratch {
-    #[inline]
-    pub(super) fn take() -> Self {
-        let mut buffer = SCRATCH.try_with(Cell::take).unwrap_or_default();
-        buffer.clear();
-        Self(buffer)
-    }
-}
-
-impl Deref for Scratch {
-    type Target = Vec<u8>;
-
-    fn deref(&self) -> &Vec<u8> {
-        &self.0
-    }
-}
-
-impl DerefMut for Scratch {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.0
-    }
-}
-
-impl Drop for Scratch {
-    #[inline]
-    fn drop(&mut self) {
-        if self.capacity() <= SCRATCH_BYTES_KEPT {
-            // A thread that is ending has no place for it any more.
-            let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
-        }
-    }
-}
 
 /// The result of an edit: the new body is in the buffer, or nothing is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +143,7 @@ pub(crate) struct WriteOutcome {
     pub(crate) generation: u16,
     /// When it expires, in seconds since 2010; 0: never.
     pub(crate) void_time: u32,
-    /// Its size in bytes, as [`record_bytes`] counts; 0 if it is gone.
+    /// Its size in bytes, as [`record_bytes`](super::entry::record_bytes) counts; 0 if it is gone.
     pub(crate) record_bytes: u64,
     /// How many writers held the record or waited for it when this one came.
     pub(crate) queued_behind: usize,
@@ -446,7 +402,7 @@ impl Core {
             EditOutcome::Body(_) => Plan::Put(PlannedVersion {
                 metadata,
                 set_id,
-                record_bytes: self.check_size(key.as_deref(), body)?,
+                record_bytes: check_size(self.max_record_bytes, key.as_deref(), body)?,
                 key,
             }),
         };
@@ -608,56 +564,3 @@ pub(super) fn wrong_set(name: &str) -> Error {
         "the record of this digest is not in set \"{name}\": a digest belongs to one set"
     ))
 }
-
-/// Keys up to this many bytes are put into their stored form on the stack.
-const STACK_KEY_BYTES: usize = 64;
-
-/// Lends the stored form of a key.
-#[inline]
-pub(super) fn with_stored_key<R>(key: &Key<'_>, run: impl FnOnce(&[u8]) -> R) -> R {
-    let mut stack = [0u8; STACK_KEY_BYTES];
-    if let Some(stored) = key
-        .store_in(&mut stack)
-        .and_then(|length| stack.get(..length))
-    {
-        return run(stored);
-    }
-    let mut stored = Vec::new();
-    key.write_stored(&mut stored);
-    run(&stored)
-}
-
-impl Core {
-    /// The size of a record. Refuses one that is too big, and names the bin to blame, or the key.
-    #[inline]
-    pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
-        let size = record_bytes(key, body);
-        if size <= self.max_record_bytes {
-            return Ok(size);
-        }
-        if record_bytes(key, &[]) >= self.max_record_bytes {
-            return Err(Error::KeyTooBig {
-                // The first byte is the type.
-                bytes: key.map_or(0, |key| key.len() as u64 - 1),
-                limit: self.max_record_bytes,
-            });
-        }
-        let largest_bin = RecordView::parse(body)
-            .ok()
-            .and_then(|view| view.largest_bin());
-        Err(Error::RecordTooBig {
-            size,
-            limit: self.max_record_bytes,
-            largest_bin,
-            record: None,
-        })
-    }
-}
-
-/// The size in bytes of a record of this stored key and these bins, compared with `max_record_bytes`.
-pub(super) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
-    ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
-}
-
-/// What storage puts in front of each record.
-const ENTRY_HEADER_BYTES: u64 = 56;

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
 
 use super::core::{Core, expired};
 use super::policy::DEFAULT_WRITE;
+use super::scratch::Scratch;
 use super::set::OperateResult;
 use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
-use super::write::{EditOutcome, Scratch, WriteRefusal, seen_by_write, with_stored_key};
+use super::write::{EditOutcome, WriteRefusal, seen_by_write};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
 use crate::record::RecordView;
@@ -71,7 +73,7 @@ impl Core {
         writes: &[KnownWrite<'_>],
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<OperateResult>> {
-        let mut members: Vec<Member> = writes.iter().map(Member::new).collect();
+        let mut members: SmallVec<[Member; 2]> = writes.iter().map(Member::new).collect();
         members.sort_unstable_by_key(|member| member.digest);
         members.dedup_by_key(|member| member.digest);
         check_limit(members.len(), policy.max_records, "records", "max_records")?;
@@ -162,24 +164,14 @@ impl Core {
             }
         };
         let policy = write.policy.unwrap_or(&DEFAULT_WRITE);
+        let stored_key = write.key.stored();
+        let target = |set_id| {
+            let set = write.set;
+            set.target_of(policy, write.digest, set_id, &stored_key)
+        };
         let checked = match &write.action {
-            WriteAction::Operate(operations) => {
-                Some(Checked::new(operations, Mode::of(policy.replaces()))?)
-            }
-            _ => None,
-        };
-        let must_exist = checked.is_some_and(|checked| checked.must_exist());
-        let is_delete = matches!(write.action, WriteAction::Delete);
-        let set_id = if is_delete {
-            write.set.core.id()
-        } else {
-            write.set.id_for(policy, must_exist)?
-        };
-        let judge = |stored_key: &[u8]| {
-            let target = write
-                .set
-                .target_of(policy, write.digest, set_id, stored_key);
-            if is_delete {
+            WriteAction::Delete => {
+                let target = target(write.set.core.id());
                 let mut result = OperateResult::gone();
                 result.queued_behind = Some(lock.queued_behind());
                 match self.judge_deletion(&target, policy, found, now_ms) {
@@ -193,36 +185,39 @@ impl Core {
                 }
                 return Ok(result);
             }
-            let live = seen_by_write(found, &target, policy)?.filter(is_live);
-            let live = (live, now_ms);
-            let from = buffer.len();
-            let mut results = OperationResults::default();
-            let mut edit =
-                |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| match (
-                    &checked,
-                    &write.action,
-                ) {
-                    (Some(checked), _) => {
-                        let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
-                        Ok(EditOutcome::Body(bin_count))
-                    }
-                    (None, WriteAction::Put(bins)) => {
-                        facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
-                        Ok(EditOutcome::Body(merge(old, bins, body)?))
-                    }
-                    (None, _) => Ok(EditOutcome::Emptied),
-                };
-            let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, &mut edit)?;
-            member.loses_shards |= evaluated.loses_shards;
-            let written = Uncommitted::of(&evaluated.plan, from, buffer);
-            let lsn = written.is_some().then_some(MARK);
-            if written.is_some() {
-                member.written = written;
+            WriteAction::Operate(operations) => {
+                Some(Checked::new(operations, Mode::of(policy.replaces()))?)
             }
-            let outcome = evaluated.outcome(lock.queued_behind(), lsn);
-            Ok(outcome.into_result(results))
+            WriteAction::Put(_) | WriteAction::Check => None,
         };
-        with_stored_key(&write.key, judge)
+        let must_exist = checked.is_some_and(|checked| checked.must_exist());
+        let target = target(write.set.id_for(policy, must_exist)?);
+        let live = seen_by_write(found, &target, policy)?.filter(is_live);
+        let from = buffer.len();
+        let mut results = OperationResults::default();
+        let mut edit = |old: Option<RecordView<'_>>,
+                        facts: &RecordFacts<'_>,
+                        body: &mut Vec<u8>| match (&checked, &write.action) {
+            (Some(checked), _) => {
+                let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
+                Ok(EditOutcome::Body(bin_count))
+            }
+            (None, WriteAction::Put(bins)) => {
+                facts.owned.check_sets(bins.iter().map(|(name, _)| name))?;
+                Ok(EditOutcome::Body(merge(old, bins, body)?))
+            }
+            (None, _) => Ok(EditOutcome::Emptied),
+        };
+        let live = (live, now_ms);
+        let evaluated = self.evaluate(buffer, &target, policy, must_exist, live, &mut edit)?;
+        member.loses_shards |= evaluated.loses_shards;
+        let written = Uncommitted::of(&evaluated.plan, from, buffer);
+        let lsn = written.is_some().then_some(MARK);
+        if written.is_some() {
+            member.written = written;
+        }
+        let outcome = evaluated.outcome(lock.queued_behind(), lsn);
+        Ok(outcome.into_result(results))
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use ripemd::{Digest as _, Ripemd160};
+use smallvec::SmallVec;
 use spikelet_storage::Digest;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -66,14 +67,15 @@ impl Key<'_> {
         });
     }
 
-    /// Writes the stored form to the beginning of `out` and returns its length; `None` if it does not fit.
-    pub(crate) fn store_in(&self, out: &mut [u8]) -> Option<usize> {
+    /// Returns the stored form. Up to 64 bytes take no allocation.
+    #[inline]
+    pub(crate) fn stored(&self) -> SmallVec<[u8; 64]> {
+        let mut stored = SmallVec::new();
         self.with_bytes(|kind, bytes| {
-            let (first, rest) = out.split_first_mut()?;
-            rest.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            *first = kind.number();
-            Some(1 + bytes.len())
-        })
+            stored.push(kind.number());
+            stored.extend_from_slice(bytes);
+        });
+        stored
     }
 
     /// True if `stored` is the stored form of this key. Allocates nothing.
@@ -209,7 +211,7 @@ pub enum KeyHash {
 }
 
 /// Set, type and key up to this many bytes are joined on the stack, and hashed in one go; longer ones are streamed.
-const JOINED_BYTES: usize = 256;
+const JOINED_BYTES: usize = 128;
 
 impl KeyHash {
     /// The digest of a key: the hash of the set's name, the key type's number (1 byte), and the key (integers as 8

@@ -4,9 +4,10 @@
 use spikelet_storage::{ConflictCause, Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set, UnshardedRead};
+use crate::engine::entry::record_bytes;
 use crate::engine::policy::{GenerationPolicy, WritePolicy};
 use crate::engine::transaction::TransactionRun;
-use crate::engine::write::{Edit, EditOutcome, WriteOutcome, record_bytes};
+use crate::engine::write::{Edit, EditOutcome, WriteOutcome};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
     Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge,

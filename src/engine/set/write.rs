@@ -8,7 +8,8 @@ use super::access::RecordAccess;
 use super::{OperateResult, Set};
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
-use crate::engine::write::{Edit, Scratch, Target, WriteOutcome, with_stored_key};
+use crate::engine::scratch::Scratch;
+use crate::engine::write::{Edit, Target, WriteOutcome};
 use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, MAX_BINS, from_bins, to_bins};
@@ -263,10 +264,9 @@ impl Set {
         let digest = self.target(&key);
         let namespace = &self.core.namespace;
         namespace.activity.track(OperationKind::Write, || {
-            let deleted = with_stored_key(&key, |stored| {
-                let target = self.target_of(policy, digest, self.core.id(), stored);
-                namespace.delete(&target, policy)
-            });
+            let stored_key = key.stored();
+            let target = self.target_of(policy, digest, self.core.id(), &stored_key);
+            let deleted = namespace.delete(&target, policy);
             match deleted.map_err(|refused| refused.error) {
                 Err(Error::NotFound { .. }) => Ok(None),
                 Err(Error::HasEdges { .. }) => self.delete_edges(policy, &key),
@@ -441,13 +441,10 @@ impl RecordAccess for Set {
         edit: &mut Edit<'_>,
     ) -> Result<WriteOutcome> {
         let set_id = self.id_for(policy, must_exist)?;
-        let mut scratch = Scratch::take();
-        let written = with_stored_key(key, |stored| {
-            let target = self.target_of(policy, digest, set_id, stored);
-            let namespace = &self.core.namespace;
-            namespace.write(&mut scratch, &target, policy, must_exist, edit)
-        });
-        match written {
+        let stored_key = key.stored();
+        let target = self.target_of(policy, digest, set_id, &stored_key);
+        let namespace = &self.core.namespace;
+        match namespace.write(&mut Scratch::take(), &target, policy, must_exist, edit) {
             Ok(outcome) => Ok(outcome),
             Err(refused) => Err(self.about(key, refused.error)),
         }

@@ -15,11 +15,10 @@ use crate::engine::core::{Core, expired};
 use crate::engine::policy::{Acknowledge, WritePolicy};
 #[cfg(feature = "server")]
 use crate::engine::provisional::guards::{GUARDS, Guard};
+use crate::engine::scratch::Scratch;
 use crate::engine::set::Set;
 use crate::engine::uncommitted::{Uncommitted, check_limit, compact, update_time};
-use crate::engine::write::{
-    Edit, Plan, Scratch, Target, WriteOutcome, WriteRefusal, seen_by_write,
-};
+use crate::engine::write::{Edit, Plan, Target, WriteOutcome, WriteRefusal, seen_by_write};
 use crate::error::RecordId;
 use crate::record::Key;
 use crate::{Error, Result};

@@ -9,9 +9,10 @@ use spikelet_storage::{Digest, EntryView};
 use super::Transaction;
 use super::attempt::TransactionRun;
 use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
+use crate::engine::entry::record_bytes;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
-use crate::engine::write::{Edit, WriteOutcome, record_bytes, with_stored_key};
+use crate::engine::write::{Edit, WriteOutcome};
 use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
@@ -211,11 +212,9 @@ impl<'t> TransactionSet<'t> {
     pub fn delete_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<bool> {
         let key = key.into();
         let digest = self.set.digest_of(&key);
-        let deleted = with_stored_key(&key, |stored| {
-            let set_id = self.set.core.id();
-            let target = self.set.target_of(policy, digest, set_id, stored);
-            self.attempt.delete(&self.set, &key, &target, policy)
-        });
+        let (stored_key, set_id) = (key.stored(), self.set.core.id());
+        let target = self.set.target_of(policy, digest, set_id, &stored_key);
+        let deleted = self.attempt.delete(&self.set, &key, &target, policy);
         match deleted.map_err(|refused| refused.error) {
             Ok(()) => Ok(true),
             Err(Error::NotFound { .. }) => Ok(false),
@@ -359,12 +358,11 @@ impl RecordAccess for TransactionSet<'_> {
         edit: &mut Edit<'_>,
     ) -> Result<WriteOutcome> {
         self.attempt.check_takes_writes()?;
-        let set_id = self.set.id_for(policy, must_exist)?;
-        with_stored_key(key, |stored| {
-            let target = self.set.target_of(policy, digest, set_id, stored);
-            self.attempt
-                .write(&self.set, key, &target, policy, must_exist, edit)
-        })
-        .map_err(|refused| self.set.about(key, refused.error))
+        let (stored_key, set_id) = (key.stored(), self.set.id_for(policy, must_exist)?);
+        let target = self.set.target_of(policy, digest, set_id, &stored_key);
+        let written = self
+            .attempt
+            .write(&self.set, key, &target, policy, must_exist, edit);
+        written.map_err(|refused| self.set.about(key, refused.error))
     }
 }
