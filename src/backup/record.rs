@@ -40,6 +40,12 @@ impl SavedRecord {
         self.stored_key.as_deref()
     }
 
+    /// Returns the bytes of key and bins in stored form.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.stored_key.as_ref().map_or(0, Vec::len) + self.body.len()
+    }
+
     /// Returns the bins. O(bins).
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use aerospike as theirs;
 
-use super::link::{Link, failed};
+use super::link::Link;
 use super::{policy, results};
 use crate::{OperateResult, Operation, Result, WritePolicy};
 
@@ -54,7 +54,7 @@ impl BatchRow<'_> {
             (Some(record), _) => results::decode(record, &self.operations, self.sent.asks_size),
             (None, Some(error)) => Err(failed_call.error(error)),
             // A row without a record and an error of its own: the server has not answered it.
-            (None, None) => Err(failed("the server left out a row of a batch")),
+            (None, None) => Err(failed_call.unanswered("the server left out a row of a batch")),
         }
     }
 }
@@ -82,11 +82,14 @@ pub(super) async fn send(
     let answered = link.run(link.client.batch(&policy, &mut rows)).await;
     let failure = match answered {
         Ok(answered) => answered.err(),
-        Err(error) => {
-            let text = error.to_string();
-            let ended =
-                |call: Result<BatchRow<'_>>| Err(call.err().unwrap_or_else(|| failed(&*text)));
-            return calls.into_iter().map(ended).collect();
+        Err(ended) => {
+            let ended = ended.to_string();
+            let unanswered = |call: Result<BatchRow<'_>>| {
+                let call = call?;
+                let call = link.failed_call(&call.policy, &call.operations, started);
+                Err(call.unanswered(&*ended))
+            };
+            return calls.into_iter().map(unanswered).collect();
         }
     };
     let mut rows = rows.into_iter();

@@ -27,7 +27,9 @@ pub type RecordAddress = (String, Digest);
 pub enum Comparison {
     /// It has the same bins, and expires or not as the saved one does. Clients are not told the order of lists and maps.
     Same,
-    /// It has other bins, or another time to live by more than 2 s.
+    /// It has the same bins, and its end is this many seconds later, or earlier: more than 2.
+    OtherExpiry(i64),
+    /// It has other bins, or only one of both expires.
     Different,
     /// The cluster has no such record.
     Missing,
@@ -35,6 +37,13 @@ pub enum Comparison {
 
 /// How much later or earlier a record may expire than the saved one: times to live are whole seconds, and calls take time.
 const VOID_TIME_SLACK: u32 = 2;
+
+/// The time limit of a batch: it may take megabytes.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn patient() -> WritePolicy {
+    WritePolicy::default().total_timeout(BATCH_TIMEOUT)
+}
 
 impl Cluster {
     /// Writes saved records in one batch, in place of records with their keys, or with their digests if no key was saved.
@@ -59,7 +68,7 @@ impl Cluster {
     /// # Errors
     /// Each record has its own.
     pub fn delete_saved(&self, records: &[RecordAddress]) -> Vec<Result<bool>> {
-        let policy = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
+        let policy = patient().record_exists_action(RecordExistsAction::UpdateOnly);
         let call = |(set, digest): &'_ RecordAddress| (set.clone(), *digest);
         let addresses: Vec<_> = records.iter().map(call).collect();
         let calls = addresses
@@ -78,7 +87,7 @@ impl Cluster {
     /// # Errors
     /// Each record has its own error, as for a read; [`Error::Parameter`] for a value of an unknown type.
     pub fn compare_saved(&self, records: &[SavedRecord]) -> Vec<Result<Comparison>> {
-        let policy = WritePolicy::default();
+        let policy = patient();
         let calls = records
             .iter()
             .map(|record| {
@@ -192,7 +201,7 @@ fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
         0 => None,
         time => Some(u64::from(time).saturating_sub(now_s)),
     };
-    let policy = WritePolicy::default().send_key(record.key().is_some());
+    let policy = patient().send_key(record.key().is_some());
     let (policy, operations) = if left == Some(0) {
         let policy = policy.record_exists_action(RecordExistsAction::UpdateOnly);
         (policy, vec![operations::delete_all_bins()])
@@ -233,12 +242,13 @@ fn compare(record: &SavedRecord, found: &OperateResult) -> Result<Comparison> {
     let same = bins.len() == found.results.len()
         && bins
             .iter()
-            .all(|(name, value)| has(name.as_str()).is_some_and(|has| is_same(value, has)))
-        && record.void_time.abs_diff(found.void_time) <= VOID_TIME_SLACK;
-    Ok(if same {
-        Comparison::Same
-    } else {
-        Comparison::Different
+            .all(|(name, value)| has(name.as_str()).is_some_and(|has| is_same(value, has)));
+    let expires = [record.void_time, found.void_time].map(|time| time != 0);
+    let later = i64::from(found.void_time) - i64::from(record.void_time);
+    Ok(match same && expires[0] == expires[1] {
+        false => Comparison::Different,
+        true if later.unsigned_abs() <= u64::from(VOID_TIME_SLACK) => Comparison::Same,
+        true => Comparison::OtherExpiry(later),
     })
 }
 

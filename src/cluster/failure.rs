@@ -21,14 +21,26 @@ pub(super) struct FailedCall<'a> {
 impl FailedCall<'_> {
     /// The error of a call on a record.
     pub(super) fn error(&self, theirs: &Theirs) -> Error {
-        let in_doubt = in_doubt(theirs) && self.operations.iter().any(Operation::is_write);
-        match theirs.server_result_code() {
+        let code = theirs.server_result_code();
+        // A server that gives up has perhaps written already: it waited for its replicas.
+        let in_doubt = self.writes() && (in_doubt(theirs) || code == Some(ResultCode::Timeout));
+        match code {
             Some(ResultCode::Timeout) => self.timed_out(in_doubt),
             Some(code) if in_doubt => refused(code, theirs, true),
             Some(code) => self.of_code(code, theirs),
             None if is_timeout(theirs) => self.timed_out(in_doubt),
             None => of_client(theirs, self.namespace, in_doubt),
         }
+    }
+
+    /// The error of a call that has no answer of its own: the client ended, or the server left it out.
+    pub(super) fn unanswered(&self, why: impl Into<Box<str>>) -> Error {
+        let failure = ClusterFailure::new(None, why).doubtful(self.writes());
+        Error::Cluster(Box::new(failure))
+    }
+
+    fn writes(&self) -> bool {
+        self.operations.iter().any(Operation::is_write)
     }
 
     const fn timed_out(&self, in_doubt: bool) -> Error {

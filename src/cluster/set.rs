@@ -126,12 +126,12 @@ impl ClusterSet {
             let started = Instant::now();
             let client = &self.link.client;
             let answer = client.operate(&sent_policy, &sent.key, &sent.operations);
-            match self.link.run(answer).await? {
-                Ok(record) => results::decode(record, operations, sent.asks_size),
-                Err(error) => Err(self
-                    .link
-                    .failed_call(policy, operations, started)
-                    .error(&error)),
+            let answer = self.link.run(answer).await;
+            let failed = || self.link.failed_call(policy, operations, started);
+            match answer {
+                Ok(Ok(record)) => results::decode(record, operations, sent.asks_size),
+                Ok(Err(error)) => Err(failed().error(&error)),
+                Err(ended) => Err(failed().unanswered(ended.to_string())),
             }
         };
         call.await.map_err(|error| error.about(&self.name, key))

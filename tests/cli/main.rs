@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use spikelet::operations::lists;
-use spikelet::{ListReturnType, ShardedList, Store};
+use spikelet::{ListReturnType, NamespaceConfig, ShardedList, Store};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 
@@ -372,6 +372,23 @@ fn two_graphs_are_never_mixed() {
         json(&["stat", path(dir.path())], b"")["namespaces"][0]["records"].as_u64(),
         Some(3)
     );
+}
+
+#[test]
+fn a_demo_follows_one_that_was_killed_before_its_first_record() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "1 2\n");
+    // The relation is declared with both lists in one record, and no record is there.
+    let demo = || NamespaceConfig::new("demo");
+    let store = Store::builder().path(dir.path()).namespace(demo());
+    let store = store.open().unwrap();
+    let users = store.namespace("demo").unwrap().set("users").unwrap();
+    users.truncate(None).unwrap();
+    store.close().unwrap();
+    drop(users);
+    drop(store);
+    let again = ["demo", "--edges", "-", "--dir", path(dir.path())];
+    json(&[&again[..], &["--shard-at", "64KiB"]].concat(), b"8 9\n");
 }
 
 #[test]

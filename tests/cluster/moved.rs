@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use spikelet::cluster::Cluster;
+use spikelet::backup::{self, PieceStart, Reader, SavedRecord};
+use spikelet::cluster::{Cluster, Comparison};
 use spikelet::monitor::Monitor;
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::record::KeyHash;
@@ -501,6 +502,133 @@ fn sets_without_changes_are_compared_whole_and_one_made_after_the_copy_comes_alo
     for set in ["things", "silent", "later"] {
         assert_eq!(records(&cluster, set), records(&source, set), "{set}");
     }
+}
+
+#[test]
+fn a_set_with_a_refused_record_is_compared_whole_by_the_next_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, file) = (dir.path().join("store"), dir.path().join("position"));
+    let mut config = NamespaceConfig::new("test");
+    config.max_record_bytes = 4 << 20;
+    let source = Store::builder().namespace(config).path(&path);
+    let source = source.open().unwrap();
+    let things = source.set("things").unwrap();
+    for number in 0..200 {
+        things.put(number, [("i", number)]).unwrap();
+    }
+    things.put("large", [("b", vec![7_u8; 1_500_000])]).unwrap();
+    source.close().unwrap();
+    drop((things, source));
+    let served = Served::in_memory();
+    let move_all = |more: &[&str]| {
+        let (path, file) = (path.to_str().unwrap(), file.to_str().unwrap());
+        let command = ["move", path, "--host", &served.addr, "--resume", file];
+        json(&[&command[..], more].concat())
+    };
+    let (code, found) = move_all(&[]);
+    assert_eq!((code, &found["copied"]), (1, &201.into()), "{found:#}");
+    assert!(
+        found["refused"][0].as_str().unwrap().contains("large"),
+        "{found:#}"
+    );
+    // An older version stands in its place, so the record is not missing.
+    let records = served.cluster().records("things").unwrap();
+    let older = [ops::put("b", 1)];
+    records
+        .operate_on(&WritePolicy::default(), &"large".into(), &older)
+        .unwrap();
+    let (code, found) = move_all(&["--sample", "1"]);
+    assert_eq!(
+        (code, &found["compared"]["same"]),
+        (1, &false.into()),
+        "{found:#}"
+    );
+}
+
+#[test]
+fn a_move_leaves_declarations_over_other_sets_as_they_are() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    follows(&cluster).declare().unwrap();
+    let source = store(None, KeyHash::Xxh3);
+    source.set("things").unwrap().put(1, [("i", 1)]).unwrap();
+    let monitor = Monitor::builder(&source).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.serve_records(true).start().unwrap();
+    let addr = monitor.addr().to_string();
+    let (code, found) = moved(&addr, &served, &[]);
+    assert_eq!(code, 0, "{found:#}");
+    assert_eq!(declared_relations(&cluster).unwrap().len(), 1);
+    source.set("users").unwrap().put(1, [("i", 1)]).unwrap();
+    let into = ["--into-existing"];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("position");
+    let command = [
+        "move",
+        &addr,
+        "--host",
+        &served.addr,
+        "--resume",
+        file.to_str().unwrap(),
+    ];
+    let over_things: [&str; 0] = [];
+    let said = refused(&[&command[..], &over_things].concat());
+    assert!(
+        said.contains("things\" of the cluster has records"),
+        "{said}"
+    );
+    let (code, found) = moved(&addr, &served, &into);
+    assert_eq!(code, 0, "{found:#}");
+    assert_eq!(declared_relations(&cluster).unwrap(), []);
+}
+
+#[test]
+fn an_index_that_is_made_during_the_move_comes_along() {
+    let asked = std::sync::atomic::AtomicU64::new(0);
+    let (source, addr) = watched(move |source, target, answer| {
+        if target.contains("hold=") && asked.fetch_add(1, Ordering::Relaxed) == 1 {
+            let number = IndexComponent::bin("i").of_type(IndexType::Integer);
+            let things = source.set("things").unwrap();
+            things
+                .create_index(IndexDefinition::new("late", [number]))
+                .unwrap();
+        }
+        answer
+    });
+    source.set("things").unwrap().put(1, [("i", 1)]).unwrap();
+    let served = Served::in_memory();
+    let (code, found) = moved(&addr, &served, &[]);
+    assert_eq!((code, &found["indexes"]), (0, &1.into()), "{found:#}");
+    let indexes = served.cluster().info("sindex-list:namespace=test").unwrap();
+    assert!(indexes.contains("late"), "{indexes}");
+}
+
+#[test]
+fn another_expiry_is_told_from_other_bins() {
+    let source = store(None, KeyHash::Xxh3);
+    let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3_600)));
+    let things = source.set("things").unwrap();
+    things.put_with(&hour, 1, [("i", 1)]).unwrap();
+    let namespace = source.namespace("test").unwrap();
+    let piece = backup::piece(&namespace, PieceStart::default()).unwrap();
+    let mut saved: Vec<SavedRecord> = Vec::new();
+    let mut reader = Reader::new(&piece.text[..]).unwrap();
+    while let Some(record) = reader.next_record().unwrap() {
+        saved.push(record);
+    }
+    let cluster = Served::in_memory();
+    let served = cluster.cluster();
+    let compared = |saved: &[SavedRecord]| served.compare_saved(saved).remove(0).unwrap();
+    assert_eq!(compared(&saved), Comparison::Missing);
+    served.put_saved(&saved).remove(0).unwrap();
+    assert_eq!(compared(&saved), Comparison::Same);
+    let mut later = saved.clone();
+    later[0].void_time += 5;
+    let Comparison::OtherExpiry(seconds) = compared(&later) else {
+        panic!("another expiry is not seen");
+    };
+    assert!((-7..=-3).contains(&seconds), "{seconds}");
+    later[0].void_time = 0;
+    assert_eq!(compared(&later), Comparison::Different);
 }
 
 #[test]

@@ -83,9 +83,7 @@ impl CheckResult {
         } else {
             self.wrong_sizes += 1;
             let (wanted, found) = (wanted.len(), found.len());
-            self.tell(|| {
-                format!("\"{name}\" of {shown_node} should have {wanted} elements: {found}")
-            });
+            self.tell(|| format!("\"{name}\" of {shown_node} has {found} elements, not {wanted}"));
         }
     }
 
@@ -100,7 +98,7 @@ impl CheckResult {
         };
         if found != expected.to_string() {
             self.wrong_sizes += 1;
-            self.tell(|| format!("the graph asks for {expected} records of nodes: {found}"));
+            self.tell(|| format!("records of nodes: {found}, where the graph has {expected}"));
         }
     }
 }

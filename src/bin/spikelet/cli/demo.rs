@@ -290,10 +290,9 @@ fn make_room(adjacency: &Adjacency, arguments: &DemoArguments) -> Result<(), Fai
         adjacency.left_behind()?,
         arguments.dir.as_deref().unwrap_or(Path::new("")).display(),
     );
-    if records == 0 {
-        return Ok(());
-    }
-    if arguments.overwrite {
+    if records == 0 || arguments.overwrite {
+        // A demo that was killed early has left its relation without records, perhaps with another
+        // layout.
         adjacency.clear()?;
         return Ok(());
     }

@@ -21,19 +21,22 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::Cluster;
-use spikelet::relation::DECLARATION_SET;
+use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 
 use self::position::{MovePosition, PositionFile};
 use self::report::{MoveReport, text};
-use self::source::{Changes, Present, Source};
+use self::source::{Changes, Present, Source, SourcePiece};
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
 use super::{Failure, Outcome};
 use crate::report::count;
 
-/// How many records are written or compared in one batch.
+/// How many records are written, compared or deleted in one batch.
 const BATCH: usize = 256;
+
+/// How many bytes of records are written or compared in one batch, unless one record has more.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// How often a program that has no more changes is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -113,6 +116,7 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
         cluster,
         stop: &stop,
         declarations: Vec::new(),
+        clock_ahead_s: 0,
         noted: Instant::now(),
     };
     let outcome = moving.run()?;
@@ -132,6 +136,9 @@ struct Move<'a> {
     /// The declarations of relations, as the last sweep has found them. They are written at the
     /// end: a served store then guards the bins that this move writes as a whole.
     declarations: Vec<SavedRecord>,
+    /// How many seconds the cluster's clock is ahead of the source's, as records show that this run
+    /// has written again.
+    clock_ahead_s: i64,
     noted: Instant,
 }
 
@@ -201,7 +208,6 @@ impl Move<'_> {
         }
         let silent_sets = changes.iter().flat_map(|changes| &changes.silent_sets);
         let silent_sets = silent_sets.cloned().collect();
-        self.clear_declarations()?;
         self.position = MovePosition {
             source: self.report.source.clone(),
             target: self.report.target.clone(),
@@ -223,14 +229,7 @@ impl Move<'_> {
             piece
                 .records
                 .retain(|record| &*record.set != DECLARATION_SET);
-            for index in &piece.indexes {
-                if self.patiently_one(|cluster| cluster.create_saved_index(index))? {
-                    self.report.indexes += 1;
-                } else {
-                    let name = index.definition.name().to_owned();
-                    self.report.indexes_left_out.push(name);
-                }
-            }
+            self.create_indexes(&piece)?;
             self.report.damaged += piece.damaged;
             self.take_sets(&piece.records)?;
             self.write(&piece.records)?;
@@ -244,19 +243,38 @@ impl Move<'_> {
         Ok(true)
     }
 
-    /// Removes the declarations of relations that are in the cluster, so that a served store does
-    /// not guard bins of records that this move writes as a whole.
-    fn clear_declarations(&mut self) -> Result<(), Failure> {
-        let digests = self.digests(DECLARATION_SET)?;
-        if !digests.is_empty() {
-            self.check_existing(DECLARATION_SET)?;
+    /// Declares the indexes of the source: the first piece has all of them.
+    fn create_indexes(&mut self, piece: &SourcePiece) -> Result<(), Failure> {
+        if piece.indexes.is_empty() {
+            return Ok(());
         }
-        let declared: Vec<_> = digests
-            .into_iter()
-            .map(|digest| (DECLARATION_SET.into(), digest))
-            .collect();
-        for deleted in self.patiently(|cluster| cluster.delete_saved(&declared))? {
-            deleted?;
+        let mut left_out = Vec::new();
+        for index in &piece.indexes {
+            if !self.patiently_one(|cluster| cluster.create_saved_index(index))? {
+                left_out.push(index.definition.name().to_owned());
+            }
+        }
+        self.report.indexes = (piece.indexes.len() - left_out.len()) as u64;
+        self.report.indexes_left_out = left_out;
+        Ok(())
+    }
+
+    /// Removes the declarations of relations that name this set of the cluster, so that a served
+    /// store does not guard bins of records that this move writes as a whole. Declarations over
+    /// other sets stay.
+    fn clear_declarations(&self, set: &str) -> Result<(), Failure> {
+        for relation in self.patiently_one(declared_relations)? {
+            let mut sides = relation.sides.iter().chain(&relation.former);
+            if !sides.any(|side| &*side.set == set) {
+                continue;
+            }
+            if !self.arguments.into_existing {
+                return Err(Failure::Input(format!(
+                    "relation {:?} of the cluster is over set {set:?} already: allow that with --into-existing, which replaces its declaration",
+                    relation.name
+                )));
+            }
+            self.patiently_one(|cluster| forget_relation(cluster, &relation.name))?;
         }
         Ok(())
     }
@@ -282,6 +300,7 @@ impl Move<'_> {
             if !self.arguments.into_existing && !self.digests(set)?.is_empty() {
                 self.check_existing(set)?;
             }
+            self.clear_declarations(set)?;
             self.position.sets.push(set.clone());
         }
         if self.position.sets.len() > known {
@@ -370,7 +389,7 @@ impl Move<'_> {
             let failed = deleted.into_iter().zip(gone);
             for (deleted, (set, digest)) in failed {
                 if let Err(error) = deleted {
-                    self.refuse(&format!("{set:?}, digest {digest}"), &error);
+                    self.refuse(set, &format!("{set:?}, digest {digest}"), &error)?;
                 }
             }
         }
@@ -383,11 +402,11 @@ impl Move<'_> {
 
     /// Writes records to the cluster. One that is refused is noted.
     fn write(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
-        for batch in records.chunks(BATCH) {
+        for batch in batches(records) {
             let results = self.patiently(|cluster| cluster.put_saved(batch))?;
             for (record, result) in batch.iter().zip(results) {
                 if let Err(error) = result {
-                    self.refuse(&shown(record), &error);
+                    self.refuse(&record.set, &shown(record), &error)?;
                 }
             }
         }
@@ -429,11 +448,17 @@ impl Move<'_> {
         Ok(result.ok_or_else(none)??)
     }
 
-    fn refuse(&mut self, record: &str, error: &spikelet::Error) {
+    /// Notes a record that the cluster has refused. Its set is compared whole at the end, also by a
+    /// later run, for which the position goes past the refusal.
+    fn refuse(&mut self, set: &str, record: &str, error: &spikelet::Error) -> Result<(), Failure> {
         self.report.refused_count += 1;
         if self.report.refused.len() < NAMED_MAX {
             self.report.refused.push(format!("{record}: {error}"));
         }
+        if self.position.refused_sets.insert(set.to_owned()) {
+            self.file.write(&self.position)?;
+        }
+        Ok(())
     }
 
     fn note_progress(&mut self, text: impl FnOnce(&MoveReport) -> String) {
@@ -442,6 +467,22 @@ impl Move<'_> {
             note(&text(&self.report));
         }
     }
+}
+
+/// Cuts records into batches.
+fn batches(mut records: &[SavedRecord]) -> impl Iterator<Item = &[SavedRecord]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |record: &&SavedRecord| {
+            let is_first = bytes == 0;
+            bytes += record.stored_bytes();
+            is_first || bytes <= BATCH_BYTES
+        };
+        let fitting = records.iter().take(BATCH).take_while(fits).count();
+        let (batch, rest) = records.split_at(fitting);
+        records = rest;
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// A record as it is named in reports.

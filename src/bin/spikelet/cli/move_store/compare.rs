@@ -9,7 +9,7 @@ use spikelet::cluster::{Comparison, RecordAddress};
 use spikelet::relation::DECLARATION_SET;
 
 use super::report::Compared;
-use super::{BATCH, Failure, Move, shown};
+use super::{BATCH, Failure, Move, batches, shown};
 
 /// For how long the cluster may keep a record that has expired at the source: times to live are
 /// whole seconds.
@@ -46,29 +46,27 @@ impl Move<'_> {
             .map_or(1, |sample| (records / sample).max(1));
         let mut compared = Compared::default();
         let refused = self.report.refused_count;
-        let silent_sets = self.position.silent_sets.clone();
+        let whole_sets = &self.position.silent_sets | &self.position.refused_sets;
         let swept = self.sweep(|moving, records| {
             let sampled: Vec<SavedRecord> = records
                 .iter()
                 .filter(|record| {
                     compared.records += 1;
-                    (compared.records - 1).is_multiple_of(every)
-                        || silent_sets.contains(&record.set)
+                    (compared.records - 1).is_multiple_of(every) || whole_sets.contains(&record.set)
                 })
                 .cloned()
                 .collect();
-            for batch in sampled.chunks(BATCH) {
+            for batch in batches(&sampled) {
                 let results = moving.patiently(|cluster| cluster.compare_saved(batch))?;
                 for (record, result) in batch.iter().zip(results) {
                     compared.bins_compared += 1;
                     match result {
-                        Ok(Comparison::Same) => {}
-                        Ok(_) if expires_now(record) => {}
-                        Ok(Comparison::Different | Comparison::Missing) => {
+                        Ok(found) if moving.is_same(found) || expires_now(record) => {}
+                        Ok(_) => {
                             compared.written_again += 1;
-                            moving.write(std::slice::from_ref(record))?;
+                            moving.write_again(record)?;
                         }
-                        Err(error) => moving.refuse(&shown(record), &error),
+                        Err(error) => moving.refuse(&record.set, &shown(record), &error)?,
                     }
                 }
             }
@@ -81,6 +79,31 @@ impl Move<'_> {
             && self.report.refused_count == refused;
         self.report.damaged = swept.damaged;
         Ok(compared)
+    }
+
+    /// Whether a record of the cluster is a copy of the source's, by the clocks as they are known.
+    const fn is_same(&self, found: Comparison) -> bool {
+        match found {
+            Comparison::Same => true,
+            Comparison::OtherExpiry(later) => {
+                later.abs_diff(self.clock_ahead_s) <= EXPIRY_SLACK.as_secs()
+            }
+            Comparison::Different | Comparison::Missing => false,
+        }
+    }
+
+    /// Writes a record again. If it has the same bins then and another end, the clocks differ, and
+    /// by how much is kept.
+    fn write_again(&mut self, record: &SavedRecord) -> Result<(), Failure> {
+        let written = std::slice::from_ref(record);
+        self.write(written)?;
+        if record.void_time != 0 {
+            let found = self.patiently(|cluster| cluster.compare_saved(written))?;
+            if let Some(Ok(Comparison::OtherExpiry(later))) = found.first() {
+                self.clock_ahead_s = *later;
+            }
+        }
+        Ok(())
     }
 
     /// Shows all records of the source to `each`, writes the missing ones to the cluster, and
@@ -99,6 +122,7 @@ impl Move<'_> {
         let mut from = Some(PieceStart::default().to_string());
         while let Some(at) = from {
             let mut piece = self.source.piece(&at)?;
+            self.create_indexes(&piece)?;
             swept.damaged += piece.damaged;
             let declared = |record: &mut SavedRecord| &*record.set == DECLARATION_SET;
             self.declarations
