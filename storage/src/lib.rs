@@ -51,7 +51,6 @@ compile_error!("spikelet-storage runs on Linux");
 
 mod acknowledge;
 mod attempt;
-mod bit_repair;
 mod bytes;
 mod changes;
 mod clock;

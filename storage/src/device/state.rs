@@ -1,9 +1,10 @@
 //! The state of a namespace: how far its devices are safe. `header.rs` draws its bytes.
 
+use std::cmp::Reverse;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Device, DeviceError, STAGING_LANES_MAX};
-use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
 use crate::location::DEVICES_MAX;
 
@@ -154,47 +155,24 @@ impl State {
             open: (0..extents).map(extent).collect(),
         })
     }
-
-    /// Returns the state as it was before one bit of it was flipped.
-    pub(super) fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
-        before_one_flip(bytes, Self::decode_exactly)
-    }
 }
 
 /// Reads the newest state of the namespace that a device has, or `None` if both copies are damaged
 /// or unreadable. Another device may have a newer one.
-///
-/// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
-/// about a millisecond.
 #[must_use]
 pub fn read_state(device: &dyn Device) -> Option<State> {
-    let copies = STATE_AT.map(|offset| read_copy(device, offset));
-    let mut newest: Option<State> = None;
-    let mut damaged = Vec::new();
-    for bytes in copies.into_iter().flatten() {
-        match State::decode_exactly(&bytes) {
-            Some(state) => newest = newer(newest, state),
-            None if bytes != [0; STATE_BYTES_MAX] => damaged.push(bytes),
-            None => {}
-        }
-    }
-    damaged
-        .iter()
-        .filter_map(State::decode_flipped)
-        .fold(newest, newer)
+    let copies = STATE_AT
+        .into_iter()
+        .filter_map(|offset| read_copy(device, offset));
+    let states = copies.filter_map(|bytes| State::decode_exactly(&bytes));
+    states.min_by_key(|state| Reverse(state.sequence))
 }
 
 /// Reads the newest state that any of these devices has.
 pub(crate) fn newest_state<'a>(devices: impl Iterator<Item = &'a dyn Device>) -> Option<State> {
-    devices.filter_map(read_state).fold(None, newer)
-}
-
-/// Returns the state with the higher sequence number, of equals the first.
-fn newer(first: Option<State>, second: State) -> Option<State> {
-    match first {
-        Some(first) if first.sequence >= second.sequence => Some(first),
-        _ => Some(second),
-    }
+    // Of equals the first: a write that fails leaves its sequence to the next one, which begins there.
+    let states = devices.filter_map(read_state);
+    states.min_by_key(|state| Reverse(state.sequence))
 }
 
 /// Reads a copy of the state; `None` if it cannot be read.

@@ -18,7 +18,6 @@
 //! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
-use crate::bit_repair::before_one_flip;
 use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::entry::Lsn;
 use crate::location::{Location, UNIT_BYTES};
@@ -196,39 +195,23 @@ impl BlockHeader {
 pub(crate) enum HeaderCopy {
     /// Nothing was ever written here.
     Blank,
-    /// A header. `intact`: as it was written; otherwise one flipped bit was undone.
-    Header { header: BlockHeader, intact: bool },
+    Header(BlockHeader),
     /// A header lay here that cannot be made out any more.
     Unreadable,
 }
 
 impl HeaderCopy {
-    /// Reads a copy of the header of block `index` of a device; a single flipped bit is undone.
+    /// Reads a copy of the header of block `index` of a device.
     pub(crate) fn read(raw: &RawBlockHeader, device_id: u64, index: u32) -> Self {
         if raw.iter().all(|byte| *byte == 0) {
             return Self::Blank;
         }
-        if let Some(header) = BlockHeader::decode(raw, device_id, index) {
-            return Self::Header {
-                header,
-                intact: true,
-            };
-        }
-        let judge = |raw: &RawBlockHeader| {
-            if raw.iter().all(|byte| *byte == 0) {
-                return Some(Self::Blank);
-            }
-            BlockHeader::decode(raw, device_id, index).map(|header| Self::Header {
-                header,
-                intact: false,
-            })
-        };
-        before_one_flip(raw, judge).unwrap_or(Self::Unreadable)
+        BlockHeader::decode(raw, device_id, index).map_or(Self::Unreadable, Self::Header)
     }
 
     pub(crate) fn header(&self) -> Option<BlockHeader> {
         match self {
-            Self::Header { header, .. } => Some(*header),
+            Self::Header(header) => Some(*header),
             Self::Blank | Self::Unreadable => None,
         }
     }
@@ -262,9 +245,10 @@ impl BlockUse {
             }
             (Some(own), _) => own,
             (None, Some(mirror)) if own == HeaderCopy::Unreadable || promised(&mirror) => mirror,
-            (None, _) if own == HeaderCopy::Unreadable => return Self::Unreadable,
+            // Without a mirror it was never used: that is there before the first entry.
             (None, _) => {
-                return if is_known_used {
+                let is_lost = own == HeaderCopy::Unreadable && mirror != HeaderCopy::Blank;
+                return if is_known_used || is_lost {
                     Self::Unreadable
                 } else {
                     Self::Free
@@ -285,7 +269,7 @@ impl BlockUse {
             ..newest
         };
         let is_whole = |copy: HeaderCopy| {
-            matches!(copy, HeaderCopy::Header { header, intact: true }
+            matches!(copy, HeaderCopy::Header(header)
                 if BlockHeader { ended: newest.ended, ..header } == newest)
         };
         let mirror_may_differ =

@@ -264,10 +264,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 continue;
             }
             let is_noted = |header: BlockHeader| {
-                let whole = HeaderCopy::Header {
-                    header,
-                    intact: true,
-                };
+                let whole = HeaderCopy::Header(header);
                 // A header that a failed sync was to write may be in the system's memory alone.
                 let is_written = header.sequence < state.next_block && !known.sync_failed;
                 own == whole && mirror == whole && is_written

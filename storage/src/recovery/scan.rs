@@ -5,7 +5,7 @@
 //! that was torn, or none.
 
 use crate::bytes::prefetch_lines;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place, corrected};
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::block_walk::{BlockLife, BlockWalk, PIECE_BYTES};
@@ -220,19 +220,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         if self.block.is_durable() && self.is_at_directory(at) {
             return Next::Sealed;
-        }
-        // Only where an entry must begin: content that resembles a header is not worth the trials.
-        let raw = self.bytes.at(self.offset(at));
-        let raw = raw.first_chunk::<ENTRY_HEADER_BYTES>();
-        let repaired = raw.and_then(|raw| corrected(raw, self.place(at)));
-        if let Some((_, header)) = repaired
-            && let span = u64::from(header.span_units) * UNIT_BYTES
-            && at + span <= self.block.id.bytes()
-            && header.kind != Kind::Filler
-        {
-            self.reach(at + span);
-            self.damaged(at, &header);
-            return Next::Step(span);
         }
         let to = self.next_header_after(at);
         self.damage.push(at..to);
