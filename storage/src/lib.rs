@@ -72,6 +72,7 @@ mod log;
 mod maintenance;
 mod namespace;
 mod options;
+mod ranges;
 mod read_batch;
 mod reader;
 mod record_lock;

@@ -199,7 +199,7 @@ impl Log {
         volume
             .device()
             .release(offset + PAGE_BYTES, id.bytes() - PAGE_BYTES)?;
-        volume.unreadable().forget(offset, id.bytes());
+        volume.unreadable().remove(offset, id.bytes());
         Ok(())
     }
 

@@ -20,7 +20,6 @@ pub(crate) mod staging;
 mod states;
 mod sync_devices;
 pub(crate) mod syncer;
-pub(crate) mod unreadable;
 pub(crate) mod volume;
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, DeviceReach, STAGING_LANES_MAX, State};
