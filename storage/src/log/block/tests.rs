@@ -1,4 +1,5 @@
 use super::*;
+use xxhash_rust::xxh3::xxh3_64;
 
 fn header(incarnation: u64, sequence: u64) -> BlockHeader {
     BlockHeader {
