@@ -55,7 +55,7 @@ pub(crate) fn scan_block(
         damage: Vec::new(),
         staged_from: None,
         unknown: false,
-        last_lsn: block.ended.map_or(0, |ended| ended.last_lsn.0),
+        last_lsn: block.header.ended.map_or(0, |ended| ended.last_lsn.0),
         directory_at: block.id.bytes(),
     }
     .run()
@@ -85,7 +85,7 @@ pub(crate) fn damaged_directory(
         }
     };
     bytes.reach(volume, block_end);
-    let place = volume.place(block.incarnation, start);
+    let place = volume.place(block.header.incarnation, start);
     let directory = ReadDirectory::read(bytes.at(from), place);
     let damaged = directory.damaged_sectors(sectors).into_iter();
     let offset = |number| block_end - (number as u64 + 1) * SECTOR_BYTES as u64;
@@ -133,7 +133,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn place(&self, at: u64) -> Place {
         let volume = self.life.volume;
-        volume.place(self.block.incarnation, self.offset(at))
+        volume.place(self.block.header.incarnation, self.offset(at))
     }
 
     /// Reads the block on until at least `to` bytes of it are here.
@@ -312,7 +312,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             last.map_or(directory.lines.len(), |last| last + 1)
         };
         // An opening has appended again what the other lines name.
-        let certain = match self.block.ended {
+        let certain = match self.block.header.ended {
             Some(ended) => certain.min(ended.entries as usize),
             None => certain,
         };
