@@ -78,6 +78,7 @@ mod reader;
 mod record_lock;
 mod recovery;
 mod retire;
+mod rules;
 mod sets;
 mod stats;
 mod sync;
