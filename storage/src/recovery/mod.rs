@@ -52,13 +52,10 @@ impl Recovered {
         let guard = epoch::pin();
         for young in self.young.iter().filter(|young| is_version(young.kind)) {
             let entry = log.entry(young.location, &guard);
-            let view = entry.as_ref().map(|entry| entry.view());
-            let Some((view, header)) =
-                view.and_then(|view| Some((view, Header::decode(view.raw())?)))
-            else {
+            let Some(header) = entry.and_then(|entry| Header::decode(entry.view().raw())) else {
                 continue;
             };
-            let found = Found::new(young.location, &header, view.digest_bytes(), false);
+            let found = Found::new(young.location, &header, header.digest.as_bytes(), false);
             enterer.enter_one(found);
             if header.kind == Kind::Delta {
                 self.deltas.push((young.location, header.digest));
