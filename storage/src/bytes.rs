@@ -2,6 +2,8 @@
 
 use std::slice::SliceIndex;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 /// Returns `bytes[range]`, which the caller has made sure of: a range outside stops a debug build,
 /// and is empty in a release build.
 #[inline]
@@ -38,6 +40,24 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 #[inline]
 pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *chunk(bytes, at)
+}
+
+/// Returns seven words and their checksum, as they are stored.
+pub(crate) fn seal(words: [u64; 7]) -> [u8; 64] {
+    let mut raw = [0; 64];
+    let (content, check) = raw.split_at_mut(56);
+    for (target, word) in content.as_chunks_mut().0.iter_mut().zip(words) {
+        *target = word.to_le_bytes();
+    }
+    check.copy_from_slice(&xxh3_64(content).to_le_bytes());
+    raw
+}
+
+/// Returns the words that were sealed, if their checksum holds.
+pub(crate) fn unseal(raw: &[u8; 64]) -> Option<[u64; 7]> {
+    let (content, check) = raw.split_at(56);
+    let word = |at| u64::from_le_bytes(take(content, 8 * at));
+    (check == xxh3_64(content).to_le_bytes()).then(|| std::array::from_fn(word))
 }
 
 /// Asks the processor for a cache line: a hint, whatever the address.

@@ -15,7 +15,6 @@
 //! All integers are little-endian. The head check is written last, so a header that a killed process left behind
 //! always has its whole body.
 
-use crate::bit_repair::before_one_flip;
 use crate::bytes::{Varint, chunk, take, take_varint};
 use crate::digest::Digest;
 use crate::location::{Location, UNIT_BYTES};
@@ -318,13 +317,6 @@ pub(crate) fn metadata_digest(body: &[u8]) -> Digest {
         *byte = *of_hash;
     }
     Digest::new(bytes)
-}
-
-/// The header that one flipped bit turned into `raw`, as it lay there and decoded, if there is one.
-pub(crate) fn corrected(raw: &RawHeader, place: Place) -> Option<(RawHeader, Header)> {
-    before_one_flip(raw, |trial| {
-        Header::decode_checked(trial, place).map(|header| (*trial, header))
-    })
 }
 
 fn head_check(raw: &RawHeader, place: Place) -> u32 {

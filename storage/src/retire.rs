@@ -93,9 +93,7 @@ impl Core {
                 return true;
             };
             let view = entry.view();
-            let believed =
-                !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
-            if !believed || !self.hides(&view) {
+            if !self.believes(slot, &view) || !self.hides(&view) {
                 return true;
             }
             if view.flags() & FLAG_CHANGED_SET != 0 {

@@ -228,8 +228,14 @@ impl Core {
     pub(crate) fn believed_header(&self, slot: &Slot, guard: &Guard) -> Option<(u64, u8)> {
         let entry = self.log.entry(slot.location, guard)?;
         let view = entry.view();
-        let believed = !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
-        believed.then(|| (view.last_update_ms(), view.flags()))
+        self.believes(slot, &view)
+            .then(|| (view.last_update_ms(), view.flags()))
+    }
+
+    /// Whether the header of a slot's entry is as it was written.
+    #[inline]
+    pub(crate) fn believes(&self, slot: &Slot, view: &EntryView<'_>) -> bool {
+        !slot.unverified || self.log.checked_header(slot.location, view).is_some()
     }
 
     fn mark_verified(&self, digest: &Digest, location: Location) {

@@ -4,10 +4,9 @@
 //! number, so there is no change without its event, and no event without its change. This folder
 //! keeps blocks from being emptied while a follower needs the changes in them (`keep.rs`), notes
 //! truncations (`sets/feed.rs`), and merges the blocks (`logged_change.rs`, `stream.rs`, `reader.rs`).
-//! `waiters.rs` and `core/followers.rs` wake followers; `guards.rs` names the rules that the model check
+//! `waiters.rs` and `core/followers.rs` wake followers; `rules.rs` names the rules that the model check
 //! takes away.
 
-pub(crate) mod guards;
 pub(crate) mod keep;
 mod logged_change;
 mod reader;

@@ -6,7 +6,6 @@
 //! left its lane, and its entries are there. The numbers of a group are drawn at once, so the noted
 //! number never falls into a group.
 
-use crate::changes::guards::{Guard, keeps};
 use crate::changes::logged_change::{ChangeKind, Group, LoggedChange};
 use crate::changes::stream::BlockStream;
 use crate::core::Core;
@@ -14,10 +13,10 @@ use crate::digest::Digest;
 use crate::entry::Lsn;
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::index::Slot;
 use crate::log::FilledBlock;
 use crate::log::block::Phase;
 use crate::log::block_walk::BlockWalk;
+use crate::rules::{Rule, keeps};
 use crate::sets::feed::{Feed, TruncationEvent};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,7 +171,7 @@ impl ChangeReader {
         } else {
             core.log.flush_lanes()?
         };
-        if !keeps(Guard::NumberBeforeLanes) {
+        if !keeps(Rule::NumberBeforeLanes) {
             to = core.log.last_lsn();
         }
         self.reach(&tails, to);
@@ -306,7 +305,7 @@ impl ChangeReader {
 /// Whether readers of records see all changes of a group, or later ones of the same records.
 fn is_published(core: &Core, group: &Group) -> bool {
     let mut changes = group.changes.iter();
-    if keeps(Guard::GroupsPublished) {
+    if keeps(Rule::GroupsPublished) {
         changes.all(|change| is_visible(core, change))
     } else {
         changes.next().is_none_or(|change| is_visible(core, change))
@@ -315,7 +314,7 @@ fn is_published(core: &Core, group: &Group) -> bool {
 
 /// Whether the writer of a change has unlocked its record, or has put the change in place.
 fn is_visible(core: &Core, change: &LoggedChange) -> bool {
-    if !keeps(Guard::Published) {
+    if !keeps(Rule::Published) {
         return true;
     }
     let guard = epoch::pin();
@@ -324,9 +323,7 @@ fn is_visible(core: &Core, change: &LoggedChange) -> bool {
         if !partition.held().is_held(&change.digest) {
             return true;
         }
-        let is_it = |slot: &Slot| core.is_of(slot, &change.digest, &guard);
-        let at = partition.find(change.digest.tag(), is_it);
-        at.map(|at| partition.get(at))
+        core.slot_in(&partition, &change.digest, &guard)
     };
     let entry = slot.and_then(|slot| core.log.entry(slot.location, &guard));
     entry.is_some_and(|entry| entry.view().lsn() >= change.position.lsn)

@@ -183,9 +183,13 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether the bytes of a header are not as they were written, or were never a header.
+    /// Whether the bytes of a header cannot be read, are not as they were written, or were never a
+    /// header.
     pub(super) const fn is_header_damage(&self) -> bool {
-        matches!(self, Self::NotADevice { .. } | Self::DamagedHeader { .. })
+        matches!(
+            self,
+            Self::NotADevice { .. } | Self::DamagedHeader { .. } | Self::Io { .. }
+        )
     }
 
     /// For `map_err`: an I/O error of this device.

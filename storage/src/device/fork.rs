@@ -3,8 +3,6 @@
 //! Both share the device, its lock and the staging memory; a child that wrote would overwrite what
 //! the parent writes.
 
-use std::fmt;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -13,6 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 ///
 /// Where the kernel can (Linux from 4.14 on), a word of memory that a fork wipes in the child is
 /// read; elsewhere process ids are compared, which is a call of the system.
+#[derive(Debug)]
 pub(crate) struct ForkGuard {
     wiped_by_fork: Option<MmapRaw>,
     process: u32,
@@ -35,14 +34,6 @@ impl ForkGuard {
             return mark(page).load(Ordering::Relaxed) == 0;
         }
         self.process != std::process::id()
-    }
-}
-
-impl fmt::Debug for ForkGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForkGuard")
-            .field("process", &self.process)
-            .finish_non_exhaustive()
     }
 }
 

@@ -25,7 +25,7 @@
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
 //! static header are the same in every version, so a damaged version number is distinguished from a newer
 //! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
-//! the other. A single flipped bit is undone wherever a checksum covers it.
+//! the other.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -34,7 +34,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy};
 use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
-use crate::bit_repair::before_one_flip;
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 
@@ -196,41 +195,24 @@ impl Header {
     }
 
     /// Returns the header of a device of `len_bytes`, of which these are both copies; bytes that a
-    /// shorter device lacks are zero. The first copy counts if it holds, then the second, then what
-    /// one flipped bit has made of either.
+    /// shorter device lacks are zero. The first copy counts if it holds, else the second.
     ///
     /// # Errors
     /// The fault of the first copy.
     pub(super) fn decode(
-        copies: StaticCopies,
+        [first, second]: StaticCopies,
         len_bytes: u64,
         path: &str,
     ) -> Result<Self, DeviceError> {
-        let exactly = |bytes: &StaticBytes| Self::decode_exactly(bytes, len_bytes, path);
-        let mut wrong = None;
-        let mut damaged = Vec::new();
-        for copy in copies {
-            let error = match copy {
-                Ok(bytes) => match exactly(&bytes) {
-                    Err(error) if error.is_header_damage() => {
-                        damaged.push(bytes);
-                        error
-                    }
-                    decoded => return decoded,
-                },
-                Err(error) => error,
-            };
-            wrong = wrong.or(Some(error));
-        }
-        let whole = |trial: &StaticBytes| exactly(trial).ok();
-        let repaired = damaged
-            .iter()
-            .find_map(|bytes| before_one_flip(bytes, whole));
-        match (repaired, wrong) {
-            (Some(header), _) => Ok(header),
-            (None, Some(error)) => Err(error),
-            // Not met: there is an error for each copy.
-            (None, None) => exactly(&[0; STATIC_BYTES]),
+        let exactly = |copy: Result<StaticBytes, DeviceError>| {
+            copy.and_then(|bytes| Self::decode_exactly(&bytes, len_bytes, path))
+        };
+        match exactly(first) {
+            Err(wrong) if wrong.is_header_damage() => match exactly(second) {
+                Err(error) if error.is_header_damage() => Err(wrong),
+                decoded => decoded,
+            },
+            decoded => decoded,
         }
     }
 
@@ -301,7 +283,7 @@ impl Header {
     }
 }
 
-/// Reads the static header, from the copy that holds, or as it was if one bit of it is flipped.
+/// Reads the static header, from the copy that holds.
 ///
 /// # Errors
 /// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or

@@ -8,6 +8,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::header::{boot_id, write_header};
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header};
+use crate::ranges::ByteRanges;
 
 /// The unit in which memory and disk space are taken and given back.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -15,11 +16,13 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// A device in anonymous memory: gone with the process.
 ///
 /// Memory is taken as it is first written or [prepared](Device::prepare), and given back by
-/// [`release`](Device::release). There is no staging memory: a write is a copy already.
+/// [`release`](Device::release); [`allocated_bytes`](Device::allocated_bytes) counts what is
+/// [reserved](Device::reserve) and not released. There is no staging memory: a write is a copy already.
 #[derive(Debug)]
 pub struct MemoryDevice {
     mapping: MmapRaw,
-    written: PageSet,
+    /// What was reserved and not released, in whole pages.
+    taken: ByteRanges,
     max_bytes: u64,
     len_bytes: AtomicU64,
 }
@@ -33,16 +36,17 @@ impl MemoryDevice {
     /// has not that much address space.
     pub fn new(header: &Header) -> Result<Self, DeviceError> {
         header.validate("memory")?;
-        let no_space = || DeviceError::io("memory", "reserve address space for");
-        let mapping = map_anonymous(header.max_bytes).map_err(no_space())?;
+        let no_space = DeviceError::io("memory", "reserve address space for");
+        let mapping = map_anonymous(header.max_bytes).map_err(no_space)?;
         // Best effort: fewer TLB misses where huge pages are to be had.
         let _ = mapping.advise(memmap2::Advice::HugePage);
         let device = Self {
             mapping,
-            written: PageSet::new(header.max_bytes).map_err(no_space())?,
+            taken: ByteRanges::default(),
             max_bytes: header.max_bytes,
             len_bytes: AtomicU64::new(HEADER_BYTES),
         };
+        device.reserve(0, HEADER_BYTES)?;
         write_header(&device, header)?;
         Ok(device)
     }
@@ -97,7 +101,13 @@ unsafe impl Device for MemoryDevice {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        check_range(self, offset, len)
+        check_range(self, offset, len)?;
+        if len > 0 {
+            let first = offset / PAGE_BYTES * PAGE_BYTES;
+            let end = (offset + len).next_multiple_of(PAGE_BYTES);
+            self.taken.insert(first, end - first);
+        }
+        Ok(())
     }
 
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -112,7 +122,7 @@ unsafe impl Device for MemoryDevice {
         self.zero(offset, first - offset);
         self.give_back(first, last - first);
         self.zero(last, end - last);
-        self.written.remove(first / PAGE_BYTES, last / PAGE_BYTES);
+        self.taken.remove(first, last - first);
         Ok(())
     }
 
@@ -130,8 +140,6 @@ unsafe impl Device for MemoryDevice {
             }
             at += part.len() as u64;
         }
-        self.written
-            .insert(offset / PAGE_BYTES, at.div_ceil(PAGE_BYTES));
         Ok(())
     }
 
@@ -178,7 +186,7 @@ unsafe impl Device for MemoryDevice {
     }
 
     fn allocated_bytes(&self) -> u64 {
-        self.written.len() * PAGE_BYTES
+        self.taken.bytes()
     }
 
     fn boot(&self) -> u64 {
@@ -187,77 +195,6 @@ unsafe impl Device for MemoryDevice {
 
     fn describe(&self) -> String {
         "memory".to_owned()
-    }
-}
-
-/// A set of pages by number, which several threads change at a time.
-#[derive(Debug)]
-struct PageSet {
-    /// A bit a page. Memory is taken for those parts alone that were ever touched.
-    bits: MmapRaw,
-    len: AtomicU64,
-}
-
-impl PageSet {
-    fn new(max_bytes: u64) -> io::Result<Self> {
-        Ok(Self {
-            bits: map_anonymous(max_bytes.div_ceil(PAGE_BYTES).div_ceil(8))?,
-            len: AtomicU64::new(0),
-        })
-    }
-
-    fn len(&self) -> u64 {
-        self.len.load(Ordering::Relaxed)
-    }
-
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: a mapping of whole pages, zero at first, lives as long as the set and is touched
-        // through this function alone.
-        unsafe {
-            std::slice::from_raw_parts(base_of(&self.bits).cast().as_ptr(), self.bits.len() / 8)
-        }
-    }
-
-    fn insert(&self, first: u64, end: u64) {
-        // Most writes are in one page, which is in the set already.
-        if first + 1 == end
-            && let Some(word) = self.words().get((first / 64) as usize)
-            && word.load(Ordering::Relaxed) & (1 << (first % 64)) != 0
-        {
-            return;
-        }
-        for (word, mask) in self.masks(first, end) {
-            if word.load(Ordering::Relaxed) & mask != mask {
-                let before = word.fetch_or(mask, Ordering::Relaxed);
-                let added = u64::from((mask & !before).count_ones());
-                self.len.fetch_add(added, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn remove(&self, first: u64, end: u64) {
-        for (word, mask) in self.masks(first, end) {
-            let before = word.fetch_and(!mask, Ordering::Relaxed);
-            let removed = u64::from((mask & before).count_ones());
-            self.len.fetch_sub(removed, Ordering::Relaxed);
-        }
-    }
-
-    /// The words of `first..end`, each with the bits in question.
-    fn masks(&self, first: u64, end: u64) -> impl Iterator<Item = (&AtomicU64, u64)> {
-        let skipped = first / 64;
-        let taken = end.div_ceil(64).saturating_sub(skipped);
-        self.words()
-            .iter()
-            .enumerate()
-            .skip(skipped as usize)
-            .take(taken as usize)
-            .map(move |(index, word)| {
-                let start = index as u64 * 64;
-                let low = first.saturating_sub(start);
-                let high = (end - start).min(64);
-                (word, (u64::MAX << low) & (u64::MAX >> (64 - high)))
-            })
     }
 }
 
@@ -333,7 +270,7 @@ pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64)
     );
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use crate::device::testing::{get, header};
@@ -420,8 +357,10 @@ mod tests {
     fn what_is_released_is_zero_and_no_longer_counted() {
         let device = device_of_one_block();
         let empty = device.allocated_bytes();
-        assert_eq!(empty, 4 * PAGE_BYTES, "two static headers and two states");
+        assert_eq!(empty, HEADER_BYTES);
         let content = vec![7; 10 * PAGE_BYTES as usize];
+        let len = content.len() as u64;
+        device.reserve(HEADER_BYTES + 100, len).unwrap();
         device.write(HEADER_BYTES + 100, &[&content]).unwrap();
         assert_eq!(device.allocated_bytes(), empty + 11 * PAGE_BYTES);
         device.release(HEADER_BYTES + 200, 8 * PAGE_BYTES).unwrap();
@@ -437,20 +376,6 @@ mod tests {
             [7, 0, 0, 0, 0, 0, 7],
             "less than a page"
         );
-    }
-
-    #[test]
-    fn a_page_set_counts_each_page_once() {
-        let set = PageSet::new(1 << 30).unwrap();
-        set.insert(3, 3);
-        assert_eq!(set.len(), 0);
-        set.insert(60, 200);
-        set.insert(63, 65);
-        set.insert(199, 201);
-        assert_eq!(set.len(), 141);
-        set.remove(0, 64);
-        set.remove(128, 192);
-        assert_eq!(set.len(), 141 - 4 - 64);
     }
 
     #[test]
@@ -470,6 +395,6 @@ mod tests {
         device.prepare(HEADER_BYTES + 3, u64::MAX);
         device.prepare(u64::MAX, 1);
         assert_eq!(get(&device, HEADER_BYTES + 4, 3), [0, 9, 0]);
-        assert_eq!(device.allocated_bytes(), 5 * PAGE_BYTES);
+        assert_eq!(device.allocated_bytes(), HEADER_BYTES);
     }
 }

@@ -1,11 +1,13 @@
 //! The state of a namespace: how far its devices are safe. `header.rs` draws its bytes.
 
+use std::cmp::Reverse;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Device, DeviceError, STAGING_LANES_MAX};
-use crate::bit_repair::before_one_flip;
-use crate::bytes::{put, take};
+use crate::bytes::take;
 use crate::location::DEVICES_MAX;
+use crate::reader::Reader;
 
 /// The offsets of the copies of the state: pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
@@ -84,28 +86,28 @@ impl State {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.encoded_bytes()];
-        put(&mut bytes, 8, &self.sequence.to_le_bytes());
-        put(&mut bytes, 16, &self.durable_lsn.to_le_bytes());
-        put(&mut bytes, 24, &self.clean_close.to_le_bytes());
-        put(&mut bytes, 32, &self.next_block.to_le_bytes());
-        put(&mut bytes, 40, &[u8::from(self.sync_failed)]);
-        put(&mut bytes, 41, &[self.devices.len() as u8]);
-        put(&mut bytes, 42, &(self.open.len() as u16).to_le_bytes());
-        let mut at = STATE_FIXED_BYTES;
+        let mut bytes = vec![0; 8];
+        let numbers = [
+            self.sequence,
+            self.durable_lsn,
+            self.clean_close,
+            self.next_block,
+        ];
+        bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        bytes.extend([u8::from(self.sync_failed), self.devices.len() as u8]);
+        bytes.extend((self.open.len() as u16).to_le_bytes());
+        bytes.extend([0; 4]);
         for device in &self.devices {
-            put(&mut bytes, at, &device.len_bytes.to_le_bytes());
-            put(&mut bytes, at + 8, &device.boot.to_le_bytes());
-            put(&mut bytes, at + 16, &device.used_blocks.to_le_bytes());
-            at += DEVICE_BYTES;
+            bytes.extend(device.len_bytes.to_le_bytes());
+            bytes.extend(device.boot.to_le_bytes());
+            bytes.extend(u64::from(device.used_blocks).to_le_bytes());
         }
         for extent in &self.open {
-            put(&mut bytes, at, &extent.block.to_le_bytes());
-            put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
-            put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
-            put(&mut bytes, at + 16, &extent.entries.to_le_bytes());
-            put(&mut bytes, at + 20, &[extent.device]);
-            at += EXTENT_BYTES;
+            bytes.extend(extent.block.to_le_bytes());
+            bytes.extend(extent.durable_units.to_le_bytes());
+            bytes.extend(extent.incarnation.to_le_bytes());
+            bytes.extend(extent.entries.to_le_bytes());
+            bytes.extend([extent.device, 0, 0, 0]);
         }
         let (checksum, content) = bytes.split_at_mut(8);
         checksum.copy_from_slice(&state_checksum(content));
@@ -119,82 +121,56 @@ impl State {
         if devices > DEVICES_MAX || extents > OPEN_EXTENTS_MAX {
             return None;
         }
-        let extents_at = STATE_FIXED_BYTES + devices * DEVICE_BYTES;
-        let own = bytes.get(..extents_at + extents * EXTENT_BYTES)?;
-        let (checksum, content) = own.split_first_chunk()?;
+        let length = STATE_FIXED_BYTES + devices * DEVICE_BYTES + extents * EXTENT_BYTES;
+        let (checksum, content) = bytes.get(..length)?.split_first_chunk()?;
         if state_checksum(content) != *checksum {
             return None;
         }
-        let device = |number| {
-            let at = STATE_FIXED_BYTES + number * DEVICE_BYTES;
-            DeviceReach {
-                len_bytes: u64::from_le_bytes(take(own, at)),
-                boot: u64::from_le_bytes(take(own, at + 8)),
-                used_blocks: u32::from_le_bytes(take(own, at + 16)),
-            }
+        let mut reader = Reader(content);
+        let mut state = Self {
+            sequence: reader.u64()?,
+            durable_lsn: reader.u64()?,
+            clean_close: reader.u64()?,
+            next_block: reader.u64()?,
+            sync_failed: reader.u64()? as u8 != 0,
+            ..Self::default()
         };
-        let extent = |number| {
-            let at = extents_at + number * EXTENT_BYTES;
-            let [device] = take(own, at + 20);
-            DurableExtent {
-                device,
-                block: u32::from_le_bytes(take(own, at)),
-                durable_units: u32::from_le_bytes(take(own, at + 4)),
-                incarnation: u64::from_le_bytes(take(own, at + 8)),
-                entries: u32::from_le_bytes(take(own, at + 16)),
-            }
-        };
-        Some(Self {
-            sequence: u64::from_le_bytes(take(own, 8)),
-            durable_lsn: u64::from_le_bytes(take(own, 16)),
-            clean_close: u64::from_le_bytes(take(own, 24)),
-            next_block: u64::from_le_bytes(take(own, 32)),
-            sync_failed: take(own, 40) != [0],
-            devices: (0..devices).map(device).collect(),
-            open: (0..extents).map(extent).collect(),
-        })
-    }
-
-    /// Returns the state as it was before one bit of it was flipped.
-    pub(super) fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
-        before_one_flip(bytes, Self::decode_exactly)
+        for _ in 0..devices {
+            state.devices.push(DeviceReach {
+                len_bytes: reader.u64()?,
+                boot: reader.u64()?,
+                used_blocks: reader.u64()? as u32,
+            });
+        }
+        for _ in 0..extents {
+            state.open.push(DurableExtent {
+                block: reader.u32()?,
+                durable_units: reader.u32()?,
+                incarnation: reader.u64()?,
+                entries: reader.u32()?,
+                device: reader.u32()? as u8,
+            });
+        }
+        Some(state)
     }
 }
 
 /// Reads the newest state of the namespace that a device has, or `None` if both copies are damaged
 /// or unreadable. Another device may have a newer one.
-///
-/// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
-/// about a millisecond.
 #[must_use]
 pub fn read_state(device: &dyn Device) -> Option<State> {
-    let copies = STATE_AT.map(|offset| read_copy(device, offset));
-    let mut newest: Option<State> = None;
-    let mut damaged = Vec::new();
-    for bytes in copies.into_iter().flatten() {
-        match State::decode_exactly(&bytes) {
-            Some(state) => newest = newer(newest, state),
-            None if bytes != [0; STATE_BYTES_MAX] => damaged.push(bytes),
-            None => {}
-        }
-    }
-    damaged
-        .iter()
-        .filter_map(State::decode_flipped)
-        .fold(newest, newer)
+    let copies = STATE_AT
+        .into_iter()
+        .filter_map(|offset| read_copy(device, offset));
+    let states = copies.filter_map(|bytes| State::decode_exactly(&bytes));
+    states.min_by_key(|state| Reverse(state.sequence))
 }
 
 /// Reads the newest state that any of these devices has.
 pub(crate) fn newest_state<'a>(devices: impl Iterator<Item = &'a dyn Device>) -> Option<State> {
-    devices.filter_map(read_state).fold(None, newer)
-}
-
-/// Returns the state with the higher sequence number, of equals the first.
-fn newer(first: Option<State>, second: State) -> Option<State> {
-    match first {
-        Some(first) if first.sequence >= second.sequence => Some(first),
-        _ => Some(second),
-    }
+    // Of equals the first: a write that fails leaves its sequence to the next one, which begins there.
+    let states = devices.filter_map(read_state);
+    states.min_by_key(|state| Reverse(state.sequence))
 }
 
 /// Reads a copy of the state; `None` if it cannot be read.

@@ -84,16 +84,11 @@ fn a_header_is_valid_only_at_its_place() {
 }
 
 #[test]
-fn every_flipped_bit_is_detected_and_can_be_told() {
+fn every_flipped_bit_is_detected() {
     let raw = header(b"x").encode(place(), b"x");
     for bit in 0..ENTRY_HEADER_BYTES * 8 {
         let mut flipped = raw;
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Header::decode_checked(&flipped, place()), None, "bit {bit}");
-        assert_eq!(
-            corrected(&flipped, place()),
-            Some((raw, header(b"x"))),
-            "bit {bit}"
-        );
     }
 }

@@ -283,17 +283,8 @@ impl PartitionGuard<'_> {
         self.partition.records.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds many records, none of which is there yet, in one walk over the table, at a restart. They are sorted in place.
-    pub(crate) fn insert_many(&mut self, records: &mut [(u32, Slot)]) {
-        records.sort_unstable_by_key(|(tag, _)| *tag);
-        let words: Vec<_> = records
-            .iter()
-            .map(|(tag, slot)| (slot.head(*tag), slot.tail()))
-            .collect();
-        self.merge(&words);
-    }
-
-    /// The same for the words of records, in order of their tags.
+    /// Adds the words of many records, none of which is there yet, in order of their tags, in one walk over the table: at a
+    /// restart.
     pub(crate) fn insert_sorted(&mut self, records: &[(u64, u64)]) {
         if !records.is_empty() {
             self.merge(records);

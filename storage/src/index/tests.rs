@@ -115,8 +115,12 @@ proptest! {
                     guard.insert(tag, slot);
                 }
                 Step::InsertMany(tags) => {
-                    let mut records: Vec<_> = tags.into_iter().map(|tag| model.add(tag)).collect();
-                    guard.insert_many(&mut records);
+                    let records = tags.into_iter().map(|tag| model.add(tag));
+                    let mut words: Vec<_> = records
+                        .map(|(tag, slot)| (slot.head(tag), slot.tail()))
+                        .collect();
+                    words.sort_unstable();
+                    guard.insert_sorted(&words);
                 }
                 Step::Replace(which) => {
                     let Some((id, tag, old)) = model.pick(which) else { continue };

@@ -1,10 +1,10 @@
 //! A follower of changes beside writers and a sync: it misses nothing, sees nothing early, and is always woken.
 
 use super::harness::*;
-use crate::changes::guards::{Guard, leave_out};
 use crate::changes::{ChangeKind, Delivery, LoggedChange, ReadEnd};
 use crate::core::Namespace;
 use crate::record_lock::Change;
+use crate::rules::{Rule, without};
 use crate::sync::{Arc, Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
@@ -155,16 +155,14 @@ fn without_a_guard_a_follower_sees_something_early_or_misses_it() {
     let _alone = alone();
     let all: fn() = || followed(Delivery::Published);
     let guards = [
-        (Guard::Published, all),
-        (Guard::GroupsPublished, followed_group),
-        (Guard::NumberBeforeLanes, all),
+        (Rule::Published, all),
+        (Rule::GroupsPublished, followed_group),
+        (Rule::NumberBeforeLanes, all),
     ];
     let mut needless = Vec::new();
     for (guard, scenario) in guards {
-        leave_out(Some(guard));
         let follow = || explore(4_000, scenario);
-        let outcome = catch_unwind(AssertUnwindSafe(follow));
-        leave_out(None);
+        let outcome = without(guard, || catch_unwind(AssertUnwindSafe(follow)));
         if outcome.is_ok() {
             needless.push(guard);
         }

@@ -76,11 +76,6 @@ struct More {
 }
 
 impl HeldLocks {
-    /// Whether no record of this partition is locked.
-    pub(crate) fn none_held(&self) -> bool {
-        self.first.is_none() && self.more.as_ref().is_none_or(|more| more.held.is_empty())
-    }
-
     /// Takes the lock if it is free, queues if fewer than `max_waiters` wait for it, and is refused
     /// at once otherwise (always, with 0). A thread that asks for a lock it holds waits for itself.
     pub(crate) fn acquire(&mut self, digest: &Digest, max_waiters: usize) -> Acquire {

@@ -250,10 +250,7 @@ impl Log {
             return Error::Device(error);
         }
         self.space.set_disk_full(true);
-        match purpose {
-            Purpose::Write => self.stop_writes(),
-            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
-        }
+        self.out_of_space(purpose)
     }
 }
 

@@ -18,12 +18,11 @@
 //! ```
 //! A header that is lost, or the whole of a block that fell back to an earlier life, shows in the mirror.
 
-use crate::bit_repair::before_one_flip;
+use crate::bytes::{seal, unseal};
 use crate::device::{BLOCK_BYTES, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::entry::Lsn;
 use crate::location::{Location, UNIT_BYTES};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// What the header of a block takes.
 pub(crate) const BLOCK_HEADER_BYTES: u64 = 64;
@@ -150,44 +149,36 @@ impl BlockHeader {
     }
 
     pub(crate) fn encode(&self) -> RawBlockHeader {
-        let mut raw = [0u8; BLOCK_HEADER_BYTES as usize];
         let [shape, last_lsn] = EndedBlock::words(self.ended);
-        let fields = [
-            u64::from_le_bytes(magic_and(self.index)),
+        seal([
+            magic_and(self.index),
             self.incarnation,
             self.device_id,
             self.sequence,
             shape,
             last_lsn,
             u64::from(self.holds_copies),
-        ];
-        for (target, field) in raw.chunks_exact_mut(8).zip(fields) {
-            target.copy_from_slice(&field.to_le_bytes());
-        }
-        let (content, check) = raw.split_at_mut(56);
-        check.copy_from_slice(&xxh3_64(content).to_le_bytes());
-        raw
+        ])
     }
 
     fn decode(raw: &RawBlockHeader, device_id: u64, index: u32) -> Option<Self> {
-        let (content, check) = raw.split_at(56);
-        let mut words = content.chunks_exact(8).filter_map(|chunk| {
-            chunk
-                .first_chunk::<8>()
-                .map(|bytes| u64::from_le_bytes(*bytes))
-        });
-        if words.next()?.to_le_bytes() != magic_and(index) {
-            return None;
-        }
-        let header = Self {
+        let [
+            magic,
+            incarnation,
+            of_device,
+            sequence,
+            shape,
+            last_lsn,
+            copies,
+        ] = unseal(raw)?;
+        (magic == magic_and(index) && of_device == device_id).then_some(Self {
             index,
-            incarnation: words.next()?,
-            device_id: words.next()?,
-            sequence: words.next()?,
-            ended: EndedBlock::from_words([words.next()?, words.next()?]),
-            holds_copies: words.next()? == 1,
-        };
-        (check == xxh3_64(content).to_le_bytes() && header.device_id == device_id).then_some(header)
+            incarnation,
+            device_id,
+            sequence,
+            ended: EndedBlock::from_words([shape, last_lsn]),
+            holds_copies: copies == 1,
+        })
     }
 }
 
@@ -196,39 +187,23 @@ impl BlockHeader {
 pub(crate) enum HeaderCopy {
     /// Nothing was ever written here.
     Blank,
-    /// A header. `intact`: as it was written; otherwise one flipped bit was undone.
-    Header { header: BlockHeader, intact: bool },
+    Header(BlockHeader),
     /// A header lay here that cannot be made out any more.
     Unreadable,
 }
 
 impl HeaderCopy {
-    /// Reads a copy of the header of block `index` of a device; a single flipped bit is undone.
+    /// Reads a copy of the header of block `index` of a device.
     pub(crate) fn read(raw: &RawBlockHeader, device_id: u64, index: u32) -> Self {
         if raw.iter().all(|byte| *byte == 0) {
             return Self::Blank;
         }
-        if let Some(header) = BlockHeader::decode(raw, device_id, index) {
-            return Self::Header {
-                header,
-                intact: true,
-            };
-        }
-        let judge = |raw: &RawBlockHeader| {
-            if raw.iter().all(|byte| *byte == 0) {
-                return Some(Self::Blank);
-            }
-            BlockHeader::decode(raw, device_id, index).map(|header| Self::Header {
-                header,
-                intact: false,
-            })
-        };
-        before_one_flip(raw, judge).unwrap_or(Self::Unreadable)
+        BlockHeader::decode(raw, device_id, index).map_or(Self::Unreadable, Self::Header)
     }
 
     pub(crate) fn header(&self) -> Option<BlockHeader> {
         match self {
-            Self::Header { header, .. } => Some(*header),
+            Self::Header(header) => Some(*header),
             Self::Blank | Self::Unreadable => None,
         }
     }
@@ -262,9 +237,10 @@ impl BlockUse {
             }
             (Some(own), _) => own,
             (None, Some(mirror)) if own == HeaderCopy::Unreadable || promised(&mirror) => mirror,
-            (None, _) if own == HeaderCopy::Unreadable => return Self::Unreadable,
+            // Without a mirror it was never used: that is there before the first entry.
             (None, _) => {
-                return if is_known_used {
+                let is_lost = own == HeaderCopy::Unreadable && mirror != HeaderCopy::Blank;
+                return if is_known_used || is_lost {
                     Self::Unreadable
                 } else {
                     Self::Free
@@ -285,7 +261,7 @@ impl BlockUse {
             ..newest
         };
         let is_whole = |copy: HeaderCopy| {
-            matches!(copy, HeaderCopy::Header { header, intact: true }
+            matches!(copy, HeaderCopy::Header(header)
                 if BlockHeader { ended: newest.ended, ..header } == newest)
         };
         let mirror_may_differ =
@@ -297,10 +273,8 @@ impl BlockUse {
     }
 }
 
-const fn magic_and(index: u32) -> [u8; 8] {
-    let [a, b, c, d] = *b"SPK2";
-    let [e, f, g, h] = index.to_le_bytes();
-    [a, b, c, d, e, f, g, h]
+const fn magic_and(index: u32) -> u64 {
+    u32::from_le_bytes(*b"SPK2") as u64 | ((index as u64) << 32)
 }
 
 /// The phase of a block. Stored in [`BlockState`].

@@ -199,7 +199,7 @@ impl Log {
         volume
             .device()
             .release(offset + PAGE_BYTES, id.bytes() - PAGE_BYTES)?;
-        volume.unreadable().forget(offset, id.bytes());
+        volume.unreadable().remove(offset, id.bytes());
         Ok(())
     }
 
@@ -369,10 +369,7 @@ impl Log {
     pub(super) fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
         self.space
             .take(&self.volumes, purpose)?
-            .ok_or_else(|| match purpose {
-                Purpose::Write => self.stop_writes(),
-                Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
-            })
+            .ok_or_else(|| self.out_of_space(purpose))
     }
 
     /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.

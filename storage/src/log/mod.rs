@@ -3,7 +3,7 @@
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (the bytes on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
-//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
+//! `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order. `grouped.rs` appends entries
 //! that count together.
 
 mod append;
@@ -17,10 +17,8 @@ pub(crate) mod grouped;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
-mod states;
 mod sync_devices;
 pub(crate) mod syncer;
-pub(crate) mod unreadable;
 pub(crate) mod volume;
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, DeviceReach, STAGING_LANES_MAX, State};
@@ -34,7 +32,6 @@ use crate::log::chain::content_of;
 use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::states::States;
 use crate::log::syncer::Syncer;
 use crate::log::volume::{Entry, Volume, prefetch_body};
 use crate::sync::Mutex;
@@ -63,6 +60,14 @@ impl FilledBlock {
             entries: open.directory.entries(),
         }
     }
+}
+
+/// The state of the devices, as noted last.
+#[derive(Debug, Default)]
+struct States {
+    noted: State,
+    /// Whether notes keep the boots of the state that an opening has found.
+    keeps_boots: bool,
 }
 
 /// The log.
@@ -429,6 +434,14 @@ impl Log {
         };
         let (writers, defrag) = self.lanes.split_at(self.lanes.len().saturating_sub(1));
         (sum(writers), sum(defrag))
+    }
+
+    #[cold]
+    pub(super) fn out_of_space(&self, purpose: Purpose) -> Error {
+        match purpose {
+            Purpose::Write => self.stop_writes(),
+            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
+        }
     }
 
     #[cold]

@@ -16,12 +16,12 @@
 //! Every entry's check is seeded with device, incarnation and offset, and an offset is written once in each life of a block:
 //! bytes of an earlier tenancy never pass for entries of this one, whatever remains of the file after a power failure.
 
+use crate::bytes::{seal, unseal};
 use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
 use crate::sync::atomic::{Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Where a lane's buffer begins.
 const BUFFER_AT: u64 = 4096;
@@ -48,8 +48,8 @@ pub(crate) struct Tenancy {
 }
 
 impl Tenancy {
-    fn encode(&self) -> [u64; TENANCY_BYTES / 8] {
-        let mut words = [
+    fn encode(&self) -> [u8; TENANCY_BYTES] {
+        seal([
             u64::from(MAGIC) | ((self.block.0 as u64) << 32),
             self.number,
             u64::from(self.block.1),
@@ -57,16 +57,10 @@ impl Tenancy {
             self.start,
             self.device_id,
             0,
-            0,
-        ];
-        let check = check_of(&words);
-        if let Some(last) = words.last_mut() {
-            *last = check;
-        }
-        words
+        ])
     }
 
-    fn decode(words: &[u64; TENANCY_BYTES / 8]) -> Option<Self> {
+    fn decode(raw: &[u8; TENANCY_BYTES]) -> Option<Self> {
         let [
             magic_device,
             number,
@@ -75,10 +69,8 @@ impl Tenancy {
             start,
             device_id,
             _,
-            check,
-        ] = *words;
-        let whole = check == check_of(words) && magic_device as u32 == MAGIC;
-        whole.then_some(Self {
+        ] = unseal(raw)?;
+        (magic_device as u32 == MAGIC).then_some(Self {
             number,
             block: ((magic_device >> 32) as usize, u32::try_from(index).ok()?),
             device_id,
@@ -86,15 +78,6 @@ impl Tenancy {
             start,
         })
     }
-}
-
-fn check_of(words: &[u64; TENANCY_BYTES / 8]) -> u64 {
-    let mut bytes = [0; TENANCY_BYTES];
-    for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
-        target.copy_from_slice(&word.to_le_bytes());
-    }
-    let (content, _) = bytes.split_at(TENANCY_BYTES - 8);
-    xxh3_64(content)
 }
 
 /// The staging memory of a namespace: that of its first device.
@@ -150,12 +133,7 @@ impl Staging {
             COPY_AT[1]
         };
         let offset = lane as u64 * STAGING_LANE_BYTES + at;
-        let words = tenancy.encode();
-        if let Some(targets) = self.words(offset, words.len()) {
-            for (target, word) in targets.iter().zip(words) {
-                target.store(word.to_le(), Ordering::Relaxed);
-            }
-        }
+        self.put(offset, tenancy.encode().as_chunks().0);
         // Readers that see a store from here on see, too, that the tenancy before has ended.
         fence(Ordering::Release);
     }
@@ -164,8 +142,13 @@ impl Staging {
     pub(crate) fn store(&self, lane: usize, at: u64, entry: &[[u8; 8]]) {
         debug_assert!(at + 8 * entry.len() as u64 <= BUFFER_BYTES_MAX);
         let offset = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT + at;
-        if let Some(targets) = self.words(offset, entry.len()) {
-            for (target, word) in targets.iter().zip(entry) {
+        self.put(offset, entry);
+    }
+
+    #[inline(always)]
+    fn put(&self, offset: u64, words: &[[u8; 8]]) {
+        if let Some(targets) = self.words(offset, words.len()) {
+            for (target, word) in targets.iter().zip(words) {
                 target.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             }
         }
@@ -210,12 +193,9 @@ impl Staging {
                 if !self.device.may_be_staged(at, TENANCY_BYTES as u64) {
                     return None;
                 }
-                let words = self.words(at, TENANCY_BYTES / 8)?;
-                let mut copy = [0; TENANCY_BYTES / 8];
-                for (target, word) in copy.iter_mut().zip(words) {
-                    *target = u64::from_le(word.load(Ordering::Relaxed));
-                }
-                Tenancy::decode(&copy)
+                let mut copy = [[0; 8]; TENANCY_BYTES / 8];
+                self.load(self.base.as_ptr().addr() + at as usize, &mut copy);
+                Tenancy::decode(copy.as_flattened().first_chunk()?)
             });
             copies.max_by_key(|tenancy| tenancy.number)
         };

@@ -3,12 +3,11 @@
 use crate::device::{DeviceError, DurableExtent, write_state};
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::log::Log;
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::lane::PAGE_BYTES;
-use crate::log::states::States;
 use crate::log::syncer::SyncError;
+use crate::log::{Log, States};
 use crate::sync::atomic::Ordering;
 
 impl Log {

@@ -14,7 +14,7 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, index_of};
 use crate::log::directory::unit_of;
 use crate::log::staging::Staging;
-use crate::log::unreadable::UnreadableParts;
+use crate::ranges::ByteRanges;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) use entry::Entry;
@@ -33,7 +33,7 @@ pub(crate) struct Volume {
     block_bytes: u64,
     blocks: Box<[BlockState]>,
     /// Ranges that are not read through the mapping.
-    unreadable: UnreadableParts,
+    unreadable: ByteRanges,
     /// The places of the ends of open blocks.
     staging: Option<Arc<Staging>>,
     read_mode: ReadMode,
@@ -76,7 +76,7 @@ impl Volume {
             device_id: header.device_id,
             block_bytes,
             blocks,
-            unreadable: UnreadableParts::default(),
+            unreadable: ByteRanges::default(),
             staging,
             read_mode,
             least_bytes: AtomicU64::new(0),
@@ -127,7 +127,7 @@ impl Volume {
     }
 
     /// Ranges that could not be read by a call so far.
-    pub(crate) fn unreadable(&self) -> &UnreadableParts {
+    pub(crate) fn unreadable(&self) -> &ByteRanges {
         &self.unreadable
     }
 
@@ -273,7 +273,7 @@ impl Volume {
             let (piece, rest) = left.split_at_mut(to_end.min(left.len()));
             if self.device.read(at, piece).is_err() {
                 piece.fill(0);
-                self.unreadable.note(at, piece.len() as u64);
+                self.unreadable.insert(at, piece.len() as u64);
                 unreadable += piece.len() as u64;
             }
             at += piece.len() as u64;
@@ -355,7 +355,7 @@ impl Volume {
         }
         let mut raw = [0; ENTRY_HEADER_BYTES];
         if self.device.read(offset, &mut raw).is_err() {
-            self.unreadable.note(offset, ENTRY_HEADER_BYTES as u64);
+            self.unreadable.insert(offset, ENTRY_HEADER_BYTES as u64);
             return None;
         }
         Header::decode_checked(&raw, place)

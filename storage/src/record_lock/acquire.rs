@@ -260,7 +260,7 @@ impl Core {
 
     /// Looks a record up in its locked partition.
     #[inline(never)]
-    fn slot_in(
+    pub(crate) fn slot_in(
         &self,
         partition: &PartitionGuard<'_>,
         digest: &Digest,

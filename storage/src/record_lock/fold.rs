@@ -24,13 +24,8 @@ impl Core {
             return Ok(0);
         }
         let guard = epoch::pin();
-        let slot = {
-            let partition = self.index.lock(&header.digest);
-            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
-            partition
-                .find(header.digest.tag(), is_it)
-                .map(|at| partition.get(at))
-        };
+        let slot = self.slot_in(&self.index.lock(&header.digest), &header.digest, &guard);
+        let slot = slot.filter(|slot| !slot.tombstone);
         // A chain that cannot be read cannot be folded.
         let parts = slot.and_then(|slot| self.parts_of_slot(&slot, &guard));
         let parts = parts.unwrap_or_default();

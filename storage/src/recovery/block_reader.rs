@@ -293,18 +293,18 @@ impl Judge<'_> {
         let end = scanned.end.min(self.young_at.saturating_sub(offset));
         if let Some(state) = volume.block(block.id.index) {
             let filled = end.saturating_sub(ENTRIES_AT) / UNIT_BYTES;
-            state.note_closed(filled as u32, block.sequence);
+            state.note_closed(filled as u32, block.header.sequence);
         }
         let lines = scanned.lines.iter();
         let before_end = lines.filter(|(_, at_units)| u64::from(*at_units) * UNIT_BYTES < end);
-        let is_open = block.durable_entries.is_some() && block.ended.is_none();
+        let is_open = block.durable_entries.is_some() && block.header.ended.is_none();
         self.found.ends.push(EndOfBlock {
             block: *block,
             end,
             entries: before_end.count() as u32,
             last_lsn: Lsn(self.sweep.known.state.durable_lsn),
             staged_from: scanned.staged_from,
-            is_new: is_open || (is_cut && block.ended.is_none()),
+            is_new: is_open || (is_cut && block.header.ended.is_none()),
             lines: Vec::new(),
         });
     }

@@ -21,7 +21,7 @@ use crate::entry::{Appended, Header, Kind, is_version, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
@@ -52,13 +52,10 @@ impl Recovered {
         let guard = epoch::pin();
         for young in self.young.iter().filter(|young| is_version(young.kind)) {
             let entry = log.entry(young.location, &guard);
-            let view = entry.as_ref().map(|entry| entry.view());
-            let Some((view, header)) =
-                view.and_then(|view| Some((view, Header::decode(view.raw())?)))
-            else {
+            let Some(header) = entry.and_then(|entry| Header::decode(entry.view().raw())) else {
                 continue;
             };
-            let found = Found::new(young.location, &header, view.digest_bytes(), false);
+            let found = Found::new(young.location, &header, header.digest.as_bytes(), false);
             enterer.enter_one(found);
             if header.kind == Kind::Delta {
                 self.deltas.push((young.location, header.digest));
@@ -264,10 +261,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 continue;
             }
             let is_noted = |header: BlockHeader| {
-                let whole = HeaderCopy::Header {
-                    header,
-                    intact: true,
-                };
+                let whole = HeaderCopy::Header(header);
                 // A header that a failed sync was to write may be in the system's memory alone.
                 let is_written = header.sequence < state.next_block && !known.sync_failed;
                 own == whole && mirror == whole && is_written
@@ -300,11 +294,9 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
                 id,
-                incarnation: header.incarnation,
-                sequence: header.sequence,
+                header,
                 durable_to,
                 durable_entries,
-                ended: header.ended,
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
@@ -387,70 +379,23 @@ pub(crate) fn count_live(log: &Log, index: &Index, sets: &Sets) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min((index.len() / RECORDS_A_THREAD) as usize);
     for_all_partitions(threads, || {
-        let mut tally = Tally::new(log, sets);
-        move |partition| {
+        |partition| {
+            // Records and units of the set of the last record, which is mostly that of the next one, too.
+            let mut of_set = (0, 0, 0);
             for (_, slot) in index.lock_partition(partition).iter() {
-                tally.add(&slot);
+                log.count_live(slot.location, slot.size_units);
+                if slot.tombstone {
+                    continue;
+                }
+                if of_set.0 != slot.set_id {
+                    let (set, records, units) = std::mem::replace(&mut of_set, (slot.set_id, 0, 0));
+                    sets.count(set, records, units);
+                }
+                of_set.1 += 1;
+                of_set.2 += i64::from(slot.size_units);
             }
+            let (set, records, units) = of_set;
+            sets.count(set, records, units);
         }
     });
-}
-
-/// The counts of one thread, added to the shared counters at the end.
-struct Tally<'a> {
-    log: &'a Log,
-    sets: &'a Sets,
-    /// Units by device and block.
-    blocks: Vec<Vec<u32>>,
-    /// Records and units of the set of the last record, which is mostly that of the next one, too.
-    set: (u16, i64, i64),
-}
-
-impl<'a> Tally<'a> {
-    fn new(log: &'a Log, sets: &'a Sets) -> Self {
-        let blocks = log.volumes().iter();
-        Self {
-            log,
-            sets,
-            blocks: blocks
-                .map(|volume| vec![0; volume.reachable_blocks() as usize])
-                .collect(),
-            set: (0, 0, 0),
-        }
-    }
-
-    fn add(&mut self, slot: &Slot) {
-        let id = self.log.block_id_of(slot.location);
-        let blocks = self.blocks.get_mut(id.device);
-        if let Some(units) = blocks.and_then(|blocks| blocks.get_mut(id.index as usize)) {
-            *units += slot.size_units;
-        }
-        if slot.tombstone {
-            return;
-        }
-        if self.set.0 != slot.set_id {
-            self.add_set();
-            self.set = (slot.set_id, 0, 0);
-        }
-        self.set.1 += 1;
-        self.set.2 += i64::from(slot.size_units);
-    }
-
-    fn add_set(&self) {
-        let (set, records, units) = self.set;
-        self.sets.count(set, records, units);
-    }
-}
-
-impl Drop for Tally<'_> {
-    fn drop(&mut self) {
-        self.add_set();
-        for (volume, blocks) in self.log.volumes().iter().zip(&self.blocks) {
-            for ((_, block), units) in volume.blocks().zip(blocks) {
-                if *units > 0 {
-                    block.add_live(*units);
-                }
-            }
-        }
-    }
 }

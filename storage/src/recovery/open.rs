@@ -259,7 +259,13 @@ impl Core {
         let until = Instant::now() + WRITERS_LEAVE;
         (0..PARTITIONS).all(|partition| {
             loop {
-                if self.index.lock_partition(partition).held().none_held() {
+                if self
+                    .index
+                    .lock_partition(partition)
+                    .held()
+                    .digests()
+                    .is_empty()
+                {
                     return true;
                 }
                 if Instant::now() >= until {

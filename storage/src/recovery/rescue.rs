@@ -231,10 +231,10 @@ impl EndOfBlock {
             entries: self.entries,
             last_lsn: self.last_lsn,
         };
-        volume.end_block(id.index, self.block.incarnation, self.block.sequence, ended)?;
+        volume.end_block(&self.block.header, ended)?;
         if let Some(state) = volume.block(id.index) {
             let filled = unit_of(self.end.saturating_sub(ENTRIES_AT));
-            state.note_closed(filled, self.block.sequence);
+            state.note_closed(filled, self.block.header.sequence);
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl EndOfBlock {
             let bytes = staging.bytes(lane, from - start, self.end - start);
             device.write(offset + from, &[bytes])?;
         }
-        let mut directory = Directory::new(volume.place(self.block.incarnation, offset));
+        let mut directory = Directory::new(volume.place(self.block.header.incarnation, offset));
         for (line, at_units) in &self.lines {
             directory.push(*line, *at_units);
         }

@@ -5,7 +5,7 @@
 //! that was torn, or none.
 
 use crate::bytes::prefetch_lines;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place, corrected};
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::block_walk::{BlockLife, BlockWalk, PIECE_BYTES};
@@ -55,7 +55,7 @@ pub(crate) fn scan_block(
         damage: Vec::new(),
         staged_from: None,
         unknown: false,
-        last_lsn: block.ended.map_or(0, |ended| ended.last_lsn.0),
+        last_lsn: block.header.ended.map_or(0, |ended| ended.last_lsn.0),
         directory_at: block.id.bytes(),
     }
     .run()
@@ -85,7 +85,7 @@ pub(crate) fn damaged_directory(
         }
     };
     bytes.reach(volume, block_end);
-    let place = volume.place(block.incarnation, start);
+    let place = volume.place(block.header.incarnation, start);
     let directory = ReadDirectory::read(bytes.at(from), place);
     let damaged = directory.damaged_sectors(sectors).into_iter();
     let offset = |number| block_end - (number as u64 + 1) * SECTOR_BYTES as u64;
@@ -133,7 +133,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn place(&self, at: u64) -> Place {
         let volume = self.life.volume;
-        volume.place(self.block.incarnation, self.offset(at))
+        volume.place(self.block.header.incarnation, self.offset(at))
     }
 
     /// Reads the block on until at least `to` bytes of it are here.
@@ -220,19 +220,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         if self.block.is_durable() && self.is_at_directory(at) {
             return Next::Sealed;
-        }
-        // Only where an entry must begin: content that resembles a header is not worth the trials.
-        let raw = self.bytes.at(self.offset(at));
-        let raw = raw.first_chunk::<ENTRY_HEADER_BYTES>();
-        let repaired = raw.and_then(|raw| corrected(raw, self.place(at)));
-        if let Some((_, header)) = repaired
-            && let span = u64::from(header.span_units) * UNIT_BYTES
-            && at + span <= self.block.id.bytes()
-            && header.kind != Kind::Filler
-        {
-            self.reach(at + span);
-            self.damaged(at, &header);
-            return Next::Step(span);
         }
         let to = self.next_header_after(at);
         self.damage.push(at..to);
@@ -325,7 +312,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             last.map_or(directory.lines.len(), |last| last + 1)
         };
         // An opening has appended again what the other lines name.
-        let certain = match self.block.ended {
+        let certain = match self.block.header.ended {
             Some(ended) => certain.min(ended.entries as usize),
             None => certain,
         };

@@ -2,7 +2,7 @@
 
 use crate::device::State;
 use crate::entry::{EntryView, Header};
-use crate::log::block::{BlockId, EndedBlock};
+use crate::log::block::{BlockHeader, BlockId};
 use crate::log::block_walk::BlockLife;
 use crate::log::directory::Line;
 use crate::log::volume::Volume;
@@ -67,15 +67,11 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedBlock {
     pub(crate) id: BlockId,
-    pub(crate) incarnation: u64,
-    /// The number under which it was opened.
-    pub(crate) sequence: u64,
+    pub(crate) header: BlockHeader,
     /// Up to here, in bytes from its start, it was durable.
     pub(crate) durable_to: u64,
     /// How many entries that has; `None` if the whole block was durable, and closed.
     pub(crate) durable_entries: Option<u32>,
-    /// Where an opening has ended it.
-    pub(crate) ended: Option<EndedBlock>,
     /// The lane with a staging buffer that may continue it, and where the buffer begins in the block.
     pub(crate) staged: Option<(usize, u64)>,
 }
@@ -85,7 +81,7 @@ impl UsedBlock {
         BlockLife {
             volume,
             id: self.id,
-            incarnation: self.incarnation,
+            incarnation: self.header.incarnation,
         }
     }
 

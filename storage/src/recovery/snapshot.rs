@@ -410,9 +410,12 @@ fn decode<'a>(
                 return Err(io::Error::other(reason));
             }
             let unverified = true;
-            slots.push((tag, Slot { unverified, ..slot }));
+            let slot = Slot { unverified, ..slot };
+            slots.push((slot.head(tag), slot.tail()));
             if left == 0 || slots.len() == SLOTS_AT_ONCE {
-                index.lock_partition(number).insert_many(&mut slots);
+                // They are in this order, if they are not damaged.
+                slots.sort_unstable();
+                index.lock_partition(number).insert_sorted(&slots);
                 slots.clear();
             }
         }

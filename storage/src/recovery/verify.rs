@@ -50,8 +50,8 @@ pub struct Verification {
     /// Deleted records that are remembered.
     pub tombstones: u64,
     /// Headers of devices and blocks, and sectors of blocks' directories, with changed bytes. Each header has another
-    /// copy, from which the next opening mends it; the entries of a block of which both are beyond a single flipped bit are
-    /// lost. Without its directory a block holds what it held, but damage to its entries could no longer be attributed.
+    /// copy, from which the next opening mends it; the entries of a block that has lost both are lost. Without its
+    /// directory a block holds what it held, but damage to its entries could no longer be attributed.
     pub damaged_headers: u64,
     /// Entries with changed bytes, and with them a record, a group or the metadata.
     pub damaged_entries: u64,

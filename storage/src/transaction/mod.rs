@@ -1,7 +1,6 @@
 //! Optimistic transactions: the versions that a transaction has seen, and the check that they still hold at the commit.
 //!
 //! - `buffered.rs`: a version that is not stored yet
-//! - `rules.rs`: the rules that the model check takes away one by one
 //!
 //! # The protocol
 //! A transaction notes the [`RecordVersion`] of each record that it reads, absences too, and holds nothing. At its commit
@@ -14,7 +13,6 @@
 //! between.
 
 pub(crate) mod buffered;
-pub(crate) mod rules;
 
 use crate::core::Core;
 use crate::core::Namespace;
@@ -26,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::record_lock::space_wait::rest;
 use crate::record_lock::{Change, GroupMember, RecordLock, WaitLimit};
+use crate::rules::{Rule, keeps};
 use crate::sync::hint;
-use rules::{Rule, keeps};
 use std::time::{Duration, Instant};
 
 /// How often a commit looks at a record that another writer has locked before it gives up. A lock is mostly held for less
@@ -96,10 +94,10 @@ impl Namespace {
             drop(partition);
             let version = match looked {
                 // Removals may have been under way when the absence was looked at.
-                Looked::Absent => RecordVersion::absent(settled),
+                None => RecordVersion::absent(settled),
                 // It has come in between.
-                Looked::At(version) if found.is_ok() && !version.is_deleted() => continue,
-                Looked::At(version) => version,
+                Some(version) if found.is_ok() && !version.is_deleted() => continue,
+                Some(version) => version,
             };
             return read(version, found.map(|_| None));
         }
@@ -219,12 +217,6 @@ const fn conflict(digest: Digest, cause: ConflictCause) -> Error {
     Error::Conflict { digest, cause }
 }
 
-/// The slot of a digest.
-enum Looked {
-    Absent,
-    At(RecordVersion),
-}
-
 impl RecordVersion {
     /// Returns a number below 2^54, never 0, for callers that keep versions elsewhere. It is the number of the entry, a
     /// tombstone's with bit 52; an absence without a tombstone has bit 53 alone. So it outlives this opening, and says
@@ -271,44 +263,45 @@ impl RecordVersion {
 }
 
 impl Core {
-    /// The version of a record that readers see at this moment. The caller has the partition locked.
-    fn version_in(&self, partition: &PartitionGuard<'_>, digest: &Digest, guard: &Guard) -> Looked {
-        let is_of = |slot: &Slot| self.is_of(slot, digest, guard);
-        let at = partition.find(digest.tag(), is_of);
-        at.map_or(Looked::Absent, |at| {
-            self.version_of(&partition.get(at), guard)
-        })
+    /// The version of a record that readers see at this moment; `None`: neither a record nor a tombstone is there. The
+    /// caller has the partition locked.
+    fn version_in(
+        &self,
+        partition: &PartitionGuard<'_>,
+        digest: &Digest,
+        guard: &Guard,
+    ) -> Option<RecordVersion> {
+        let slot = self.slot_in(partition, digest, guard)?;
+        self.version_of(&slot, guard)
     }
 
-    fn version_of(&self, slot: &Slot, guard: &Guard) -> Looked {
-        let Some(entry) = self.log.entry(slot.location, guard) else {
-            return Looked::At(DAMAGED);
-        };
-        self.version_at(slot, &entry.view())
+    fn version_of(&self, slot: &Slot, guard: &Guard) -> Option<RecordVersion> {
+        match self.log.entry(slot.location, guard) {
+            Some(entry) => self.version_at(slot, &entry.view()),
+            None => Some(DAMAGED),
+        }
     }
 
     /// The version of a slot with this entry.
     #[inline]
-    fn version_at(&self, slot: &Slot, view: &EntryView<'_>) -> Looked {
-        let is_believed =
-            !slot.unverified || self.log.checked_header(slot.location, view).is_some();
-        match is_believed {
-            false => Looked::At(DAMAGED),
-            true if slot.tombstone => Looked::At(RecordVersion(DELETED | view.lsn().0)),
+    fn version_at(&self, slot: &Slot, view: &EntryView<'_>) -> Option<RecordVersion> {
+        match self.believes(slot, view) {
+            false => Some(DAMAGED),
+            true if slot.tombstone => Some(RecordVersion(DELETED | view.lsn().0)),
             // A truncation has taken it, and will remove it.
-            true if self.hides(view) => Looked::Absent,
-            true => Looked::At(RecordVersion(view.lsn().0)),
+            true if self.hides(view) => None,
+            true => Some(RecordVersion(view.lsn().0)),
         }
     }
 
     /// Whether the index still has the version that was seen. The removals are counted after the look.
-    fn is_same(&self, seen: RecordVersion, looked: &Looked) -> bool {
+    fn is_same(&self, seen: RecordVersion, looked: Option<RecordVersion>) -> bool {
         seen != UNSTABLE
             && match looked {
-                Looked::At(version) => *version == seen,
-                Looked::Absent if seen == RecordVersion::UNCOUNTED_ABSENCE => true,
-                Looked::Absent if !keeps(Rule::AbsencesCounted) => seen.0 & ABSENT != 0,
-                Looked::Absent => RecordVersion(ABSENT | self.removals.begun()) == seen,
+                Some(version) => version == seen,
+                None if seen == RecordVersion::UNCOUNTED_ABSENCE => true,
+                None if !keeps(Rule::AbsencesCounted) => seen.0 & ABSENT != 0,
+                None => RecordVersion(ABSENT | self.removals.begun()) == seen,
             }
     }
 
@@ -329,7 +322,7 @@ impl Core {
             }
             let looked = self.version_in(&partition, &read.digest, guard);
             drop(partition);
-            return match self.is_same(read.version, &looked) {
+            return match self.is_same(read.version, looked) {
                 true => Ok(()),
                 false => Err(ConflictCause::Changed),
             };
@@ -352,9 +345,9 @@ impl RecordLock<'_> {
         let looked = match (&self.seen, self.kept_entry()) {
             (Some(slot), Some(entry)) => self.core.version_at(slot, &entry),
             (Some(slot), None) => self.core.version_of(slot, &self.guard),
-            (None, _) => Looked::Absent,
+            (None, _) => None,
         };
-        self.core.is_same(version, &looked)
+        self.core.is_same(version, looked)
     }
 }
 

@@ -4,10 +4,10 @@
 //!
 //! What a crash leaves of a commit is that of its group, whole or nothing: `storage/tests/groups.rs`.
 
-use super::rules::{Rule, leave_out};
 use super::*;
 use crate::Truncate;
 use crate::interleavings::harness::{digest, explore, open, version};
+use crate::rules::{Rule, without};
 use crate::sync::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -189,9 +189,8 @@ fn each_rule_is_needed() {
     for (rule, wanted) in rules {
         let scenario = SCENARIOS.iter().find(|(name, ..)| *name == wanted);
         let (_, runs, scenario) = *scenario.unwrap();
-        leave_out(Some(rule));
-        let outcome = catch_unwind(AssertUnwindSafe(|| explore(runs, scenario)));
-        leave_out(None);
+        let check = || catch_unwind(AssertUnwindSafe(|| explore(runs, scenario)));
+        let outcome = without(rule, check);
         println!("without {rule:?}, {wanted}: {}", outcome.is_err());
         assert!(outcome.is_err(), "nothing is wrong without {rule:?}");
     }

@@ -146,11 +146,17 @@ fn the_state_is_laid_out_byte_for_byte() {
 const VECTOR_STATE_CHECKSUM: u64 = 0xde7e_10aa_d990_00ee;
 
 #[test]
-fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
+fn every_flipped_bit_of_the_static_header_is_damage_and_the_other_copy_counts() {
     for bit in 0..STATIC_BYTES * 8 {
         let mut bytes = header().encode();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(decode(&bytes).unwrap(), header(), "bit {bit}");
+        let copies = [Ok(bytes), Ok(header().encode())];
+        let decoded = Header::decode(copies, HEADER_BYTES, "here");
+        assert_eq!(decoded.unwrap(), header(), "bit {bit}");
+        assert!(matches!(
+            decode(&bytes),
+            Err(DeviceError::DamagedHeader { .. })
+        ));
         bytes[VERSION_AT + (bit + 11) % 112] ^= 2;
         let error = decode(&bytes).unwrap_err();
         match error {
@@ -163,7 +169,7 @@ fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_state_is_undone_and_two_are_detected() {
+fn every_flipped_bit_of_a_state_is_seen() {
     let state = state(4, 3);
     let own_bytes = state.encode().len();
     for bit in 0..own_bytes * 8 {
@@ -172,15 +178,6 @@ fn every_flipped_bit_of_a_state_is_undone_and_two_are_detected() {
         put(&mut bytes, 0, &state.encode());
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(State::decode_exactly(&bytes), None, "bit {bit}");
-        assert_eq!(
-            State::decode_flipped(&bytes),
-            Some(state.clone()),
-            "bit {bit}"
-        );
-        bytes[(bit / 8 + 3) % own_bytes] ^= 4;
-        if bit % 7 == 0 {
-            assert_eq!(State::decode_flipped(&bytes), None, "{bit} and another");
-        }
     }
     assert_eq!(State::decode_exactly(&[0; STATE_BYTES_MAX]), None);
 }
@@ -374,17 +371,10 @@ fn the_newest_state_wins_and_a_torn_one_falls_back_to_the_one_before() {
         device.flip_bit(at + 9, 3);
         assert_eq!(
             read_state(&device),
-            Some(state.clone()),
-            "state {sequence} flipped"
-        );
-        device.flip_bit(at + 19, 5);
-        assert_eq!(
-            read_state(&device),
             Some(before.clone()),
             "state {sequence} torn"
         );
         device.flip_bit(at + 9, 3);
-        device.flip_bit(at + 19, 5);
         before = state;
     }
     for at in STATE_AT {
@@ -410,7 +400,6 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
     assert_eq!(damaged_parts(&device), parts[1..]);
     for copy in STATIC_AT {
         device.flip_bit(copy + 20, 1);
-        device.flip_bit(copy + 90, 1);
     }
     assert!(matches!(
         read_header(&device),

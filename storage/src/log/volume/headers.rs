@@ -3,8 +3,8 @@
 use super::Volume;
 use crate::device::DeviceError;
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, EndedBlock, HeaderCopy,
-    MIRROR_AT, RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, EndedBlock, HeaderCopy, MIRROR_AT,
+    RawBlockHeader,
 };
 use crate::log::lane::PAGE_BYTES;
 
@@ -53,22 +53,13 @@ impl Volume {
     /// Notes in the header of a block, and in its state, that an opening has ended it.
     pub(crate) fn end_block(
         &self,
-        index: u32,
-        incarnation: u64,
-        sequence: u64,
+        header: &BlockHeader,
         ended: EndedBlock,
     ) -> Result<(), DeviceError> {
-        let block = self.block(index);
-        self.write_block_header(&BlockHeader {
-            index,
-            incarnation,
-            device_id: self.device_id,
-            sequence,
-            ended: Some(ended),
-            holds_copies: block.is_some_and(BlockState::holds_copies),
-        })?;
-        if let Some(block) = block {
-            block.set_ended(Some(ended));
+        let ended = Some(ended);
+        self.write_block_header(&BlockHeader { ended, ..*header })?;
+        if let Some(block) = self.block(header.index) {
+            block.set_ended(ended);
         }
         Ok(())
     }

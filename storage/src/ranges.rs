@@ -1,22 +1,20 @@
-//! Parts of a device that could not be read by a call.
-//!
-//! Reading them through the mapping would end the process with a signal, so reads avoid them: records there are damaged.
+//! Sets of byte ranges of a device: its unreadable parts, or the memory that it takes.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 
-/// The parts of one device that could not be read. There are none, as a rule: asking then costs one load.
+/// Ranges of one device. Asking costs one load while there are none.
 #[derive(Debug, Default)]
-pub(crate) struct UnreadableParts {
+pub(crate) struct ByteRanges {
     any: AtomicBool,
     /// Start and end, in bytes. They do not overlap.
     parts: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl UnreadableParts {
+impl ByteRanges {
     /// Adds a range of the device.
-    pub(crate) fn note(&self, offset: u64, bytes: u64) {
+    pub(crate) fn insert(&self, offset: u64, bytes: u64) {
         let mut parts = self.parts.lock();
         let (mut from, mut to) = (offset, offset + bytes);
         // Ranges that touch this one become one with it.
@@ -30,8 +28,8 @@ impl UnreadableParts {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Removes a range of the device: its content was given back, and the next write there can be read.
-    pub(crate) fn forget(&self, offset: u64, bytes: u64) {
+    /// Removes a range of the device.
+    pub(crate) fn remove(&self, offset: u64, bytes: u64) {
         if !self.is_any() {
             return;
         }
@@ -84,24 +82,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_touch_become_one_and_parts_of_them_can_be_forgotten() {
-        let count = |unreadable: &UnreadableParts| unreadable.parts.lock().len();
-        let unreadable = UnreadableParts::default();
-        assert!(!unreadable.overlap(0, 1000));
-        unreadable.note(100, 50);
-        unreadable.note(300, 50);
-        assert!(unreadable.overlap(149, 1) && !unreadable.overlap(150, 150));
-        assert!(unreadable.overlap(0, 101) && !unreadable.overlap(0, 100));
-        assert_eq!(unreadable.bytes(), 100);
-        unreadable.note(140, 170);
-        assert_eq!((count(&unreadable), unreadable.bytes()), (1, 250));
-        unreadable.note(350, 10);
-        assert_eq!((count(&unreadable), unreadable.bytes()), (1, 260));
-        unreadable.forget(200, 20);
-        assert!(unreadable.overlap(199, 1) && !unreadable.overlap(200, 20));
-        assert!(unreadable.overlap(220, 1));
-        assert_eq!(unreadable.bytes(), 240);
-        unreadable.forget(0, 1000);
-        assert!(!unreadable.is_any());
+    fn ranges_that_touch_become_one_and_parts_of_them_can_go() {
+        let count = |ranges: &ByteRanges| ranges.parts.lock().len();
+        let ranges = ByteRanges::default();
+        assert!(!ranges.overlap(0, 1000));
+        ranges.insert(100, 50);
+        ranges.insert(300, 50);
+        assert!(ranges.overlap(149, 1) && !ranges.overlap(150, 150));
+        assert!(ranges.overlap(0, 101) && !ranges.overlap(0, 100));
+        assert_eq!(ranges.bytes(), 100);
+        ranges.insert(140, 170);
+        assert_eq!((count(&ranges), ranges.bytes()), (1, 250));
+        ranges.insert(350, 10);
+        assert_eq!((count(&ranges), ranges.bytes()), (1, 260));
+        ranges.remove(200, 20);
+        assert!(ranges.overlap(199, 1) && !ranges.overlap(200, 20));
+        assert!(ranges.overlap(220, 1));
+        assert_eq!(ranges.bytes(), 240);
+        ranges.remove(0, 1000);
+        assert!(!ranges.is_any());
     }
 }
