@@ -4,7 +4,10 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
-use spikelet::relation::{Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair};
+use serde_json::json;
+use spikelet::relation::{
+    Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair,
+};
 use spikelet::{Error, IndexedRecordSet, RecordStore, Store, bins};
 
 use crate::watched::{Calls, Watched};
@@ -326,5 +329,33 @@ fn another_layout_is_declared_only_by_a_handle_that_moves_the_children() {
             new.declare().unwrap();
             assert!(old.declare().is_err(), "{what}");
         }
+    }
+}
+
+#[test]
+fn a_child_that_is_given_away_while_it_is_removed_stays() {
+    for after in 0..8 {
+        let store = Store::in_memory().unwrap();
+        let calls = Calls::default();
+        let children = |calls: &Calls| {
+            let (store, layout) = (Watched::new(&store, calls), Layout::key_list("children"));
+            let children = OneToMany::new(store, "children", ("a", "b"), layout).unwrap();
+            children.with_parent_bin("parent")
+        };
+        let (one, other) = (children(&calls), children(&Calls::default()));
+        one.put("ann", 7, &json!({ "n": 1 })).unwrap();
+        let given = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let by_other = (other.clone(), std::sync::Arc::clone(&given));
+        calls.interrupt(after, move || {
+            let (other, given) = by_other;
+            *given.lock().unwrap() = Some(other.set_parent(7, "bob").is_ok());
+        });
+        one.remove("ann", 7).unwrap();
+        let is_there = store.set("b").unwrap().exists(7).unwrap();
+        let given = *given.lock().unwrap();
+        // `None`: all was done before.
+        assert_eq!(is_there, given == Some(true), "after {after}");
+        assert_eq!(other.len("bob").unwrap(), u64::from(is_there));
+        assert!(one.verify(Repair::No, go_on).unwrap().is_sound());
     }
 }
