@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use spikelet::relation::{
-    Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair,
+    Layout, LayoutKind, OnDelete, OneToMany, RelationFault, RelationProgress, Repair,
 };
-use spikelet::{Error, IndexedRecordSet, RecordStore, Store, bins};
+use spikelet::{Error, IndexedRecordSet, Key, RecordStore, Store, bins};
 
 use crate::watched::{Calls, Watched};
 
@@ -358,4 +358,47 @@ fn a_child_that_is_given_away_while_it_is_removed_stays() {
         assert_eq!(other.len("bob").unwrap(), u64::from(is_there));
         assert!(one.verify(Repair::No, go_on).unwrap().is_sound());
     }
+}
+
+#[test]
+fn children_that_move_between_layouts_with_one_bin_are_counted_once() {
+    let store = Store::in_memory().unwrap();
+    let by_reference = || Layout::reference("parent", "by_parent");
+    let former = OneToMany::new(&store, "children", ("a", "b"), by_reference()).unwrap();
+    for id in 0..20 {
+        former.put("ann", id, &json!({ "n": id })).unwrap();
+    }
+    let layout = Layout::key_list("children");
+    let children = OneToMany::new(&store, "children", ("a", "b"), layout.clone()).unwrap();
+    let children = children.with_parent_bin("parent");
+    let moving = children.clone().moving_from(by_reference()).unwrap();
+    let keys = || {
+        let (mut keys, mut token) = (Vec::new(), None::<String>);
+        loop {
+            let page = moving.page("ann", token.as_deref(), 3).unwrap();
+            keys.extend(page.children.into_iter().map(|child| child.key));
+            match page.next {
+                Some(next) => token = Some(next),
+                None => break,
+            }
+        }
+        keys.sort();
+        keys
+    };
+    let all: Vec<Key<'static>> = (0..20).map(Key::from).collect();
+    let stop = |progress: RelationProgress| match progress.edges {
+        7 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    for is_last in [false, true] {
+        let stop: &dyn Fn(RelationProgress) -> ControlFlow<()> = match is_last {
+            true => &|_| ControlFlow::Continue(()),
+            false => &stop,
+        };
+        assert_eq!(moving.move_children(stop).unwrap(), is_last);
+        assert_eq!(moving.len("ann").unwrap(), 20);
+        assert_eq!(keys(), all);
+        assert!(moving.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+    assert_eq!(children.len("ann").unwrap(), 20);
 }
