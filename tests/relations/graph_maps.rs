@@ -264,3 +264,46 @@ fn writers_of_the_same_edges_leave_both_ends_alike() {
     let audit = maps.verify(Repair::No, go_on).unwrap();
     assert!(audit.is_sound(), "{:?}", audit.faults);
 }
+
+#[test]
+fn two_writers_of_one_edge_leave_entries_that_agree_with_it() {
+    // Two writers: the second one comes after each operation of the first.
+    for (first, second) in [
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (2, 1),
+        (2, 2),
+        (1, 2),
+        (2, 3),
+        (3, 2),
+    ] {
+        for after in 0..14 {
+            let store = Store::in_memory().unwrap();
+            let (source, target) = (node(0), node(1));
+            let write = move |graph: &Graph<Watched<Store>>, role: usize| match role {
+                3 => drop(graph.unlink(&source, "MEMBER", &target).unwrap()),
+                role => graph
+                    .link(&source, "MEMBER", &target, &attributes(role, 0))
+                    .unwrap(),
+            };
+            let calls = Calls::default();
+            let one = graph(Watched::without_indexes(&store, &calls));
+            let other = graph(Watched::without_indexes(&store, &Calls::default()));
+            for id in [0, 1] {
+                one.put_node(&node(id), &json!({ "n": id })).unwrap();
+            }
+            write(&one, 0);
+            let others_write = write.clone();
+            calls.interrupt(after, move || others_write(&other, second));
+            write(&one, first);
+            let looks = graph(Watched::without_indexes(&store, &Calls::default()));
+            let audit = looks.verify(Repair::No, go_on).unwrap();
+            assert!(
+                audit.is_sound(),
+                "{first} and {second} after {after}: {:?}",
+                audit.faults
+            );
+        }
+    }
+}
