@@ -307,3 +307,28 @@ fn two_writers_of_one_edge_leave_entries_that_agree_with_it() {
         }
     }
 }
+
+#[test]
+fn a_deleted_node_leaves_no_record_of_its_maps() {
+    for edges in [1, 60] {
+        let store = Store::in_memory().unwrap();
+        let graph = graph(Watched::without_indexes(&store, &Calls::default()));
+        for id in 1..=edges {
+            let (from, to) = (node(0), node(2 * id));
+            for (from, to) in [(&from, &to), (&to, &from)] {
+                graph.link(from, "VIEWED", to, &attributes(0, 0)).unwrap();
+            }
+        }
+        assert!(store.set("g_ends").unwrap().exists("N-0").unwrap());
+        assert!(
+            graph
+                .delete_node(&node(0), OnDelete::Detach, go_on)
+                .unwrap()
+        );
+        assert!(
+            !store.set("g_ends").unwrap().exists("N-0").unwrap(),
+            "{edges}"
+        );
+        assert!(!store.set("g").unwrap().exists("N-0").unwrap());
+    }
+}

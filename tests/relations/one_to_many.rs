@@ -402,3 +402,21 @@ fn children_that_move_between_layouts_with_one_bin_are_counted_once() {
     }
     assert_eq!(children.len("ann").unwrap(), 20);
 }
+
+#[test]
+fn a_parent_goes_with_a_listed_key_that_has_no_record() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::key_list("children");
+    let watched = Watched::new(&store, &Calls::default());
+    let children = OneToMany::new(watched, "children", ("a", "b"), layout).unwrap();
+    for id in [1, 2] {
+        children.put("ann", id, &json!({ "n": 1 })).unwrap();
+    }
+    store.set("b").unwrap().delete(2).unwrap();
+    assert!(
+        children
+            .delete_with_edges("ann", OnDelete::Cascade, go_on)
+            .unwrap()
+    );
+    assert!(!store.set("a").unwrap().exists("ann").unwrap());
+}
