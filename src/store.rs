@@ -79,8 +79,8 @@ pub trait RecordStore {
     }
 
     /// Makes writes to several records that belong together. A store with transactions makes all or
-    /// none; this default makes them in order, and a process that dies in between leaves only the
-    /// first ones.
+    /// none, and so does a transaction, which goes on without them; this default makes them in
+    /// order, and a process that dies in between leaves only the first ones.
     ///
     /// # Errors
     /// The error of [`AtomicWrites::make`].
@@ -371,6 +371,10 @@ impl<'t> RecordStore for Transaction<'t> {
 
     fn relation_guard(&self) -> Result<Option<RelationGuard<'_>>> {
         Ok(Some(Self::relation_guard(self)))
+    }
+
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        self.all_or_none(|| writes.make(self))
     }
 }
 

@@ -21,10 +21,10 @@ use crate::index::{IndexPart, IndexSource};
 use crate::query::{IndexComponent, IndexDefinition};
 use crate::{Digest, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, KeyPage, Result, Value};
 
-/// The types of values that are indexed, and the ends of their indexes' names.
-const TYPES: [(theirs::IndexType, &str); 2] = [
-    (theirs::IndexType::Numeric, "integers"),
-    (theirs::IndexType::String, "texts"),
+/// The types of values that are indexed, their names, and the ends of their indexes' names.
+const TYPES: [(theirs::IndexType, &str, &str); 2] = [
+    (theirs::IndexType::Numeric, "numeric", "integers"),
+    (theirs::IndexType::String, "string", "texts"),
 ];
 
 const PARTITIONS: u16 = 4096;
@@ -62,13 +62,13 @@ impl ClusterSet {
         }
     }
 
-    /// Creates an index, and waits until all servers have completed it.
+    /// Creates an index, and waits until all servers have completed it. False: there is one of this name, or over these values.
     async fn create_index(
         &self,
         name: &str,
         kind: theirs::IndexType,
         (bin, path): &(&str, Vec<CdtContext>),
-    ) -> theirs::Result<()> {
+    ) -> theirs::Result<bool> {
         let policy = AdminPolicy::default();
         let created = self.link.client.create_index_on_bin(
             &policy,
@@ -81,14 +81,38 @@ impl ClusterSet {
             Some(path),
         );
         let task = match created.await {
-            // Whoever has created it waits for it: until then a query is refused, and may be repeated.
-            Err(error) if error.matches(&[ResultCode::IndexFound]) => return Ok(()),
+            Err(error) if error.matches(&[ResultCode::IndexFound]) => return Ok(false),
             created => created?,
         };
         while !matches!(task.query_status().await?, Status::Complete) {
             tokio::time::sleep(POLL).await;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Waits until all servers have completed an index that another program has created, or is creating: until then they refuse
+    /// queries.
+    ///
+    /// # Errors
+    /// [`Error::IndexExists`] if the one of this name is over other values.
+    fn await_index(&self, name: &str, of: &str, component: &IndexComponent) -> Result<()> {
+        loop {
+            let listed = format!("sindex-list:ns={}", self.link.namespace);
+            let mut is_complete = true;
+            for node in self.link.info_of_nodes(&listed)? {
+                for index in node.split(';').filter_map(ListedIndex::parse) {
+                    let is_same = index.is_over(&self.name, of, component);
+                    if index.name == name && !is_same {
+                        return Err(Error::IndexExists(name.into()));
+                    }
+                    is_complete &= !is_same || index.state != BUILDING;
+                }
+            }
+            if is_complete {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Returns the records of some partitions with this value, at most `limit` and one more.
@@ -124,16 +148,65 @@ impl ClusterSet {
     }
 }
 
+/// The state of an index that is being built.
+const BUILDING: &str = "WO";
+
+/// An index, as a server lists it: `ns=N:indexname=I:set=S:bin=B:type=T:indextype=P:context=C:..:state=S`, with `null` for what
+/// it has not.
+struct ListedIndex<'l> {
+    name: &'l str,
+    set: &'l str,
+    bin: &'l str,
+    of: &'l str,
+    part: &'l str,
+    has_path: bool,
+    state: &'l str,
+}
+
+impl<'l> ListedIndex<'l> {
+    /// `None`: it is over no bin.
+    fn parse(listed: &'l str) -> Option<Self> {
+        // A context may hold any text, so the first of each field counts.
+        let field = |wanted: &str| {
+            let mut pairs = listed.split(':').filter_map(|pair| pair.split_once('='));
+            pairs.find_map(|(name, value)| (name == wanted).then_some(value))
+        };
+        let is_null = |value: &str| value.eq_ignore_ascii_case("null");
+        Some(Self {
+            name: field("indexname")?,
+            set: field("set")?,
+            bin: field("bin")?,
+            of: field("type")?,
+            part: field("indextype").unwrap_or_default(),
+            has_path: field("context").is_some_and(|path| !is_null(path)),
+            state: field("state").unwrap_or_default(),
+        })
+    }
+
+    /// Whether it is over the values of a component that are of this type. Servers write paths in several ways, so of these
+    /// only their presence is compared.
+    fn is_over(&self, set: &str, of: &str, component: &IndexComponent) -> bool {
+        let IndexSource::Bin { name, path } = &component.source else {
+            return false;
+        };
+        (self.set, self.bin, self.has_path) == (set, &**name, !path.is_empty())
+            && self.of.eq_ignore_ascii_case(of)
+            && ["default", "none"].contains(&self.part)
+    }
+}
+
 impl IndexedRecordSet for ClusterSet {
     /// False: a query asks for one value, and finds records in no particular order.
     fn has_ordered_indexes(&self) -> bool {
         false
     }
 
-    /// Declares two indexes, one of integers and one of texts. An index of another program over the same values is used.
+    /// Declares two indexes, one of integers and one of texts, named `{name}_integers` and `{name}_texts`, and waits until all
+    /// servers have completed them, also where another program has begun it. An index of another program over the same values is used.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for other indexes than those over the whole value of one bin, or of a path in it.
+    /// [`Error::Forbidden`] for other indexes than those over the whole value of one bin, or of a path in it;
+    /// [`Error::IndexExists`] where the servers have an index of such a name over other values.
     fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
         let name = definition.name();
         let [component] = definition.components() else {
@@ -144,10 +217,12 @@ impl IndexedRecordSet for ClusterSet {
             return Ok(());
         }
         let indexed = self.indexed(name, component)?;
-        for (kind, of) in TYPES {
-            let name = format!("{name}_{of}");
+        for (kind, type_name, suffix) in TYPES {
+            let name = format!("{name}_{suffix}");
             let created = self.link.wait(self.create_index(&name, kind, &indexed))?;
-            created.map_err(|error| of_cluster(&error, &self.link.namespace))?;
+            if !created.map_err(|error| of_cluster(&error, &self.link.namespace))? {
+                self.await_index(&name, type_name, component)?;
+            }
         }
         self.link.indexes.lock().insert(known, component.clone());
         Ok(())

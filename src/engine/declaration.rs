@@ -188,6 +188,16 @@ impl RelationDeclaration {
         sides.filter(|_| self.kind.owns_bins())
     }
 
+    /// The bins that belong to the relation: the set, the bin, and the form of a side; `None` for a bin beside one.
+    pub(crate) fn owned_bins(&self) -> impl Iterator<Item = (&str, &str, Option<SideForm>)> {
+        let sides = self
+            .owned_sides()
+            .filter_map(|side| Some((&*side.set, side.bin.as_deref()?, Some(side.form))));
+        let last = self.sides.last().map(|side| &*side.set);
+        let beside = self.beside.iter();
+        sides.chain(beside.filter_map(move |bin| Some((last?, &**bin, None))))
+    }
+
     /// The sets with records of which none is deleted before the relation was asked: their bins do not say which records
     /// refer to them, or list them. A set comes once for each side that makes it so.
     pub(crate) fn asked_sets(&self) -> impl Iterator<Item = &str> {

@@ -61,6 +61,12 @@ impl<'a> RelationGuard<'a> {
         Arc::clone(&self.namespace.core.relations.table.read().declarations)
     }
 
+    /// Runs `declare` while no other handle declares itself.
+    pub(crate) fn alone<R>(&self, declare: impl FnOnce() -> R) -> R {
+        let _declaring = self.namespace.core.relations.declaring.lock();
+        declare()
+    }
+
     /// Reads the declarations again.
     pub(crate) fn read_declarations(&self) {
         self.namespace.core.read_declarations();

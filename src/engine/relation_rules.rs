@@ -30,6 +30,8 @@ pub(super) struct RelationRules {
     pub(super) table: RwLock<Table>,
     /// Held while declarations are read and the table is exchanged, so that the last one to read is the last to exchange it.
     pub(super) reading: Mutex<()>,
+    /// Held by a handle from its look at the declarations until its own is published.
+    pub(super) declaring: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -52,21 +54,14 @@ impl Table {
     pub(super) fn new(declarations: Vec<RelationDeclaration>) -> Self {
         let mut rules: HashMap<Box<str>, SetRules> = HashMap::new();
         for declaration in &declarations {
-            let sides = declaration.owned_sides().filter_map(|side| {
-                let bin = side.bin.as_deref()?;
-                let collection = match side.form {
-                    SideForm::List => Some(ParticleType::List),
-                    SideForm::Map => Some(ParticleType::Map),
-                    SideForm::Reference | SideForm::View => None,
+            for (set, bin, form) in declaration.owned_bins() {
+                let collection = match form {
+                    Some(SideForm::List) => Some(ParticleType::List),
+                    Some(SideForm::Map) => Some(ParticleType::Map),
+                    Some(SideForm::Reference | SideForm::View) | None => None,
                 };
-                Some((&side.set, bin, collection))
-            });
-            let last = declaration.sides.last().map(|side| &side.set);
-            let beside = declaration.beside.iter();
-            let beside = beside.filter_map(|bin| Some((last?, &**bin, None)));
-            for (set, bin, collection) in sides.chain(beside) {
                 let Ok(bin) = BinName::new(bin) else { continue };
-                rules.entry(set.clone()).or_default().owned.push(OwnedBin {
+                rules.entry(set.into()).or_default().owned.push(OwnedBin {
                     bin,
                     relation: declaration.name.clone(),
                     collection,

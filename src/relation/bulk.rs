@@ -7,8 +7,7 @@ use std::ops::ControlFlow;
 use super::keys::{element_of, key_of};
 use super::listed::ListedRecords;
 use super::side::Side;
-use super::together::{Added, count, refusing_list_policy};
-use super::writes::{puts, replacing};
+use super::together::{Added, KnownEdit, count, refusing_list_policy};
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
 use crate::value::Value;
@@ -536,53 +535,22 @@ impl ListedRecords {
             return Ok(None);
         }
         let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
-        let list = self.side.unsharded_policy();
-        // A record that another list names is put by itself, which takes it off that list.
-        let replace: Vec<WritePolicy> = group
-            .iter()
-            .map(|record| replacing().filter(self.is_of(&record.owner)))
-            .collect();
-        let puts: Vec<Vec<Operation>> = group.iter().map(|record| puts(&record.bins)).collect();
         let mut by_owner: Vec<&ListedRecord<'_>> = group.to_vec();
         by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
-        let bin = &*self.side.bin;
-        let lists: Vec<(&ListedRecord<'_>, [Operation; 2])> = by_owner
-            .chunk_by(|a, b| a.owner == b.owner)
-            .filter_map(|of_owner| {
-                let keys = of_owner.iter().map(|record| element_of(&record.key));
-                let append = lists::append_items(&Collection::list_policy(), bin, keys.collect());
-                Some((*of_owner.first()?, [lists::size(bin), append]))
-            })
-            .collect();
-        // A record that is a child and a parent, too, is replaced before it lists its own children.
-        let replaced =
-            group
-                .iter()
-                .zip(&puts)
-                .zip(&replace)
-                .map(|((record, operations), policy)| {
-                    let key = Key::from(&record.key);
-                    (
-                        &records,
-                        RecordCall {
-                            policy,
-                            key,
-                            operations,
-                        },
-                    )
-                });
-        let listed = lists.iter().map(|(first, operations)| {
-            let key = Key::from(&first.owner);
-            (
-                &owners,
-                RecordCall {
-                    policy: &list,
-                    key,
-                    operations,
-                },
-            )
+        let lists: Vec<_> = by_owner.chunk_by(|a, b| a.owner == b.owner).collect();
+        // A record that another list names is put by itself, which takes it off that list. One that is a child and a parent, too, is
+        // replaced before it lists its own children.
+        let replaced = group.iter().map(|record| {
+            KnownEdit::replace(&records, &record.key, &record.bins)
+                .if_there(self.is_of(&record.owner))
         });
-        let calls: Vec<_> = replaced.chain(listed).collect();
+        let listed = lists.iter().filter_map(|of_owner| {
+            let keys = of_owner.iter().map(|record| element_of(&record.key));
+            let owner = &of_owner.first()?.owner;
+            Some(self.side.listing(&owners, owner, keys.collect()))
+        });
+        let edits: Vec<_> = replaced.chain(listed).collect();
+        let calls: Vec<_> = edits.iter().map(KnownEdit::call).collect();
         let results = match store.operate_together(&calls) {
             Some(Ok(results)) => results,
             Some(Err(Error::WritesRefused { reasons })) => {
@@ -602,7 +570,8 @@ impl ListedRecords {
             None => return Ok(None),
         };
         let mut new = 0;
-        for ((first, _), result) in lists.iter().zip(results.iter().skip(group.len())) {
+        let firsts = lists.iter().filter_map(|of_owner| of_owner.first());
+        for (first, result) in firsts.zip(results.iter().skip(group.len())) {
             let (before, behind) = (count(result, 0), count(result, 1));
             new += behind.saturating_sub(before).unsigned_abs();
             let edge = (&first.owner, Added::Key(&first.key));

@@ -188,15 +188,14 @@ impl RelationDeclaration {
             if other.name == self.name || shares {
                 continue;
             }
-            let is_taken = |side: &&DeclaredSide| {
-                let mut owned = other.owned_sides();
-                owned.any(|known| (&known.set, &known.bin) == (&side.set, &side.bin))
+            let is_taken = |(set, bin): &(&str, &str)| {
+                let mut owned = other.owned_bins();
+                owned.any(|(known, owned, _)| (known, owned) == (*set, *bin))
             };
-            if let Some(taken) = self.owned_sides().find(is_taken) {
+            let mut bins = self.owned_bins().map(|(set, bin, _)| (set, bin));
+            if let Some((set, bin)) = bins.find(is_taken) {
                 return Err(Error::parameter(format!(
-                    "bin {:?} of set {:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
-                    taken.bin.as_deref().unwrap_or_default(),
-                    taken.set,
+                    "bin {bin:?} of set {set:?} belongs to relation {:?}, a {}: give relation {:?} another bin, or call forget_relation({:?}) first",
                     other.name,
                     other.kind.name(),
                     self.name,
@@ -249,9 +248,21 @@ impl RelationDeclaration {
         }
     }
 
-    /// Changes the stored declaration of this name by `change`, and returns it. Reads it and calls `change` again if another writer
-    /// has stored one meanwhile, so that neither write is lost.
+    /// Changes the stored declaration of this name by `change`, and returns it. A store that guards relations has one handle at a
+    /// time declare itself, and outside of transactions, so that no two are given one bin.
     pub(super) fn revise<S: RecordStore>(
+        &self,
+        store: &S,
+        change: impl Fn(Option<&Self>) -> Result<Self>,
+    ) -> Result<Self> {
+        match store.relation_guard()? {
+            Some(guard) => guard.alone(|| self.revise_in(guard.namespace(), change)),
+            None => self.revise_in(store, change),
+        }
+    }
+
+    /// Reads the declaration and calls `change` again if another writer has stored one meanwhile, so that neither write is lost.
+    fn revise_in<S: RecordStore>(
         &self,
         store: &S,
         change: impl Fn(Option<&Self>) -> Result<Self>,
@@ -384,12 +395,15 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
 }
 
 /// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write. A handle
-/// of it that writes afterwards declares it again.
+/// of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare themselves at once.
 ///
 /// # Errors
 /// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
-    delete(&store.records(DECLARATION_SET)?, &name.into())
+    match store.relation_guard()? {
+        Some(guard) => delete(&guard.namespace().records(DECLARATION_SET)?, &name.into()),
+        None => delete(&store.records(DECLARATION_SET)?, &name.into()),
+    }
 }
 
 #[cfg(test)]
@@ -453,7 +467,9 @@ mod tests {
         let both = of("b")
             .revise(&store, |known| {
                 if !raced.replace(true) {
-                    of("c").declare_itself(&store, None)?;
+                    // A handle of another process, as wire clients are.
+                    let both = of("c").over(known, None, false)?;
+                    both.store(&store, false)?;
                 }
                 of("b").over(known, None, false)
             })

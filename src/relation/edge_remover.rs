@@ -64,19 +64,65 @@ pub(super) struct Deletion<'g> {
     rule: Option<(Box<str>, OnDelete)>,
 }
 
-/// A record that is deleted in steps.
-#[derive(Clone)]
+/// A record that goes with another one.
 struct Part {
     record: Address,
-    /// The record with which this one goes; `None` for the record that a caller deletes.
-    of: Option<Address>,
+    /// The part with which this one goes: an earlier one. `None` for the record that a caller deletes.
+    of: Option<usize>,
+}
+
+/// The outcome of a step for an edge.
+enum StepDone {
+    /// Nothing: the record does not go any more.
+    Nothing,
+    /// Whether an edge to a record on its way was there to be removed.
+    Struck(bool),
+    /// The record on its way, at this position of the open ones, does not go from there any more.
+    Left(usize),
+    Removed,
 }
 
 /// The state of a delete in steps. A list instead of recursion, since chains of records may be long.
 struct Steps {
-    /// The records that are not deleted yet. The last one goes first.
-    open: Vec<Part>,
+    /// The records of the steps, each behind the one that it goes with.
+    parts: Vec<Part>,
+    /// The parts that are not deleted yet. The last one goes first.
+    open: Vec<usize>,
     progress: RelationProgress,
+}
+
+impl Steps {
+    fn new(given: Option<Address>) -> Self {
+        let given = given.map(|record| Part { record, of: None });
+        Self {
+            open: given.iter().map(|_| 0).collect(),
+            parts: given.into_iter().collect(),
+            progress: RelationProgress::default(),
+        }
+    }
+
+    fn push(&mut self, record: Address, of: usize) -> usize {
+        let of = Some(of);
+        self.parts.push(Part { record, of });
+        self.parts.len() - 1
+    }
+
+    /// Where a record is among the open parts.
+    fn find(&self, record: &Address) -> Option<usize> {
+        let is_it = |at: &usize| {
+            self.parts
+                .get(*at)
+                .is_some_and(|part| part.record == *record)
+        };
+        self.open.iter().position(is_it)
+    }
+
+    /// Takes the last part off, and the parts that no open one goes with.
+    fn pop(&mut self) {
+        self.open.pop();
+        self.parts
+            .truncate(self.open.last().map_or(0, |last| last + 1));
+    }
 }
 
 impl<'g> Deletion<'g> {
@@ -125,43 +171,47 @@ impl<'g> Deletion<'g> {
     /// [`Error::HasEdges`]; the errors of transactions. Where the store is a transaction, [`Error::TransactionLimit`] for a record
     /// with more edges than one transaction takes.
     pub(super) fn run(&self, (set, key): (&str, &Key<'_>), observe: Observer<'_>) -> Result<bool> {
-        let given = Part {
-            record: Address::new(set, key),
-            of: None,
-        };
+        let given = Address::new(set, key);
         if let Some(transaction) = self.guard.transaction() {
-            return Together::new(self, &transaction, &[]).delete(&given.record, true);
+            // Its caller may commit it after a refusal.
+            return transaction.all_or_none(|| {
+                Together::new(self, &transaction, &Steps::new(None)).delete(&given, true)
+            });
         }
-        let mut steps = Steps {
-            open: vec![given],
-            progress: RelationProgress::default(),
-        };
+        let mut steps = Steps::new(Some(given));
         loop {
-            let Some((part, others)) = steps.open.split_last() else {
+            let Some(at) = steps.open.last().copied() else {
                 return Ok(true);
             };
             // The first edges that go raise the generation, so the policy is checked before them.
-            let is_first = part.of.is_none() && steps.progress.edges == 0;
-            let mut too_deep = None;
+            let is_first = at == 0 && steps.progress.edges == 0;
+            let mut chain = Vec::new();
             let deleted = self.transact(|transaction| {
-                let mut together = Together::new(self, transaction, others);
-                let deleted = together.delete_part(part, is_first);
-                too_deep = together.too_deep;
+                let mut together = Together::new(self, transaction, &steps);
+                let deleted = together.delete_part(at, is_first);
+                chain = match together.is_too_deep {
+                    true => together.chain,
+                    false => Vec::new(),
+                };
                 deleted
             });
-            match (deleted, too_deep) {
-                (Err(Error::TransactionLimit { .. }), Some(next)) => steps.open.push(next),
-                (Err(limit @ Error::TransactionLimit { .. }), None) => {
-                    let record = part.record.clone();
-                    match self.remove_some(&record, &mut steps, observe)? {
+            match deleted {
+                Err(Error::TransactionLimit { .. }) if !chain.is_empty() => {
+                    let links = chain.into_iter().skip(1);
+                    let last = links.fold(at, |of, record| steps.push(record, of));
+                    steps.open.push(last);
+                }
+                Err(limit @ Error::TransactionLimit { .. }) => {
+                    match self.remove_some(at, &mut steps, observe)? {
                         ControlFlow::Continue(true) => {}
                         ControlFlow::Continue(false) => return Err(limit),
                         ControlFlow::Break(()) => return Ok(false),
                     }
                 }
-                (deleted, _) => {
+                deleted => {
                     let deleted = deleted?;
-                    if steps.open.pop().is_none_or(|part| part.of.is_none()) {
+                    steps.pop();
+                    if at == 0 {
                         return Ok(deleted);
                     }
                     steps.progress.edges += 1;
@@ -177,12 +227,15 @@ impl<'g> Deletion<'g> {
     /// have to go before. Returns whether there were any.
     fn remove_some(
         &self,
-        record: &Address,
+        at: usize,
         steps: &mut Steps,
         observe: Observer<'_>,
     ) -> Result<ControlFlow<(), bool>> {
+        let Some(record) = steps.parts.get(at).map(|part| part.record.clone()) else {
+            return Ok(ControlFlow::Continue(false));
+        };
         let (namespace, key) = (self.guard.namespace(), &record.key);
-        for role in self.roles(record) {
+        for role in self.roles(&record) {
             if role.rule == OnDelete::Restrict {
                 let count = role.count(namespace, key)?;
                 if count > 0 {
@@ -194,43 +247,59 @@ impl<'g> Deletion<'g> {
             let edges = role.some_edges(namespace, key, EDGES_TOGETHER)?;
             if let (true, Some(own)) = (edges.is_empty(), role.holds_alone()) {
                 if own.len(namespace, key)? > 0 {
-                    own.delete(namespace, key)?;
+                    // A collection that is too large for one transaction; the step looks at the chain again.
+                    if self.transact(|tx| Together::new(self, tx, steps).still_goes(Some(at)))? {
+                        own.delete(namespace, key)?;
+                    }
                     return Ok(ControlFlow::Continue(true));
                 }
                 continue;
             }
             let mut has_any = false;
             for edge in &edges {
-                if let RemovedEdge::Record(other) = edge {
-                    let is_it = |part: &Part| part.record == *other;
-                    let Some(at) = steps.open.iter().position(is_it) else {
-                        has_any = true;
-                        let (record, of) = (other.clone(), Some(record.clone()));
-                        steps.open.push(Part { record, of });
-                        continue;
-                    };
+                let known = match edge {
+                    RemovedEdge::Record(other) => match steps.find(other) {
+                        Some(known) => Some(known),
+                        None => {
+                            has_any = true;
+                            let part = steps.push(other.clone(), at);
+                            steps.open.push(part);
+                            continue;
+                        }
+                    },
+                    _ => None,
+                };
+                let done = self.transact(|transaction| {
+                    let mut together = Together::new(self, transaction, steps);
+                    if !together.still_goes(Some(at))? {
+                        return Ok(StepDone::Nothing);
+                    }
                     // A circle: the other record is on its way, and need not be listed any more. Where another writer has taken it
                     // away from the record with which it was to go, it goes with this one.
-                    let (goes, struck) = self.transact(|transaction| {
-                        let together = Together::new(self, transaction, &[]);
-                        let goes = match steps.open.get(at) {
-                            Some(part) => together.still_goes(part)?,
-                            None => false,
+                    if let (RemovedEdge::Record(other), Some(known)) = (edge, known) {
+                        return match together.still_goes(steps.open.get(known).copied())? {
+                            true => Ok(StepDone::Struck(role.strike(transaction, key, other)?)),
+                            false => Ok(StepDone::Left(known)),
                         };
-                        Ok((goes, goes && role.strike(transaction, key, other)?))
-                    })?;
-                    if !goes {
-                        steps.open.remove(at);
                     }
-                    has_any |= struck || !goes;
-                    continue;
-                }
-                self.transact(|transaction| {
-                    let mut together = Together::new(self, transaction, &[]);
                     together.done.insert(record.clone());
                     together.remove_edge(&role, key, edge)?;
-                    edge.remove_from_own(&role, transaction, key)
+                    edge.remove_from_own(&role, transaction, key)?;
+                    Ok(StepDone::Removed)
                 })?;
+                match done {
+                    StepDone::Nothing => return Ok(ControlFlow::Continue(true)),
+                    StepDone::Struck(struck) => {
+                        has_any |= struck;
+                        continue;
+                    }
+                    StepDone::Left(known) => {
+                        steps.open.remove(known);
+                        has_any = true;
+                        continue;
+                    }
+                    StepDone::Removed => {}
+                }
                 has_any = true;
                 steps.progress.edges += 1;
                 if observe(steps.progress).is_break() {
@@ -259,7 +328,10 @@ impl RemovedEdge {
             (Self::Link(link), RoleKind::Linking { own }) => {
                 own.list(transaction, key)?.remove(link)?;
             }
-            (Self::Record(other), _) => drop(role.strike(transaction, key, other)?),
+            // Another writer may have put it back to this record since.
+            (Self::Foreign(other), _) if !role.goes_with(transaction, key, other)? => {
+                role.strike(transaction, key, other)?;
+            }
             _ => {}
         }
         Ok(())
@@ -273,57 +345,60 @@ struct Together<'a, 't> {
     edges_left: usize,
     /// The records that are deleted here, or being so.
     done: HashSet<Address>,
-    /// The records that other steps delete.
-    others: &'a [Part],
-    depth: usize,
-    /// The record that has to go in a step of its own, since the chain of records that go with one another is too long.
-    too_deep: Option<Part>,
-    /// Whether each edge goes at both ends, though the record goes with its own: the transaction is a caller's, who may commit it
-    /// after a refusal.
-    both_ends: bool,
+    /// This step, and the steps that delete other records.
+    steps: &'a Steps,
+    /// The records of which each goes with the one before, down to the one that is being deleted.
+    chain: Vec<Address>,
+    /// Whether the last one of the chain has to go in a step of its own.
+    is_too_deep: bool,
 }
 
 impl<'a, 't> Together<'a, 't> {
-    fn new(
-        deletion: &'a Deletion<'a>,
-        transaction: &'a Transaction<'t>,
-        others: &'a [Part],
-    ) -> Self {
+    fn new(deletion: &'a Deletion<'a>, transaction: &'a Transaction<'t>, steps: &'a Steps) -> Self {
         Self {
             deletion,
             transaction,
             edges_left: EDGES_TOGETHER,
             done: HashSet::new(),
-            others,
-            depth: 0,
-            too_deep: None,
-            both_ends: deletion.guard.transaction().is_some(),
+            steps,
+            chain: Vec::new(),
+            is_too_deep: false,
         }
     }
 
-    /// Whether a part still belongs to the record with which it goes.
-    fn still_goes(&self, part: &Part) -> Result<bool> {
-        let Some(of) = &part.of else {
-            return Ok(true);
-        };
-        for role in self.deletion.roles(of) {
-            if role.goes_with(self.transaction, &of.key, &part.record)? {
+    /// Whether a part still goes with the record that a caller deletes: each record of the chain belongs to the one before.
+    fn still_goes(&self, part: Option<usize>) -> Result<bool> {
+        let parts = &self.steps.parts;
+        let mut part = part.and_then(|at| parts.get(at));
+        while let Some(Part { record, of }) = part {
+            let Some(of) = of.and_then(|at| parts.get(at)) else {
                 return Ok(true);
+            };
+            let mut belongs = false;
+            for role in self.deletion.roles(&of.record) {
+                belongs = belongs || role.goes_with(self.transaction, &of.record.key, record)?;
             }
+            if !belongs {
+                return Ok(false);
+            }
+            part = Some(of);
         }
         Ok(false)
     }
 
     /// Deletes a part and takes it off the list of the record with which it goes, unless another writer has taken it away
     /// from there.
-    fn delete_part(&mut self, part: &Part, is_first: bool) -> Result<bool> {
-        if !self.still_goes(part)? {
+    fn delete_part(&mut self, at: usize, is_first: bool) -> Result<bool> {
+        let Some(part) = self.steps.parts.get(at) else {
+            return Ok(false);
+        };
+        if !self.still_goes(Some(at))? {
             return Ok(false);
         }
         let deleted = self.delete(&part.record, is_first)?;
-        if let Some(of) = &part.of {
-            for role in self.deletion.roles(of) {
-                role.strike(self.transaction, &of.key, &part.record)?;
+        if let Some(of) = part.of.and_then(|of| self.steps.parts.get(of)) {
+            for role in self.deletion.roles(&of.record) {
+                role.strike(self.transaction, &of.record.key, &part.record)?;
             }
         }
         Ok(deleted)
@@ -334,14 +409,13 @@ impl<'a, 't> Together<'a, 't> {
         let key = &record.key;
         let records = self.transaction.set(&record.set)?;
         // One that was taken away from the record with which it was to go is not deleted there.
-        let other = self.others.iter().find(|part| part.record == *record);
-        let is_on_its_way = match other {
-            Some(part) => self.still_goes(part)?,
-            None => false,
-        };
+        let open = &self.steps.open;
+        let other = self.steps.find(record).and_then(|at| open.get(at));
+        let is_on_its_way = other != open.last() && self.still_goes(other.copied())?;
         if is_on_its_way || !self.done.insert(record.clone()) {
             return Ok(false);
         }
+        self.chain.push(record.clone());
         let exists = records.exists(key)?;
         let given = self.deletion.policy.as_ref();
         if let Some(given) = given.filter(|_| exists && is_first) {
@@ -377,6 +451,7 @@ impl<'a, 't> Together<'a, 't> {
         for role in &roles {
             self.remove_edges(role, key)?;
         }
+        self.chain.pop();
         if !exists {
             return Ok(self.edges_left < before);
         }
@@ -401,9 +476,6 @@ impl<'a, 't> Together<'a, 't> {
                 })?;
         for edge in &edges {
             self.remove_edge(role, key, edge)?;
-            if self.both_ends {
-                edge.remove_from_own(role, self.transaction, key)?;
-            }
         }
         match role.own() {
             Some(own) if own.is_sharded(self.transaction, key)? => {
@@ -435,22 +507,18 @@ impl<'a, 't> Together<'a, 't> {
             }
             (RemovedEdge::Record(other), _) => {
                 // One that goes elsewhere ends a circle, however long the way to it was.
-                let is_known = self.done.contains(other)
-                    || self.others.iter().any(|part| part.record == *other);
-                if self.depth >= DEPTH_MAX && !self.both_ends && !is_known {
-                    let of = Some(Address::new(role.set, key));
-                    let record = other.clone();
-                    self.too_deep = Some(Part { record, of });
+                let is_known = self.done.contains(other) || self.steps.find(other).is_some();
+                let is_step = self.deletion.guard.transaction().is_none();
+                if self.chain.len() > DEPTH_MAX && is_step && !is_known {
+                    self.chain.push(other.clone());
+                    self.is_too_deep = true;
                     return Err(Error::TransactionLimit {
                         what: "records in a chain",
                         limit: DEPTH_MAX as u64,
                         option: "max_records",
                     });
                 }
-                self.depth += 1;
-                self.delete(other, false)?;
-                self.depth -= 1;
-                Ok(())
+                self.delete(other, false).map(drop)
             }
             _ => Ok(()),
         }
@@ -479,7 +547,7 @@ impl<'a, 't> Together<'a, 't> {
             _ => return Ok(()),
         };
         // A list that goes as a whole need not be edited.
-        if !self.both_ends && self.done.contains(&Address::new(&list.set, &owner)) {
+        if self.done.contains(&Address::new(&list.set, &owner)) {
             return Ok(());
         }
         list.remove(self.transaction, &owner, &element)?;

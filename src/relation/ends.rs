@@ -3,7 +3,7 @@
 use super::keys::read_one;
 use super::side::{Side, check_exists};
 use super::together::{Added, OnExisting, make_together};
-use crate::{AtomicWrites, Key, RecordStore, Result, Value};
+use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value};
 
 /// One end of an edge: the record that has it, and the element of its collection.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,18 @@ impl EdgeEnd<'_> {
         Ok(list.contains(&element)?.then_some(Value::Nil))
     }
 
+    fn check<S: RecordStore>(&self, store: &S) -> Result<()> {
+        match self.side.owner_must_exist {
+            true => check_exists(store, &self.side.set, self.owner),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds the end to a record that was checked.
     fn add<S: RecordStore>(&self, store: &S, attributes: &Value) -> Result<bool> {
         let element = self.element.element();
         self.side
-            .add_element(store, self.owner, element, attributes)
+            .put_element(store, self.owner, element, attributes)
     }
 
     fn remove<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -55,16 +63,17 @@ impl EdgeEnds<'_> {
         store: &S,
         records: [&S::Records; 2],
     ) -> Result<bool> {
-        if !self.is_mutual {
-            return store.atomically(&Linking(*self));
-        }
         let ([one, other], [first, second]) = (&self.ends, records);
         let (attributes, existing) = (self.attributes, OnExisting::WriteNothing);
         let edits = [
             (one.side).adding(first, one.owner, one.element, attributes, existing),
             (other.side).adding(second, other.owner, other.element, attributes, existing),
         ];
-        make_together(store, edits, 0, &Linking(*self))
+        let linked = match self.is_mutual {
+            true => make_together(store, edits, 0, &Linking(*self)),
+            false => store.atomically(&Linking(*self)),
+        };
+        self.named(one, linked)
     }
 
     /// Removes the edge. Returns whether it was there. `records`: the sets of both ends.
@@ -73,9 +82,6 @@ impl EdgeEnds<'_> {
         store: &S,
         records: [&S::Records; 2],
     ) -> Result<bool> {
-        if !self.is_mutual {
-            return store.atomically(&Unlinking(*self));
-        }
         let ([one, other], [first, second]) = (&self.ends, records);
         let edits = [
             other
@@ -83,12 +89,19 @@ impl EdgeEnds<'_> {
                 .removing(second, other.owner, other.element.element()),
             one.side.removing(first, one.owner, one.element.element()),
         ];
-        make_together(store, edits, 1, &Unlinking(*self))
+        let unlinked = match self.is_mutual {
+            true => make_together(store, edits, 1, &Unlinking(*self)),
+            false => store.atomically(&Unlinking(*self)),
+        };
+        self.named(one, unlinked)
     }
 
-    /// An end's result, with the names of the relation and of the side in an error.
+    /// An end's result, with the names of the relation and of the side in an error that has none yet.
     fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.in_relation(self.relation, &end.side.to_string()))
+        result.map_err(|error| match error {
+            named @ Error::Relation { .. } => named,
+            error => error.in_relation(self.relation, &end.side.to_string()),
+        })
     }
 }
 
@@ -101,11 +114,9 @@ impl AtomicWrites for Linking<'_> {
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let edge = &self.0;
         let [one, other] = &edge.ends;
-        // Before the first write, which a transaction keeps though the second is refused.
+        // Before the first write, which a store without transactions keeps though the second is refused.
         for end in [one, other] {
-            if end.side.owner_must_exist {
-                edge.named(end, check_exists(store, &end.side.set, end.owner))?;
-            }
+            edge.named(end, end.check(store))?;
         }
         let is_new = edge.named(one, one.add(store, edge.attributes))?;
         if edge.is_mutual {
@@ -149,7 +160,10 @@ impl AtomicWrites for Following<'_> {
             let (before, theirs) = (one.get(store)?, other.get(store)?);
             match &before {
                 _ if before == theirs => return Ok(changed),
-                Some(attributes) => other.add(store, attributes)?,
+                Some(attributes) => {
+                    other.check(store)?;
+                    other.add(store, attributes)?
+                }
                 // What this call has added is taken back.
                 None if changed || self.removes => other.remove(store)?,
                 None => return Ok(changed),

@@ -13,10 +13,11 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::declared::Declared;
-use super::edge_remover::{Deletion, has_edges};
+use super::edge_remover::Deletion;
 use super::keys::{BATCH, element_of};
 use super::side::DeleteEmpty;
 use super::together::{Added, KnownEdit, OnExisting, make_together};
+use super::unguarded::Unguarded;
 use super::writes::{check_owned, delete_without, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
@@ -58,7 +59,7 @@ pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text}
 /// On a cluster, whose indexes have no order, edges are entries of key-ordered maps at both ends as well: in records of the
 /// set `{name}_ends`, by the node that they lead to and their sort keys, and omitted types by the node where they begin. The
 /// maps are sharded as edge sets are. [`link`](Self::link) and [`unlink`](Self::unlink) then read the edge before and after
-/// they write, for the sort keys that it had and the changes of others. All calls answer the same; a query reads a map. What
+/// they write, for the sort keys that it had and the changes of others: [`Error::Conflict`] if others were first time and again. All calls answer the same; a query reads a map. What
 /// differs:
 ///
 /// - A process that dies between two steps may also leave an edge under its former sort key: it is listed twice until
@@ -66,8 +67,9 @@ pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text}
 /// - Edges that are written without a handle, or were moved there from an embedded store, are in no map. Calls on a graph that
 ///   was declared in an embedded store are refused ([`Error::Parameter`]), so the first one of a handle reads the declaration:
 ///   call [`forget_relation`](super::forget_relation), and then [`Graph::verify`] with [`Repair::Yes`](super::Repair::Yes).
-/// - Records of maps that were emptied stay.
-/// - Nothing guards nodes: a plain delete leaves their edges, which `verify` removes.
+/// - Records of maps that were emptied stay until their node is deleted.
+/// - Nothing guards nodes: a plain delete leaves their edges, which `verify` removes. So a handle does not declare itself there,
+///   as no handle does: servers would not obey the rules. [`declare`](Self::declare) has `spikelet relations --host` show the graph.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -423,45 +425,32 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             let deletion = Deletion::new(&guard).by_rule(self.schema.name(), on_delete);
             return deletion.run((&self.schema.nodes, &key), &mut observe);
         }
-        let mut progress = RelationProgress::default();
-        loop {
-            let edges = self.some_edges_of(id)?;
-            if edges.is_empty() {
-                break;
-            }
-            if on_delete == OnDelete::Restrict {
-                let count = edges.len() as u64;
-                return Err(has_edges(
-                    self.schema.name(),
-                    &self.schema.nodes,
-                    &key,
-                    count,
-                ));
-            }
-            for remove in edges {
-                self.schema.named(self.remove_edge(&remove))?;
-                progress.edges += 1;
-                if observe(progress).is_break() {
-                    return Ok(false);
-                }
-            }
-        }
+        let schema = &self.schema;
+        let node = Unguarded {
+            relation: schema.name(),
+            set: &schema.nodes,
+            key: &key,
+            rule: on_delete,
+        };
+        node.delete(
+            || self.some_edges_of(id),
+            |remove| schema.named(self.remove_edge(&remove)),
+            || schema.named(self.delete_emptied(&key)),
+            &mut observe,
+        )
+    }
+
+    /// Deletes the records of a node, unless others have added edges since.
+    fn delete_emptied(&self, key: &Key<'static>) -> Result<bool> {
         for map in self.schema.edge_maps() {
-            let emptied = self.store.atomically(&DeleteEmpty {
-                side: &self.schema.side(map),
-                key: &key,
-            });
-            self.schema.named(emptied)?;
+            let side = &self.schema.side(map);
+            self.store.atomically(&DeleteEmpty { side, key })?;
         }
-        let nodes = self.store.records(&self.schema.nodes)?;
-        match self
-            .schema
-            .named(delete_without(&nodes, &key, &[EDGE_SET]))?
-        {
-            true => Ok(true),
-            // Others have added edges since.
-            false => self.delete_node(id, on_delete, observe),
+        let mut deleted = true;
+        for (set, bins) in self.schema.records_of_maps() {
+            deleted = deleted && delete_without(&self.store.records(set)?, key, bins)?;
         }
+        Ok(deleted)
     }
 
     /// Removes some edges from or to a node; none: there are none.

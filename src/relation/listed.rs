@@ -4,10 +4,11 @@ use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::{BATCH, element_of, key_of, read_one};
 use super::side::{Edge, Side};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
-use super::writes::{delete, names, puts, replacing};
+use super::writes::{delete_with, names, puts, replacing};
 use crate::expression::Expression;
+use crate::expressions::{bin_exists, not, or};
 use crate::record::Record;
-use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value};
+use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
 /// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
@@ -189,8 +190,10 @@ impl AtomicWrites for RemoveListed<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let records = store.records(&self.listed.set)?;
-        let other = self.listed.other_owner(&records, self.owner, self.key)?;
-        let deleted = other.is_none() && delete(&records, self.key)?;
+        let bin = self.listed.owner_bin.as_deref();
+        // In the delete itself: a store without transactions may give the record to another owner just before.
+        let own = bin.map(|bin| or([not(bin_exists(bin)), names(bin, self.owner)]));
+        let deleted = delete_with(&records, &WritePolicy::default().filter(own), self.key)?;
         self.listed.side.remove(store, self.owner, self.key)?;
         Ok(deleted)
     }

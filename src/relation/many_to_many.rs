@@ -11,14 +11,15 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::audit::{Observer, RelationProgress};
+use super::audit::RelationProgress;
 use super::declared::Declared;
-use super::edge_remover::{Deletion, has_edges};
+use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::keys::{BATCH, from_value, to_value};
 use super::side::{DeleteEmpty, Side};
 use super::side_reader::SideReader;
 use super::together::Added;
+use super::unguarded::Unguarded;
 use super::writes::delete_without;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::shard::ShardPolicy;
@@ -407,77 +408,51 @@ impl<S: RecordStore> ManyToMany<S> {
             let deletion = Deletion::new(&guard).by_rule(&self.edges.name, on_delete);
             return deletion.run((&side.set, key), &mut observe);
         }
-        let mut progress = RelationProgress::default();
-        let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
-        loop {
-            for side in sides {
-                let removed = self.remove_edges(key, side, on_delete, &mut progress, &mut observe);
-                if removed?.is_break() {
-                    return Ok(false);
-                }
-            }
-            let Some(side) = sides.first() else {
-                return Ok(true);
-            };
-            let records = self.store.records(&side.set)?;
-            match delete_without(&records, key, &bins) {
-                Ok(true) => return Ok(true),
-                // Others have linked it since.
-                Ok(false) => {}
-                Err(Error::ShardRoot { .. }) if self.has_edges(key, sides)? => {}
-                Err(error) => return Err(self.edges.failed(side, error)),
-            }
-        }
+        let record = Unguarded {
+            relation: &self.edges.name,
+            set: sides.first().map_or("", |side| &side.set),
+            key,
+            rule: on_delete,
+        };
+        record.delete(
+            || self.some_edges(key, sides),
+            |(is_source, other)| match is_source {
+                true => self.unlink(key, other),
+                false => self.unlink(other, key),
+            },
+            || self.delete_emptied(key, sides),
+            &mut observe,
+        )
     }
 
-    fn has_edges(&self, key: &Key<'_>, sides: &[&Side]) -> Result<bool> {
+    /// Some edges of a record, by the keys at their other ends, and whether the record is their source.
+    fn some_edges(&self, key: &Key<'_>, sides: &[&Side]) -> Result<Vec<(bool, Key<'static>)>> {
         for side in sides {
-            let count = side.len(&self.store, key);
-            if count.map_err(|error| self.edges.failed(side, error))? > 0 {
-                return Ok(true);
+            let page = side.page(&self.store, key, 0, BATCH);
+            let page = page.map_err(|error| self.edges.failed(side, error))?;
+            if !page.is_empty() {
+                let is_source = std::ptr::eq(*side, &raw const self.edges.targets);
+                return Ok(page.into_iter().map(|(key, _)| (is_source, key)).collect());
             }
         }
-        Ok(false)
+        Ok(Vec::new())
     }
 
-    /// Removes all edges that one side of a record has, one after the other.
-    fn remove_edges(
-        &self,
-        key: &Key<'_>,
-        side: &Side,
-        on_delete: OnDelete,
-        progress: &mut RelationProgress,
-        observe: Observer<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let failed = |error| self.edges.failed(side, error);
-        loop {
-            let page = side.page(&self.store, key, 0, BATCH).map_err(failed)?;
-            if page.is_empty() {
-                break;
-            }
-            if on_delete == OnDelete::Restrict {
-                return Err(has_edges(
-                    &self.edges.name,
-                    &side.set,
-                    key,
-                    page.len() as u64,
-                ));
-            }
-            for (other, _) in page {
-                match std::ptr::eq(side, &raw const self.edges.targets) {
-                    true => self.unlink(key, &other)?,
-                    false => self.unlink(&other, key)?,
-                };
-                progress.edges += 1;
-                if observe(*progress).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
+    /// Deletes a record, unless others have linked it since.
+    fn delete_emptied(&self, key: &Key<'_>, sides: &[&Side]) -> Result<bool> {
+        let failed = |side: &Side, error| self.edges.failed(side, error);
+        for side in sides {
+            let emptied = self.store.atomically(&DeleteEmpty { side, key });
+            emptied.map_err(|error| failed(side, error))?;
         }
-        self.store
-            .atomically(&DeleteEmpty { side, key })
-            .map_err(failed)?;
-        Ok(ControlFlow::Continue(()))
+        let Some(side) = sides.first() else {
+            return Ok(true);
+        };
+        let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
+        match delete_without(&self.store.records(&side.set)?, key, &bins) {
+            Err(Error::ShardRoot { .. }) if !self.some_edges(key, sides)?.is_empty() => Ok(false),
+            deleted => deleted.map_err(|error| failed(side, error)),
+        }
     }
 }
 

@@ -22,7 +22,7 @@
 
 // * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets of keys, for traversals. `side`: a collection of keys in each record
 //   of a set, which every handle with two ends is made of; `side_reader`: its reads. `listed`: records whose keys such a collection lists. `ends`: changes of both ends of an edge. `bulk`: many of them at once. `audit`: what audits report.
-//   `edge_remover`: deletes of records with their edges, for every declared relation. `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
+//   `edge_remover`: deletes of records with their edges, for every declared relation. `unguarded`: the same where a store knows no relations. `reference_path`: the places of keys in a record. `updater`: follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
 // * one file a handle; `many_to_many/` has its reads and its audit.
 
 mod address;
@@ -52,6 +52,7 @@ mod together;
 #[cfg(test)]
 mod together_model;
 mod traversal;
+mod unguarded;
 mod updater;
 mod writes;
 

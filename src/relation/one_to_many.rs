@@ -215,6 +215,23 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Ok(())
     }
 
+    /// Whether the bin that names the parent is the same in both layouts of a move: then the former one has all children, moved
+    /// or not.
+    fn former_has_all(&self) -> bool {
+        let bin = self
+            .former
+            .as_ref()
+            .and_then(ChildPlace::parent_bin_of_child);
+        let is_reference = |former: &ChildPlace| former.layout.parent_bin().is_none();
+        self.former.as_ref().is_some_and(is_reference) && bin == self.current.parent_bin_of_child()
+    }
+
+    /// The layouts in which each child is found once, but for one that moves meanwhile.
+    fn places_read(&self) -> impl Iterator<Item = &ChildPlace> {
+        let places = if self.former_has_all() { 1 } else { 2 };
+        self.places().take(places)
+    }
+
     /// The layouts in the order in which they are read: a child that moves meanwhile is seen in one of them at least.
     fn places(&self) -> impl Iterator<Item = &ChildPlace> {
         self.former.iter().chain([&self.current])
@@ -342,8 +359,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         let next = match (next, former) {
             (Some(next), Some(_)) => Some(format!("f{next}")),
             (Some(next), None) => Some(format!("c{next}")),
-            (None, Some(_)) => Some("c".to_owned()),
-            (None, None) => None,
+            (None, Some(_)) if !self.former_has_all() => Some("c".to_owned()),
+            (None, _) => None,
         };
         let children = children.into_iter().map(|(key, bins)| Child { key, bins });
         Ok(ChildPage {
@@ -360,7 +377,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     pub fn len<'p>(&self, parent: impl Into<Key<'p>>) -> Result<u64> {
         let parent = parent.into();
         let count = |place| self.named(place, place.count(&self.store, &parent));
-        self.places().map(count).sum()
+        self.places_read().map(count).sum()
     }
 
     /// Returns the parent of a child, from the child's own record; `None` if there is no such child, or it names none.
@@ -445,7 +462,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         let mut audit = RelationAudit::default();
-        for place in self.places() {
+        // What the former layout finds besides has not been moved yet.
+        let first = usize::from(self.former_has_all());
+        for place in self.places().skip(first) {
             for parent in self.named(place, place.all_parents(&self.store))? {
                 let checked = self.verify_parent(place, &parent, repair, &mut audit);
                 self.named(place, checked)?;

@@ -131,20 +131,20 @@ impl Side {
         other: &Key<'_>,
         attributes: &Value,
     ) -> Result<bool> {
-        self.add_element(store, owner, element_of(other), attributes)
+        if self.owner_must_exist {
+            check_exists(store, &self.set, owner)?;
+        }
+        self.put_element(store, owner, element_of(other), attributes)
     }
 
-    /// Adds an edge by its element. Returns whether it is new.
-    pub(super) fn add_element<S: RecordStore>(
+    /// Adds an edge by its element, to a record that was checked. Returns whether it is new.
+    pub(super) fn put_element<S: RecordStore>(
         &self,
         store: &S,
         owner: &Key<'_>,
         element: Value,
         attributes: &Value,
     ) -> Result<bool> {
-        if self.owner_must_exist {
-            check_exists(store, &self.set, owner)?;
-        }
         if self.has_attributes {
             self.map(store, owner)?.put(element, attributes.clone())
         } else {

@@ -103,6 +103,16 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
         }
     }
 
+    /// The edit as a call of a group.
+    pub(super) fn call(&self) -> (&'a R, RecordCall<'_>) {
+        let call = RecordCall {
+            policy: &self.policy,
+            key: Key::from(self.key),
+            operations: &self.operations,
+        };
+        (self.records, call)
+    }
+
     fn has_changed(&self, result: &OperateResult) -> bool {
         match self.reply {
             EditReply::Changed => true,
@@ -145,6 +155,19 @@ impl Side {
         let mut edit = self.edit((records, owner), policy, operations, reply);
         edit.added = Some(added);
         edit
+    }
+
+    /// Returns the edit that adds keys to an unsharded list, those that are there already aside.
+    pub(super) fn listing<'a, R>(
+        &'a self,
+        records: &'a R,
+        owner: &'a Key<'a>,
+        keys: Vec<Value>,
+    ) -> KnownEdit<'a, R> {
+        let append = lists::append_items(&Collection::list_policy(), &self.bin, keys);
+        let operations = vec![lists::size(&self.bin), append];
+        let (at, policy) = ((records, owner), self.unsharded_policy());
+        self.edit(at, policy, operations, EditReply::Grown)
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
@@ -298,14 +321,7 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
     if sides.any(|side| check_bin(&side.bin).is_err()) {
         return store.atomically(otherwise);
     }
-    let calls = edits.each_ref().map(|edit| {
-        let call = RecordCall {
-            policy: &edit.policy,
-            key: Key::from(edit.key),
-            operations: &edit.operations,
-        };
-        (edit.records, call)
-    });
+    let calls = edits.each_ref().map(KnownEdit::call);
     match store.operate_together(&calls) {
         None => store.atomically(otherwise),
         Some(Ok(results)) => {

@@ -1,7 +1,7 @@
 //! Writes to single records that several handles make.
 
 use super::keys::element_of;
-use crate::engine::declaration::DeclaredSide;
+use crate::engine::declaration::SideForm;
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, blob_bin, eq, int_bin, not, string_bin};
 use crate::operations::{self, delete_all_bins};
@@ -44,12 +44,13 @@ pub(super) fn check_owned<S: RecordStore>(
     let Some(guard) = store.relation_guard()? else {
         return Ok(());
     };
-    let is_reference = |side: &&DeclaredSide| *side.set == *set && !side.is_collection();
     for other in guard.declarations().iter() {
-        let references = other.owned_sides().filter(is_reference);
-        let mut taken = references.filter_map(|side| side.bin.as_deref());
+        let mut taken = other.owned_bins().filter(|(of, bin, form)| {
+            let is_collection = matches!(form, Some(SideForm::List | SideForm::Map));
+            *of == set && !is_collection && bins.get(bin).is_some()
+        });
         if *other.name != *relation
-            && let Some(bin) = taken.find(|bin| bins.get(bin).is_some())
+            && let Some((_, bin, _)) = taken.next()
         {
             return Err(Error::OwnedBin {
                 bin: bin.into(),

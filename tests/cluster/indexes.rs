@@ -72,7 +72,11 @@ fn pages_of_an_index_have_each_record_once_whatever_their_size() {
     assert_eq!(pages(&records, "1", 10), []);
     // The servers have an index of this name, over another bin: it is not asked for this one.
     let other = served.cluster().records("people").unwrap();
-    other.ensure_index(by_name).unwrap();
+    let refused = other.ensure_index(by_name).unwrap_err();
+    assert!(
+        matches!(&refused, Error::IndexExists(name) if **name == *"by_integers"),
+        "{refused}"
+    );
     let (equal, all) = (["ann".into()], IndexRange::Any);
     let query = |equal, range, after| IndexQuery {
         index: "by",
@@ -334,4 +338,30 @@ fn a_graph_that_was_moved_says_that_its_maps_are_missing_and_a_repair_makes_them
     assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
     let (members, _) = graph.query("MEMBER", &team).unwrap().sources().unwrap();
     assert_eq!(members, (0..10).map(user).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_index_that_another_process_builds_is_waited_for() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let records = cluster.records("people").unwrap();
+    let policy = WritePolicy::default();
+    for id in 0..30_000 {
+        let bins = [put("team", id % 3)];
+        records.operate_on(&policy, &id.into(), &bins).unwrap();
+    }
+    let definition = || IndexDefinition::new("by", ["team"]);
+    std::thread::scope(|scope| {
+        let builds = scope.spawn(|| records.ensure_index(definition()).unwrap());
+        let other = served.cluster();
+        while !other
+            .info("sindex-list:ns=test")
+            .unwrap()
+            .contains("by_integers")
+        {}
+        let records = other.records("people").unwrap();
+        records.ensure_index(definition()).unwrap();
+        assert_eq!(pages(&records, 1, 1_000).len(), 10_000);
+        builds.join().unwrap();
+    });
 }

@@ -303,3 +303,47 @@ fn a_bin_has_one_relation() {
     assert_eq!(tasks.parent_of(1).unwrap(), Some("ann".into()));
     assert_eq!(tasks.len("ann").unwrap(), 1);
 }
+
+#[test]
+fn of_two_relations_that_want_one_bin_at_one_moment_one_is_refused() {
+    for round in 0..40 {
+        let store = Store::in_memory().unwrap();
+        let barrier = std::sync::Barrier::new(2);
+        let declare = |name: &str, back: &str| {
+            let relation = ManyToMany::new(&store, name, ("a", "out"), ("a", back));
+            barrier.wait();
+            relation.declare()
+        };
+        let declared = std::thread::scope(|scope| {
+            let other = scope.spawn(|| declare("two", "in_two"));
+            [declare("one", "in_one"), other.join().unwrap()]
+        });
+        let refused = declared.iter().filter(|it| it.is_err()).count();
+        assert_eq!(refused, 1, "{round}");
+        assert_eq!(declared_relations(&store).unwrap().len(), 1);
+    }
+    // Two of one transaction.
+    let store = Store::in_memory().unwrap();
+    let refused = store.transaction(|tx| {
+        ManyToMany::new(tx, "one", ("a", "out"), ("a", "in_one")).declare()?;
+        ManyToMany::new(tx, "two", ("a", "out"), ("a", "in_two")).declare()
+    });
+    assert!(matches!(refused, Err(Error::Parameter(_))));
+}
+
+#[test]
+fn the_bins_beside_the_sides_of_a_graph_are_its_own() {
+    let store = Store::in_memory().unwrap();
+    let graph = Graph::new(&store, "g", ["N"], [EdgeType::new("E")]).unwrap();
+    graph.declare().unwrap();
+    let taken = ManyToMany::new(&store, "other", ("g_edges", "target"), ("g_edges", "in"));
+    let refused = taken.declare().unwrap_err();
+    assert!(matches!(refused, Error::Parameter(_)), "{refused}");
+    let layout = Layout::key_list("notes");
+    let notes = OneToMany::new(&store, "notes", ("a", "g_edges"), layout).unwrap();
+    let refused = notes
+        .put(1, "N-1|E-N-2", &json!({ "sort0": "x" }))
+        .unwrap_err();
+    assert!(refused.to_string().contains("\"sort0\""), "{refused}");
+    notes.put(1, "N-1|E-N-2", &json!({ "text": "x" })).unwrap();
+}

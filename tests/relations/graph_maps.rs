@@ -264,3 +264,71 @@ fn writers_of_the_same_edges_leave_both_ends_alike() {
     let audit = maps.verify(Repair::No, go_on).unwrap();
     assert!(audit.is_sound(), "{:?}", audit.faults);
 }
+
+#[test]
+fn two_writers_of_one_edge_leave_entries_that_agree_with_it() {
+    // Two writers: the second one comes after each operation of the first.
+    for (first, second) in [
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (2, 1),
+        (2, 2),
+        (1, 2),
+        (2, 3),
+        (3, 2),
+    ] {
+        for after in 0..14 {
+            let store = Store::in_memory().unwrap();
+            let (source, target) = (node(0), node(1));
+            let write = move |graph: &Graph<Watched<Store>>, role: usize| match role {
+                3 => drop(graph.unlink(&source, "MEMBER", &target).unwrap()),
+                role => graph
+                    .link(&source, "MEMBER", &target, &attributes(role, 0))
+                    .unwrap(),
+            };
+            let calls = Calls::default();
+            let one = graph(Watched::without_indexes(&store, &calls));
+            let other = graph(Watched::without_indexes(&store, &Calls::default()));
+            for id in [0, 1] {
+                one.put_node(&node(id), &json!({ "n": id })).unwrap();
+            }
+            write(&one, 0);
+            let others_write = write.clone();
+            calls.interrupt(after, move || others_write(&other, second));
+            write(&one, first);
+            let looks = graph(Watched::without_indexes(&store, &Calls::default()));
+            let audit = looks.verify(Repair::No, go_on).unwrap();
+            assert!(
+                audit.is_sound(),
+                "{first} and {second} after {after}: {:?}",
+                audit.faults
+            );
+        }
+    }
+}
+
+#[test]
+fn a_deleted_node_leaves_no_record_of_its_maps() {
+    for edges in [1, 60] {
+        let store = Store::in_memory().unwrap();
+        let graph = graph(Watched::without_indexes(&store, &Calls::default()));
+        for id in 1..=edges {
+            let (from, to) = (node(0), node(2 * id));
+            for (from, to) in [(&from, &to), (&to, &from)] {
+                graph.link(from, "VIEWED", to, &attributes(0, 0)).unwrap();
+            }
+        }
+        assert!(store.set("g_ends").unwrap().exists("N-0").unwrap());
+        assert!(
+            graph
+                .delete_node(&node(0), OnDelete::Detach, go_on)
+                .unwrap()
+        );
+        assert!(
+            !store.set("g_ends").unwrap().exists("N-0").unwrap(),
+            "{edges}"
+        );
+        assert!(!store.set("g").unwrap().exists("N-0").unwrap());
+    }
+}

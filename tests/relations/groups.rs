@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 use spikelet::relation::{Address, Layout, Links, ManyToMany, OneToMany, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{AtomicWrites, OperateResult, RecordCall, RecordStore, Result, Set, Store};
+use spikelet::{AtomicWrites, Error, OperateResult, RecordCall, RecordStore, Result, Set, Store};
 
 use super::go_on;
 
@@ -127,4 +127,33 @@ fn a_sharded_parent_leaves_the_children_of_others_in_one_group() {
     }
     let audit = alive.verify(Repair::No, go_on).unwrap();
     assert!(audit.is_sound(), "{:?}", audit.faults);
+}
+
+/// A store whose groups fail as a whole.
+struct Failing<'s>(&'s Store);
+
+impl RecordStore for Failing<'_> {
+    type Records = Set;
+
+    fn records(&self, set: &str) -> Result<Set> {
+        self.0.set(set)
+    }
+
+    fn operate_together(&self, _: &[(&Set, RecordCall<'_>)]) -> Option<Result<Vec<OperateResult>>> {
+        Some(Err(Error::Forbidden("a full disk".into())))
+    }
+}
+
+#[test]
+fn the_failure_of_a_group_names_the_relation() {
+    let store = Store::in_memory().unwrap();
+    let links = Links::new(Failing(&store), "links").reciprocal("likes", "liked");
+    let (ann, bob) = (Address::new("users", "ann"), Address::new("users", "bob"));
+    for failed in [
+        links.link(&ann, "likes", &bob),
+        links.unlink(&ann, "likes", &bob),
+    ] {
+        let failed = failed.unwrap_err();
+        assert!(matches!(failed, Error::Relation { .. }), "{failed}");
+    }
 }

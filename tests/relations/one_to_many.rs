@@ -4,8 +4,11 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
-use spikelet::relation::{Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair};
-use spikelet::{Error, IndexedRecordSet, RecordStore, Store, bins};
+use serde_json::json;
+use spikelet::relation::{
+    Layout, LayoutKind, OnDelete, OneToMany, RelationFault, RelationProgress, Repair,
+};
+use spikelet::{Error, IndexedRecordSet, Key, RecordStore, Store, bins};
 
 use crate::watched::{Calls, Watched};
 
@@ -327,4 +330,93 @@ fn another_layout_is_declared_only_by_a_handle_that_moves_the_children() {
             assert!(old.declare().is_err(), "{what}");
         }
     }
+}
+
+#[test]
+fn a_child_that_is_given_away_while_it_is_removed_stays() {
+    for after in 0..8 {
+        let store = Store::in_memory().unwrap();
+        let calls = Calls::default();
+        let children = |calls: &Calls| {
+            let (store, layout) = (Watched::new(&store, calls), Layout::key_list("children"));
+            let children = OneToMany::new(store, "children", ("a", "b"), layout).unwrap();
+            children.with_parent_bin("parent")
+        };
+        let (one, other) = (children(&calls), children(&Calls::default()));
+        one.put("ann", 7, &json!({ "n": 1 })).unwrap();
+        let given = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let by_other = (other.clone(), std::sync::Arc::clone(&given));
+        calls.interrupt(after, move || {
+            let (other, given) = by_other;
+            *given.lock().unwrap() = Some(other.set_parent(7, "bob").is_ok());
+        });
+        one.remove("ann", 7).unwrap();
+        let is_there = store.set("b").unwrap().exists(7).unwrap();
+        let given = *given.lock().unwrap();
+        // `None`: all was done before.
+        assert_eq!(is_there, given == Some(true), "after {after}");
+        assert_eq!(other.len("bob").unwrap(), u64::from(is_there));
+        assert!(one.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn children_that_move_between_layouts_with_one_bin_are_counted_once() {
+    let store = Store::in_memory().unwrap();
+    let by_reference = || Layout::reference("parent", "by_parent");
+    let former = OneToMany::new(&store, "children", ("a", "b"), by_reference()).unwrap();
+    for id in 0..20 {
+        former.put("ann", id, &json!({ "n": id })).unwrap();
+    }
+    let layout = Layout::key_list("children");
+    let children = OneToMany::new(&store, "children", ("a", "b"), layout.clone()).unwrap();
+    let children = children.with_parent_bin("parent");
+    let moving = children.clone().moving_from(by_reference()).unwrap();
+    let keys = || {
+        let (mut keys, mut token) = (Vec::new(), None::<String>);
+        loop {
+            let page = moving.page("ann", token.as_deref(), 3).unwrap();
+            keys.extend(page.children.into_iter().map(|child| child.key));
+            match page.next {
+                Some(next) => token = Some(next),
+                None => break,
+            }
+        }
+        keys.sort();
+        keys
+    };
+    let all: Vec<Key<'static>> = (0..20).map(Key::from).collect();
+    let stop = |progress: RelationProgress| match progress.edges {
+        7 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    for is_last in [false, true] {
+        let stop: &dyn Fn(RelationProgress) -> ControlFlow<()> = match is_last {
+            true => &|_| ControlFlow::Continue(()),
+            false => &stop,
+        };
+        assert_eq!(moving.move_children(stop).unwrap(), is_last);
+        assert_eq!(moving.len("ann").unwrap(), 20);
+        assert_eq!(keys(), all);
+        assert!(moving.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+    assert_eq!(children.len("ann").unwrap(), 20);
+}
+
+#[test]
+fn a_parent_goes_with_a_listed_key_that_has_no_record() {
+    let store = Store::in_memory().unwrap();
+    let layout = Layout::key_list("children");
+    let watched = Watched::new(&store, &Calls::default());
+    let children = OneToMany::new(watched, "children", ("a", "b"), layout).unwrap();
+    for id in [1, 2] {
+        children.put("ann", id, &json!({ "n": 1 })).unwrap();
+    }
+    store.set("b").unwrap().delete(2).unwrap();
+    assert!(
+        children
+            .delete_with_edges("ann", OnDelete::Cascade, go_on)
+            .unwrap()
+    );
+    assert!(!store.set("a").unwrap().exists("ann").unwrap());
 }

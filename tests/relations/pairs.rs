@@ -1,4 +1,5 @@
-//! Edges beside what else touches their records: the change feed, operations in the background, backups.
+//! Edges beside what else touches their records: the change feed, operations in the background, backups. And these with one
+//! another.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -6,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::changes::{ChangeOptions, Consumer, Delivery, Start};
-use spikelet::operations::put;
+use spikelet::operations::{self, put};
 use spikelet::query::BackgroundPolicy;
 use spikelet::relation::{ManyToMany, Repair};
 use spikelet::shard::ShardPolicy;
 use spikelet::storage::ManualClock;
-use spikelet::{Expiration, Key, NamespaceConfig, RecordStore, Store, WritePolicy};
+use spikelet::{Expiration, Key, NamespaceConfig, Operation, RecordStore, Set, Store, WritePolicy};
 
 /// Shards the edges of a record that has more than four.
 fn follows<S: RecordStore>(store: S) -> ManyToMany<S> {
@@ -124,4 +125,157 @@ fn a_backup_brings_back_both_ends_of_all_edges() {
     let restore = Restore::prepare(&file, RestoreOptions::default(), &mut |_, _| {}).unwrap();
     restore.run(&restored, &mut |_, _| {}).unwrap();
     check(&restored);
+}
+
+fn add(bin: &str) -> Operation {
+    operations::add(bin, 1)
+}
+
+/// Has all records of a set counted in bin `n`, in the background.
+fn count_in_background(set: &Set) {
+    let running = set
+        .query_all()
+        .operate(&BackgroundPolicy::default(), [add("n")]);
+    assert_eq!(running.unwrap().wait().unwrap().failed, 0);
+}
+
+#[test]
+fn groups_beside_an_operation_in_the_background_lose_nothing_and_neither_does_it() {
+    let store = Store::in_memory().unwrap();
+    let items = store.set("items").unwrap();
+    for id in 0..400 {
+        items.put(id, [("n", 0)]).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let groups = scope.spawn(|| {
+            for round in 0..400 {
+                let pair = [round, (round + 7) % 400];
+                let write = || {
+                    store.write_together(|group| {
+                        for id in pair {
+                            group.operate(&items, id, vec![add("m")]);
+                        }
+                    })
+                };
+                while let Err(error) = write() {
+                    assert!(error.is_retryable(), "{error}");
+                }
+            }
+        });
+        for _ in 0..5 {
+            count_in_background(&items);
+        }
+        groups.join().unwrap();
+    });
+    for id in 0..400 {
+        let item = items.get(id).unwrap().unwrap();
+        assert_eq!(
+            (item.get("n"), item.get("m")),
+            (Some(5.into()), Some(2.into())),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn the_change_feed_shows_what_an_operation_in_the_background_writes() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    for id in 0..30 {
+        users.put(id, [("n", 0)]).unwrap();
+    }
+    let mut consumer = consumer(&store);
+    count_in_background(&users);
+    let wanted: BTreeSet<String> = (0..30).map(|id| id.to_string()).collect();
+    assert_eq!(changed(&mut consumer, 100), wanted);
+}
+
+#[cfg(feature = "server")]
+#[test]
+fn the_change_feed_shows_what_a_wire_client_writes_and_deletes() {
+    use spikelet::record::KeyHash;
+
+    use crate::server_client::{DELETE, Message, WRITE, Wire, serve};
+
+    let running = serve();
+    let changes = running.store.namespace("test").unwrap().changes();
+    changes.enable("demo").unwrap();
+    let options = ChangeOptions::default().delivery(Delivery::Published);
+    let feed = changes.subscribe("feed", Start::Now, options).unwrap();
+    let mut consumer = feed.consumer().unwrap();
+    let mut wire = Wire::to(running.handle.addr());
+    for message in [
+        Message::put(1, "i", 7),
+        Message::about(0, WRITE | DELETE, 0, 1),
+    ] {
+        assert_eq!(wire.ask(&message).code, 0);
+        let batch = consumer.next_batch(9, Duration::from_secs(60)).unwrap();
+        let digests: Vec<_> = batch.iter().map(|change| change.digest).collect();
+        assert_eq!(digests, [KeyHash::Ripemd160.digest("demo", &1.into())]);
+    }
+}
+
+#[cfg(feature = "backup")]
+mod backups {
+    use spikelet::backup::{BackupOptions, Restore, RestoreOptions, save};
+
+    use super::*;
+
+    /// Brings back in a new store what a store has now.
+    fn copy(store: &Store, into: &Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("all.asb");
+        save(store, &file, &BackupOptions::default(), &mut |_| {}).unwrap();
+        let restore = Restore::prepare(&file, RestoreOptions::default(), &mut |_, _| {});
+        restore.unwrap().run(into, &mut |_, _| {}).unwrap();
+    }
+
+    fn copied(store: &Store) -> usize {
+        let into = Store::in_memory().unwrap();
+        copy(store, &into);
+        into.set("items").unwrap().len() as usize
+    }
+
+    #[test]
+    fn a_backup_has_the_records_of_a_transaction_and_of_a_group_once_they_are_committed() {
+        let store = Store::in_memory().unwrap();
+        let items = store.set("items").unwrap();
+        store
+            .transaction(|tx| {
+                for id in 0..20 {
+                    tx.in_set(&items)?.put(id, [("n", 1)])?;
+                }
+                assert_eq!(copied(&store), 0);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(copied(&store), 20);
+        let group = store.write_together(|group| {
+            for id in 20..50 {
+                group.put(&items, id, [("n", 1)]);
+            }
+            assert_eq!(copied(&store), 20);
+        });
+        group.unwrap();
+        assert_eq!(copied(&store), 50);
+    }
+
+    #[test]
+    fn the_change_feed_shows_restored_records_and_a_backup_what_the_background_has_written() {
+        let store = Store::in_memory().unwrap();
+        let users = store.set("users").unwrap();
+        for id in 0..30 {
+            users.put(id, [("n", 4)]).unwrap();
+        }
+        count_in_background(&users);
+        let into = Store::in_memory().unwrap();
+        let mut consumer = consumer(&into);
+        copy(&store, &into);
+        let wanted: BTreeSet<String> = (0..30).map(|id| id.to_string()).collect();
+        assert_eq!(changed(&mut consumer, 100), wanted);
+        let users = into.set("users").unwrap();
+        for id in 0..30 {
+            assert_eq!(users.get(id).unwrap().unwrap().get("n"), Some(5.into()));
+        }
+    }
 }

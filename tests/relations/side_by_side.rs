@@ -7,7 +7,7 @@ use std::thread;
 
 use spikelet::relation::{ManyToMany, OnDelete, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{Key, RecordStore, Store};
+use spikelet::{Error, Key, RecordStore, Store, bins};
 
 use crate::killed::next;
 use crate::watched::{Calls, Watched};
@@ -209,4 +209,39 @@ fn every_handle_takes_part_in_a_transaction_of_its_callers() {
     assert_eq!(seen(), (false, 0, false));
     write(false).unwrap();
     assert_eq!(seen(), (true, 1, true));
+}
+
+#[test]
+fn a_call_that_is_refused_within_a_transaction_leaves_nothing_there() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    // No list, so the second end is refused.
+    users.put("bob", bins! { "followers" => 5 }).unwrap();
+    users.put("bob", bins! { "followed" => 5 }).unwrap();
+    let (from, to) = (("users", "following"), ("users", "followers"));
+    let follows = ManyToMany::new(&store, "follows", from, to);
+    let (from, to) = (("users", "follows"), ("users", "followed"));
+    let rated = ManyToMany::new(&store, "rated", from, to).with_attributes();
+    follows.link("ann", "cid").unwrap();
+    store
+        .transaction(|tx| {
+            tx.in_set(&users)?.put("ann", [("n", 1)])?;
+            for target in ["bob", "dan"] {
+                let linked = follows.within(tx).link("ann", target);
+                assert_eq!(linked.is_ok(), target == "dan");
+                let linked = rated.within(tx).link_with("ann", target, &4);
+                assert_eq!(linked.is_ok(), target == "dan");
+            }
+            let new = follows.within(tx).link("eve", "bob");
+            assert!(matches!(new, Err(Error::Relation { .. })));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(
+        follows.targets("ann").page(0, 9).unwrap(),
+        ["cid".into(), "dan".into()]
+    );
+    assert_eq!(rated.targets("ann").page(0, 9).unwrap(), ["dan".into()]);
+    assert!(users.get("ann").unwrap().unwrap().get("n").is_some());
+    assert!(!users.exists("eve").unwrap());
 }

@@ -1,5 +1,7 @@
-//! A store whose record operations are counted, and which may die after some of them. It has no transactions.
+//! A store whose record operations are counted, and which may die after some of them, or be used by another writer then. It has
+//! no transactions.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +15,17 @@ use spikelet::{
 
 /// What was asked of a store.
 #[derive(Clone, Debug, Default)]
-pub struct Calls(Arc<Mutex<Counts>>);
+pub struct Calls(Arc<Mutex<Counts>>, Arc<Mutex<Other>>);
+
+/// Another writer, and how many operations it lets pass before it comes.
+#[derive(Default)]
+struct Other(Option<(usize, Box<dyn FnOnce() + Send>)>);
+
+impl fmt::Debug for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Other").field(&self.0.is_some()).finish()
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -39,7 +51,23 @@ impl Calls {
         self.0.lock().unwrap().left = Some(operations);
     }
 
+    /// Has another writer come after this number of operations.
+    pub fn interrupt(&self, after: usize, other: impl FnOnce() + Send + 'static) {
+        self.1.lock().unwrap().0 = Some((after, Box::new(other)));
+    }
+
+    fn let_other_write(&self) {
+        let mut waiting = self.1.lock().unwrap();
+        if let Some((left @ 1.., _)) = &mut waiting.0 {
+            *left -= 1;
+        } else if let Some((_, other)) = waiting.0.take() {
+            drop(waiting);
+            other();
+        }
+    }
+
     fn spend(&self) -> Result<()> {
+        self.let_other_write();
         let mut counts = self.0.lock().unwrap();
         if let Some(left) = &mut counts.left {
             *left = left.checked_sub(1).ok_or(Error::Timeout {

@@ -57,6 +57,19 @@ struct State {
     readable_until: u32,
     lost_roots: u64,
     conflict: Option<Conflict>,
+    /// How many calls are being made that leave nothing behind where they fail.
+    undoable: usize,
+    /// The versions that their writes have replaced, in order.
+    replaced: Vec<Replaced>,
+    replaced_bytes: usize,
+}
+
+/// The version that a write has replaced.
+struct Replaced {
+    /// Where the record is among the notes.
+    at: usize,
+    written: Option<Uncommitted>,
+    lost_roots: u64,
 }
 
 /// Where an attempt has met another writer.
@@ -246,6 +259,26 @@ impl TransactionRun {
             .collect()
     }
 
+    /// Makes writes that belong together: takes all of them back if `make` fails, since the closure may go on then.
+    pub(in crate::engine) fn all_or_none<R>(&self, make: impl FnOnce() -> Result<R>) -> Result<R> {
+        let from = {
+            let mut state = self.state.borrow_mut();
+            state.undoable += 1;
+            state.replaced.len()
+        };
+        let made = make();
+        let mut state = self.state.borrow_mut();
+        state.undoable -= 1;
+        if made.is_err() {
+            state.take_back(from);
+        }
+        if state.undoable == 0 {
+            state.replaced.clear();
+            state.replaced_bytes = 0;
+        }
+        made
+    }
+
     pub(super) fn check_takes_writes(&self) -> Result<()> {
         if self.takes_writes {
             return Ok(());
@@ -274,8 +307,10 @@ impl TransactionRun {
         let Some(written) = Uncommitted::of(plan, from, &mut state.buffer) else {
             return Ok(());
         };
-        let position = state.records.get(digest);
-        let Some(noted) = position.and_then(|at| state.notes.get_mut(*at)) else {
+        let Some(at) = state.records.get(digest).copied() else {
+            return Ok(());
+        };
+        let Some(noted) = state.notes.get_mut(at) else {
             return Ok(());
         };
         let before = noted.written.as_ref();
@@ -287,12 +322,21 @@ impl TransactionRun {
             state.buffer.truncate(from);
             return Err(over);
         }
-        noted.written = Some(written);
+        let before = noted.written.replace(written);
+        if state.undoable > 0 {
+            state.replaced_bytes += before.as_ref().map_or(0, Uncommitted::bytes);
+            state.replaced.push(Replaced {
+                at,
+                written: before,
+                lost_roots: state.lost_roots,
+            });
+        }
         (state.written, state.bytes) = (records, bytes);
         state.lost_roots += u64::from(loses_shards);
-        let written = state.notes.iter_mut();
-        let written = written.filter_map(|noted| noted.written.as_mut());
-        compact(&mut state.buffer, bytes, written);
+        let replaced = state.replaced.iter_mut().map(|it| &mut it.written);
+        let written = state.notes.iter_mut().map(|noted| &mut noted.written);
+        let kept = written.chain(replaced).filter_map(Option::as_mut);
+        compact(&mut state.buffer, bytes + state.replaced_bytes, kept);
         Ok(())
     }
 
@@ -361,6 +405,25 @@ impl TransactionRun {
 impl State {
     fn noted(&self, digest: &Digest) -> Option<&Noted> {
         self.notes.get(*self.records.get(digest)?)
+    }
+
+    /// Takes back the writes that have replaced these and later versions.
+    fn take_back(&mut self, from: usize) {
+        let bytes = |written: &Option<Uncommitted>| written.as_ref().map_or(0, Uncommitted::bytes);
+        while self.replaced.len() > from {
+            let Some(replaced) = self.replaced.pop() else {
+                return;
+            };
+            let Some(noted) = self.notes.get_mut(replaced.at) else {
+                continue;
+            };
+            let before = bytes(&replaced.written);
+            self.replaced_bytes -= before;
+            self.bytes = self.bytes + before - bytes(&noted.written);
+            self.written -= usize::from(replaced.written.is_none());
+            self.lost_roots = replaced.lost_roots;
+            noted.written = replaced.written;
+        }
     }
 
     /// Names a record.

@@ -58,6 +58,11 @@ impl<'t> Transaction<'t> {
         self.attempt
     }
 
+    /// Makes writes that belong together: takes all of them back if `make` fails.
+    pub(crate) fn all_or_none<R>(&self, make: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.attempt.all_or_none(make)
+    }
+
     /// The keys of records of a set that the transaction has written, and not deleted.
     pub(crate) fn written_keys(&self, set: &str) -> Vec<Key<'static>> {
         self.attempt.written_keys(set)

@@ -27,8 +27,8 @@ pub(super) enum RoleKind<'d> {
     Pair { own: Side, back: Side },
     /// It has links to records of any sets.
     Linking { own: Side },
-    /// It lists records of this set that belong to it.
-    Listing { own: Side, to: &'d str },
+    /// It lists records of a set that belong to it.
+    Listing { own: Side, to: Listed<'d> },
     /// It contains what belongs to it.
     Containing { own: Side },
     /// Records of a set refer to it by a bin, and an index finds them.
@@ -43,6 +43,14 @@ pub(super) enum RoleKind<'d> {
     EdgeRecord { edge_set: Side },
 }
 
+/// Records that another one lists.
+#[derive(Clone, Copy)]
+pub(super) struct Listed<'d> {
+    set: &'d str,
+    /// The bin in which each names the record that lists it.
+    named: Option<&'d str>,
+}
+
 /// An edge of a record that is being deleted.
 pub(super) enum RemovedEdge {
     /// To this key, with the other end in the side that the relation has there.
@@ -51,6 +59,8 @@ pub(super) enum RemovedEdge {
     Link(Value),
     /// A record that is deleted, too: a child, or the record of an edge.
     Record(Address),
+    /// A record that is listed, and names another one as its parent.
+    Foreign(Address),
 }
 
 /// Returns the roles of a record in all relations, with their rules.
@@ -110,7 +120,8 @@ fn kinds_of<'d>(
                 return;
             };
             if is_in(&list.set) && record.key == owner {
-                let own = list.clone();
+                let (own, named) = (list.clone(), None);
+                let to = Listed { set: to, named };
                 add(RoleKind::Listing { own, to });
             } else if leads_here {
                 add(RoleKind::Listed { list, owner });
@@ -121,7 +132,11 @@ fn kinds_of<'d>(
                 (Some(own), _) if is_in(&own.set) && first.form == SideForm::Map => {
                     add(RoleKind::Containing { own });
                 }
-                (Some(own), Some(to)) if is_in(&own.set) => add(RoleKind::Listing { own, to }),
+                (Some(own), Some(set)) if is_in(&own.set) => {
+                    let named = second.and_then(|named| named.bin.as_deref());
+                    let to = Listed { set, named };
+                    add(RoleKind::Listing { own, to });
+                }
                 (None, _) if leads_here => add(RoleKind::ReferredBy { children: first }),
                 _ => {}
             }
@@ -187,7 +202,9 @@ impl Role<'_> {
         gone: &Address,
     ) -> Result<bool> {
         match &self.kind {
-            RoleKind::Listing { own, to } if **to == *gone.set => own.remove(store, key, &gone.key),
+            RoleKind::Listing { own, to } if *to.set == *gone.set => {
+                own.remove(store, key, &gone.key)
+            }
             RoleKind::Node { edge_set, edges } if **edges == *gone.set => {
                 let (source, target) = edge_keys()?.parse(&gone.key)?;
                 match Key::from(source) == *key {
@@ -207,8 +224,14 @@ impl Role<'_> {
         part: &Address,
     ) -> Result<bool> {
         match &self.kind {
-            RoleKind::Listing { own, to } if **to == *part.set => {
-                Ok(own.get(store, key, &part.key)?.is_some())
+            RoleKind::Listing { own, to }
+                if *to.set == *part.set && self.rule == OnDelete::Cascade =>
+            {
+                let is_listed = own.get(store, key, &part.key)?.is_some();
+                Ok(is_listed
+                    && to
+                        .which(store, key, vec![part.key.clone()])?
+                        .contains(&true))
             }
             RoleKind::ReferredBy { children } if children.set == part.set => {
                 let mut found = Vec::new();
@@ -286,11 +309,16 @@ impl Role<'_> {
             }
             RoleKind::Listing { own, to } if self.rule == OnDelete::Cascade => {
                 let page = own.page_after(store, key, None, limit as u64)?;
-                Ok(page
-                    .into_iter()
-                    .map(|(key, _)| key)
-                    .map(record(to))
-                    .collect())
+                let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();
+                let belong = to.which(store, key, keys.clone())?;
+                let edge = |(key, belongs): (Key<'static>, bool)| {
+                    let record = Address::new(to.set, &key);
+                    match belongs {
+                        true => RemovedEdge::Record(record),
+                        false => RemovedEdge::Foreign(record),
+                    }
+                };
+                Ok(keys.into_iter().zip(belong).map(edge).collect())
             }
             RoleKind::ReferredBy { children } => {
                 let found = Search::children(children, key).run(store, limit)?;
@@ -350,6 +378,28 @@ impl Role<'_> {
         }
         found.truncate(limit);
         Ok(found)
+    }
+}
+
+impl Listed<'_> {
+    /// Whether the records of keys, in their order, belong to the one that lists them. One batch, where they name their parents.
+    fn which<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        keys: Vec<Key<'static>>,
+    ) -> Result<Vec<bool>> {
+        let Some(bin) = self.named else {
+            return Ok(vec![true; keys.len()]);
+        };
+        let owner = element_of(owner);
+        let found = store.records(self.set)?.read_each(&keys, Some(&[bin]));
+        let belongs = |found: Result<Option<Record>>| {
+            let named = found?.and_then(|record| record.get(bin));
+            // A missing one, and one without a parent, belongs to the owner of the list.
+            Ok(named.is_none_or(|named| named == owner))
+        };
+        found.into_iter().map(belongs).collect()
     }
 }
 

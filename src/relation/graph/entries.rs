@@ -1,10 +1,17 @@
 //! The record of an edge, and its entries in maps at both ends.
 
 use super::schema::{EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin};
+use crate::error::{ConflictCause, RecordId};
+use crate::expression::Expression;
+use crate::expressions::{and, eq, string_bin};
+use crate::operations::delete_all_bins;
+use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
+use crate::relation::keys::read_one;
 use crate::relation::side::check_exists;
 use crate::relation::writes::{delete, puts, replacing};
-use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
+
+use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An entry of an edge in a map at one of its ends.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,16 +124,79 @@ impl Edge<'_> {
         self.entries(&sort_keys)
     }
 
-    /// The entries that the edge should have, by its record as it is now; none if it has no record. One read.
-    pub(super) fn present_entries<S: RecordStore>(&self, store: &S) -> Result<Vec<EdgeEntry>> {
+    /// The edge's record as it is now, with its sort keys. One read.
+    fn read<S: RecordStore>(&self, store: &S) -> Result<Option<Record>> {
         let records = store.records(&self.schema.edges)?;
         let bins = self.schema.sort_bins();
         let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
-        let found = records.read_each(std::slice::from_ref(&self.key), Some(&bins));
-        let found = found.into_iter().next().unwrap_or(Ok(None))?;
+        read_one(&records, &self.key, Some(&bins))
+    }
+
+    /// The entries that the edge should have, by its record as it is now; none if it has no record. One read.
+    pub(super) fn present_entries<S: RecordStore>(&self, store: &S) -> Result<Vec<EdgeEntry>> {
+        let found = self.read(store)?;
         Ok(found.map_or_else(Vec::new, |record| self.entries_of(&record)))
     }
+
+    /// Writes or deletes the edge's record by `change`, which gets its present entries, and a policy that refuses the write if
+    /// another writer has changed them since. Then it is called again: entries of unseen sort keys would stay. In a transaction no
+    /// other writer comes between. Returns whether the record was there, and its entries.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if others were first in every attempt.
+    fn change<S: RecordStore>(
+        &self,
+        store: &S,
+        mut change: impl FnMut(&[EdgeEntry], &WritePolicy) -> Result<()>,
+    ) -> Result<(bool, Vec<EdgeEntry>)> {
+        for _ in 0..CHANGES_MAX {
+            let found = self.read(store)?;
+            let entries = found
+                .as_ref()
+                .map_or_else(Vec::new, |record| self.entries_of(record));
+            let policy = replacing();
+            let policy = match &found {
+                None => policy.record_exists_action(RecordExistsAction::CreateOnly),
+                Some(record) => policy
+                    .record_exists_action(RecordExistsAction::ReplaceOnly)
+                    .generation(GenerationPolicy::ExpectEqual(
+                        record.metadata().generation.into(),
+                    ))
+                    .filter(self.has_sort_keys_of(record)),
+            };
+            match change(&entries, &policy) {
+                Err(
+                    Error::NotFound { .. }
+                    | Error::RecordExists { .. }
+                    | Error::Generation { .. }
+                    | Error::FilteredOut { .. },
+                ) => {}
+                changed => return changed.map(|()| (found.is_some(), entries)),
+            }
+        }
+        Err(Error::Conflict {
+            cause: ConflictCause::Changed,
+            attempts: CHANGES_MAX,
+            record: Some(Box::new(RecordId::new(&self.schema.edges, &self.key))),
+        })
+    }
+
+    /// The condition that the record has the sort keys of this version. Generations alone begin anew where an edge is removed
+    /// and added again.
+    fn has_sort_keys_of(&self, record: &Record) -> Option<Expression> {
+        let sort_keys = (0..self.edge_type.sort_keys()).filter_map(|at| {
+            let bin = sort_bin(at);
+            match record.get(&bin)? {
+                Value::String(sort_key) => Some(eq(string_bin(&bin), sort_key)),
+                _ => None,
+            }
+        });
+        sort_keys.reduce(|all, one| and([all, one]))
+    }
 }
+
+/// How often a change of an edge is made again because another writer was first.
+const CHANGES_MAX: u32 = 64;
 
 /// Ends a sort key in the key of an entry. It is less than all text that may follow, so shorter sort keys come first.
 const END_OF_SORT_KEY: &str = "\0\0";
@@ -288,13 +358,16 @@ impl AtomicWrites for PutEdge<'_> {
             check_exists(store, &schema.nodes, &edge.source)?;
             check_exists(store, &schema.nodes, &edge.target)?;
         }
-        let before = match schema.keeps_edge_maps {
-            true => edge.present_entries(store)?,
-            false => Vec::new(),
-        };
         let entries = edge.entries(&edge.edge_type.derive(&self.attributes));
-        let records = store.records(&schema.edges)?;
-        records.operate_on(&replacing(), &edge.key, &puts(&self.bins()?))?;
+        let (records, puts) = (store.records(&schema.edges)?, puts(&self.bins()?));
+        let put = |policy: &WritePolicy| records.operate_on(policy, &edge.key, &puts).map(drop);
+        let before = match schema.keeps_edge_maps {
+            true => edge.change(store, |_, policy| put(policy))?.1,
+            false => {
+                put(&replacing())?;
+                Vec::new()
+            }
+        };
         for entry in &entries {
             entry.add(schema, store)?;
         }
@@ -318,14 +391,28 @@ impl AtomicWrites for RemoveEdge<'_> {
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let (edge, schema) = (&self.edge, self.edge.schema);
-        let present = match schema.keeps_edge_maps {
-            true => edge.present_entries(store)?,
-            false => edge.entries(&[]),
+        let records = store.records(&schema.edges)?;
+        let remove_entries = |present: &[EdgeEntry]| -> Result<()> {
+            for entry in present.iter().chain(&self.met) {
+                entry.remove(schema, store)?;
+            }
+            Ok(())
         };
-        for entry in present.iter().chain(&self.met) {
-            entry.remove(schema, store)?;
+        if !schema.keeps_edge_maps {
+            remove_entries(&edge.entries(&[]))?;
+            return delete(&records, &edge.key);
         }
-        let removed = delete(&store.records(&schema.edges)?, &edge.key)?;
+        let (removed, _) = edge.change(store, |present, policy| {
+            remove_entries(present)?;
+            if present.is_empty() {
+                return Ok(());
+            }
+            let policy = policy
+                .clone()
+                .record_exists_action(RecordExistsAction::UpdateOnly);
+            records.operate_on(&policy, &edge.key, &[delete_all_bins()])?;
+            Ok(())
+        })?;
         edge.settle(store, Vec::new())?;
         Ok(removed)
     }

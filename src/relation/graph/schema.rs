@@ -14,6 +14,9 @@ pub(in crate::relation) const SOURCE: &str = "source";
 pub(in crate::relation) const TARGET: &str = "target";
 /// The bin of a node that holds its edge set.
 pub(super) const EDGE_SET: &str = "edge_set";
+/// The bins of the maps beside edge sets.
+const OMITTED: &str = "omitted";
+const INCOMING: &str = "incoming";
 
 /// A node, by its type and id: `GOAL-G1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -368,9 +371,16 @@ impl Schema {
     pub(super) fn side(&self, map: EdgeMap) -> Side {
         match map {
             EdgeMap::EdgeSet => self.edge_set(),
-            EdgeMap::Omitted => self.side_of(&self.ends, "omitted"),
-            EdgeMap::Incoming => self.side_of(&self.ends, "incoming"),
+            EdgeMap::Omitted => self.side_of(&self.ends, OMITTED),
+            EdgeMap::Incoming => self.side_of(&self.ends, INCOMING),
         }
+    }
+
+    /// The sets with the maps of a node, and the bins of these; the node's own record is the last one.
+    pub(super) fn records_of_maps(&self) -> impl Iterator<Item = (&str, &'static [&'static str])> {
+        let ends: (&str, &'static [_]) = (&self.ends, &[OMITTED, INCOMING]);
+        let ends = self.keeps_edge_maps.then_some(ends);
+        ends.into_iter().chain([(&*self.nodes, &[EDGE_SET][..])])
     }
 
     /// The edge sets of the nodes.

@@ -7,8 +7,9 @@ use super::{CHILDREN_AT_ONCE, OneToMany};
 use crate::Error;
 use crate::engine::declaration::OnDelete;
 use crate::relation::audit::RelationProgress;
-use crate::relation::edge_remover::{Deletion, has_edges};
+use crate::relation::edge_remover::Deletion;
 use crate::relation::side::DeleteEmpty;
+use crate::relation::unguarded::Unguarded;
 use crate::relation::writes::delete_without;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
@@ -35,43 +36,51 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             let deletion = Deletion::new(&guard).by_rule(&self.name, on_delete);
             return deletion.run((&self.current.parents, &parent), &mut observe);
         }
-        let mut progress = RelationProgress::default();
+        let record = Unguarded {
+            relation: &self.name,
+            set: &self.current.parents,
+            key: &parent,
+            rule: on_delete,
+        };
+        record.delete(
+            || self.some_children(&parent),
+            |child| self.remove(&parent, child),
+            || self.named(&self.current, self.delete_emptied(&parent)),
+            &mut observe,
+        )
+    }
+
+    /// The keys of some children, listed ones without a record included.
+    fn some_children(&self, parent: &Key<'_>) -> Result<Vec<Key<'static>>> {
         for place in self.places() {
-            loop {
-                let page = place.page(&self.store, &parent, None, CHILDREN_AT_ONCE);
-                let (children, next) = self.named(place, page)?;
-                if !children.is_empty() && on_delete == OnDelete::Restrict {
-                    let side = place.side();
-                    let count = children.len() as u64;
-                    return Err(has_edges(&self.name, &side.set, &parent, count));
-                }
-                for (child, _) in children {
-                    self.remove(&parent, &child)?;
-                    progress.edges += 1;
-                    if observe(progress).is_break() {
-                        return Ok(false);
-                    }
-                }
-                if next.is_none() {
-                    break;
-                }
-            }
-            if place.layout.parent_bin().is_some() {
-                let side = &place.side();
-                let key = &parent;
-                self.named(place, self.store.atomically(&DeleteEmpty { side, key }))?;
+            let found = match place.layout.parent_bin() {
+                Some(_) => place
+                    .side()
+                    .page_after(&self.store, parent, None, CHILDREN_AT_ONCE as u64)
+                    .map(|page| page.into_iter().map(|(key, _)| key).collect()),
+                None => place
+                    .page(&self.store, parent, None, CHILDREN_AT_ONCE)
+                    .map(|(page, _)| page.into_iter().map(|(key, _)| key).collect()),
+            };
+            let found: Vec<_> = self.named(place, found)?;
+            if !found.is_empty() {
+                return Ok(found);
             }
         }
-        let bins: Vec<&str> = self
+        Ok(Vec::new())
+    }
+
+    /// Deletes the record of a parent, unless others have put children since.
+    fn delete_emptied(&self, key: &Key<'_>) -> Result<bool> {
+        let listing = self
             .places()
-            .filter_map(|place| place.layout.parent_bin())
-            .collect();
-        let records = self.store.records(&self.current.parents)?;
-        let deleted = delete_without(&records, &parent, &bins);
-        match self.named(&self.current, deleted)? {
-            true => Ok(true),
-            // Others have put children since.
-            false => self.delete_with_edges(&parent, on_delete, observe),
+            .filter_map(|place| Some((place, place.layout.parent_bin()?)));
+        let mut bins = Vec::new();
+        for (place, bin) in listing {
+            let side = &place.side();
+            self.store.atomically(&DeleteEmpty { side, key })?;
+            bins.push(bin);
         }
+        delete_without(&self.store.records(&self.current.parents)?, key, &bins)
     }
 }

@@ -2,7 +2,8 @@
 //! collections that are sharded and brought back, transactions and groups, secondary indexes, pages, counts, scans and
 //! audits, over a disk that is closed, killed and loses power.
 //!
-//! A seed is a program. `SPIKELET_LONG=1` runs 10,000 seeds, `SPIKELET_SEED=n` runs one and prints its steps.
+//! A seed is a program. `SPIKELET_LONG=1` runs 10,000 seeds, `SPIKELET_SEED=n` runs one and prints its steps,
+//! `SPIKELET_SEED=n..m` runs a part of them.
 //!
 //! * `naive`: the model. `store`: the store with the handles, and the same edits. `look`: compares the faces of the store.
 
@@ -68,8 +69,13 @@ struct Run {
 
 fn seeds() -> Range<u64> {
     let wanted = std::env::var("SPIKELET_SEED").ok();
-    match wanted.map(|seed| seed.parse().unwrap()) {
-        Some(seed) => seed..seed + 1,
+    let number = |seed: &str| seed.parse().unwrap();
+    match wanted
+        .as_deref()
+        .map(|wanted| (wanted, wanted.split_once("..")))
+    {
+        Some((_, Some((from, to)))) => number(from)..number(to),
+        Some((seed, None)) => number(seed)..number(seed) + 1,
         None if std::env::var_os("SPIKELET_LONG").is_some() => 0..10_000,
         None => 0..200,
     }
