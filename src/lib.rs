@@ -141,6 +141,8 @@
 #[cfg(feature = "backup")]
 pub mod backup;
 mod base64;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod basic_login;
 mod bits;
 mod call;
 mod cdt;
@@ -167,6 +169,8 @@ pub mod server;
 pub mod shard;
 mod store;
 mod sync;
+#[cfg(any(feature = "cluster", feature = "tls"))]
+mod tls;
 pub mod value;
 
 pub use cdt::{
@@ -189,6 +193,8 @@ pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
 pub use store::{
     AtomicWrites, IndexQuery, IndexRange, IndexedRecordSet, KeyPage, RecordSet, RecordStore,
 };
+#[cfg(feature = "tls")]
+pub use tls::TlsIdentity;
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 

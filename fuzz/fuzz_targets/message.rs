@@ -1,8 +1,8 @@
 //! Messages of any bytes, executed by a server of a store in memory: every answer is well-formed.
 //!
 //! The first byte chooses a prefix for the rest: nothing, or the head and fields of a read, a
-//! write, a batch, a query or a call of a function; or it makes the rest the text of info commands or the parameters of
-//! an index. The other bytes then reach deeper code.
+//! write, a batch, a query or a call of a function; or it makes the rest the text of info commands, the parameters of
+//! an index, or a security message, after a login or before. The other bytes then reach deeper code.
 
 #![no_main]
 
@@ -69,6 +69,35 @@ fn op(rest: &[u8]) -> Vec<u8> {
     op
 }
 
+/// A login of the first user with the first password.
+fn login() -> Vec<u8> {
+    let mut login = vec![0; 16];
+    (login[2], login[3]) = (20, 2);
+    let credential = b"$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
+    for (kind, value) in [(0, &b"admin"[..]), (3, credential)] {
+        login.extend((value.len() as u32 + 1).to_be_bytes());
+        login.push(kind);
+        login.extend_from_slice(value);
+    }
+    login
+}
+
+/// A security message: the command is the first byte, the number of fields the second, and each field has a byte for its
+/// type and one for its length.
+fn security(rest: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 16];
+    let mut rest = rest.iter();
+    message[2] = rest.next().map_or(0, |command| command % 22);
+    message[3] = rest.next().map_or(0, |count| count % 8);
+    while let (Some(kind), Some(len)) = (rest.next(), rest.next()) {
+        let value: Vec<u8> = rest.by_ref().take(usize::from(*len)).copied().collect();
+        message.extend((value.len() as u32 + 1).to_be_bytes());
+        message.push(kind % 20);
+        message.extend(value);
+    }
+    message
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((shape, rest)) = data.split_first() else {
         return;
@@ -77,7 +106,7 @@ fuzz_target!(|data: &[u8]| {
     let one = [namespace, (4, DIGEST)];
     let all: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
     let partitions = (11, &all[..]);
-    let message = match shape % 12 {
+    let message = match shape % 14 {
         0 => rest.to_vec(),
         1 => body([1, 0x80, 0], &one, 1, &op(rest)),
         2 => body([1, 0x81, 0], &one, 1, &op(rest)),
@@ -97,9 +126,23 @@ fuzz_target!(|data: &[u8]| {
             &[],
         ),
         10 => {
-            let kind = 1 + shape / 12 % 2;
+            let kind = 1 + shape / 14 % 2;
             let call = [namespace, (30, b"m"), (31, b"s"), (32, rest), (33, &[kind])];
             body([1, 0, 0], &call, 0, &[])
+        }
+        12 | 13 => {
+            let before = if shape / 14 % 2 == 0 {
+                login()
+            } else {
+                Vec::new()
+            };
+            let message = if shape % 14 == 12 {
+                security(rest)
+            } else {
+                rest.to_vec()
+            };
+            let _ = TARGET.with(|(_, target)| target.administer(&before, &message));
+            return;
         }
         _ => {
             let create = [b"sindex-create:namespace=test;indexname=x;", rest].concat();

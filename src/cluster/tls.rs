@@ -1,15 +1,12 @@
 //! TLS by files in PEM.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use aerospike::TlsPolicy;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::tls::{certificates, private_key, provider, refused, roots};
 
 /// The files of a TLS connection, in PEM.
 #[derive(Clone, Debug)]
@@ -36,43 +33,17 @@ impl TlsFiles {
     }
 }
 
-fn unreadable(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::parameter(format!("TLS: {}: {why}", path.display()))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let read: std::result::Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| unreadable(path, error));
-    match read {
-        Ok(none) if none.is_empty() => Err(unreadable(path, "there is no certificate in it")),
-        read => read,
-    }
-}
-
 /// The client's policy of these files.
 pub(super) fn policy(files: &TlsFiles) -> Result<TlsPolicy> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&files.ca)? {
-        roots
-            .add(certificate)
-            .map_err(|error| unreadable(&files.ca, error))?;
-    }
-    let refused = |error: rustls::Error| Error::parameter(format!("TLS: {error}"));
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(refused)?
-        .with_root_certificates(roots);
+        .with_root_certificates(roots(&files.ca)?);
     let config = match &files.client {
         None => config.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let chain = certificates(certificate)?;
-            let private = PrivateKeyDer::from_pem_file(key);
-            let private = private.map_err(|error| unreadable(key, error))?;
-            config
-                .with_client_auth_cert(chain, private)
-                .map_err(refused)?
-        }
+        Some((certificate, key)) => config
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(refused)?,
     };
     Ok(TlsPolicy::new(config))
 }

@@ -134,6 +134,24 @@ impl Namespace {
         queued.inspect_err(|error| self.core.activity.failed(error))
     }
 
+    /// Returns the users and roles that are kept with the namespace; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Serde`](crate::Error::Serde) if they were written in another form.
+    pub(crate) fn kept_access<T: serde::de::DeserializeOwned>(&self) -> Result<Option<T>> {
+        self.core.catalog.lock().access()
+    }
+
+    /// Keeps users and roles with the namespace, where no request about records reaches them and no
+    /// truncation.
+    ///
+    /// # Errors
+    /// As for a declaration of an index.
+    pub(crate) fn keep_access(&self, access: &impl serde::Serialize) -> Result<()> {
+        self.core
+            .change_catalog(|catalog| catalog.set_access(access))
+    }
+
     /// Milliseconds since 2010.
     pub(crate) fn now_ms(&self) -> u64 {
         self.core.clock.now_ms()

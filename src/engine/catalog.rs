@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "server")]
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
@@ -25,6 +28,37 @@ pub(super) struct Catalog {
     pub(super) relations: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subscriptions: Vec<DeclaredSubscription>,
+    /// The users and roles of a server, in a form of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    access: Option<AccessText>,
+}
+
+/// JSON with hashes of passwords, which no output of `Debug` shows.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+struct AccessText(Box<RawValue>);
+
+impl std::fmt::Debug for AccessText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AccessText")
+    }
+}
+
+#[cfg(feature = "server")]
+impl Catalog {
+    /// Returns the users and roles; `None` if there are none.
+    pub(super) fn access<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let text = self.access.as_ref().map(|text| text.0.get());
+        let read = text.map(serde_json::from_str).transpose();
+        read.map_err(|error| Error::Serde(format!("users and roles: {error}").into()))
+    }
+
+    pub(super) fn set_access(&mut self, access: &impl Serialize) -> Result<()> {
+        let text = serde_json::value::to_raw_value(access);
+        let text = text.map_err(|error| Error::Serde(error.to_string().into()))?;
+        self.access = Some(AccessText(text));
+        Ok(())
+    }
 }
 
 /// A declared index.

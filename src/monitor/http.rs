@@ -29,6 +29,8 @@ pub(super) struct Request<'a> {
     pub(super) query: &'a str,
     /// The header `Accept`, empty if there is none.
     pub(super) accept: &'a str,
+    /// The header `Authorization`, empty if there is none.
+    pub(super) authorization: &'a str,
 }
 
 /// An answer.
@@ -67,7 +69,7 @@ impl Response {
 /// # Errors
 /// If the connection breaks, or the client does not take the answer in time.
 pub(super) fn serve(
-    mut stream: &TcpStream,
+    stream: &mut Channel<'_>,
     local_only: bool,
     answer: impl FnOnce(&Request<'_>) -> Response,
 ) -> io::Result<()> {
@@ -91,16 +93,62 @@ pub(super) fn serve(
     );
     let answer = [head.as_bytes(), &response.body].concat();
     write_by(stream, &answer, began + PATIENCE)?;
-    stream.shutdown(std::net::Shutdown::Write)?;
+    stream.end()?;
     if !is_read {
-        drain(&mut stream);
+        drain(stream.socket);
     }
     Ok(())
 }
 
+/// The stream of a connection: plain, or encrypted.
+pub(super) struct Channel<'a> {
+    pub(super) socket: &'a TcpStream,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<rustls::ServerConnection>,
+}
+
+impl Channel<'_> {
+    fn end(&mut self) -> io::Result<()> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            tls.write_tls(&mut self.socket)?;
+        }
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+}
+
+impl Read for Channel<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return rustls::Stream::new(tls, &mut self.socket).read(bytes);
+        }
+        self.socket.read(bytes)
+    }
+}
+
+impl Write for Channel<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return rustls::Stream::new(tls, &mut self.socket).write(bytes);
+        }
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return rustls::Stream::new(tls, &mut self.socket).flush();
+        }
+        Ok(())
+    }
+}
+
 /// Reads up to the end of the head. False: the client has closed the connection before.
 fn read_head(
-    mut stream: &TcpStream,
+    stream: &mut Channel<'_>,
     head: &mut Vec<u8>,
     deadline: Instant,
 ) -> Result<bool, Response> {
@@ -108,7 +156,7 @@ fn read_head(
     loop {
         let late = || Response::refused("408 Request Timeout", "the request took too long");
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+        if left.is_zero() || stream.socket.set_read_timeout(Some(left)).is_err() {
             return Err(late());
         }
         let read = match stream.read(&mut chunk) {
@@ -158,7 +206,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
             ..refused
         });
     }
-    let (mut host, mut accept) = (None, "");
+    let (mut host, mut accept, mut authorization) = (None, "", "");
     for line in lines {
         let (name, value) = line
             .split_once(':')
@@ -171,6 +219,9 @@ fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
         }
         if name.eq_ignore_ascii_case("accept") {
             accept = value.trim();
+        }
+        if name.eq_ignore_ascii_case("authorization") {
+            authorization = value.trim();
         }
     }
     if version == "HTTP/1.1" && host.is_none() {
@@ -185,6 +236,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
         path,
         query,
         accept,
+        authorization,
     })
 }
 
@@ -207,13 +259,13 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || is_loopback(bare)
 }
 
-fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+fn write_by(stream: &mut Channel<'_>, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.set_write_timeout(Some(left))?;
+        stream.socket.set_write_timeout(Some(left))?;
         match stream.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
@@ -221,11 +273,11 @@ fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    stream.flush()
 }
 
 /// Reads the rest from a refused client, for a moment.
-fn drain(stream: &mut &TcpStream) {
+fn drain(mut stream: &TcpStream) {
     let deadline = Instant::now() + DRAIN;
     let mut chunk = [0; 4096];
     let mut drained = 0;

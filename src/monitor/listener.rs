@@ -9,12 +9,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::http::{self, Request, Response};
+use super::http::{self, Channel, Request, Response};
 #[cfg(feature = "backup")]
 use super::records;
 use super::sampler::{ConnectionCount, Sampler};
 use super::snapshot::StoreSnapshot;
 use super::{changes, metrics};
+#[cfg(feature = "tls")]
+use crate::TlsIdentity;
+use crate::basic_login::{BASIC_CHALLENGE, BasicLogin};
 use crate::prometheus::MetricsForm;
 use crate::{Error, Result, Store};
 
@@ -54,6 +57,41 @@ pub struct MonitorBuilder {
     hot_records: usize,
     connections: Option<ConnectionCount>,
     serves_records: bool,
+    logins: Option<LoginCheck>,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsIdentity>,
+}
+
+/// Who asks, for [`MonitorBuilder::logins`].
+#[non_exhaustive]
+pub struct MonitorLogin<'a> {
+    /// The name of the user.
+    pub user: &'a str,
+    /// The password as it was typed.
+    pub password: &'a str,
+    /// The address of the client.
+    pub peer: IpAddr,
+    /// Whether whole records, or changes, are asked for.
+    pub for_records: bool,
+}
+
+impl std::fmt::Debug for MonitorLogin<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MonitorLogin")
+            .field("user", &self.user)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks a login.
+#[derive(Clone)]
+struct LoginCheck(Arc<dyn Fn(&MonitorLogin<'_>) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for LoginCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LoginCheck")
+    }
 }
 
 /// What the threads share.
@@ -63,6 +101,9 @@ struct Shared {
     /// Whether requests must name this machine.
     local_only: bool,
     serves_records: bool,
+    logins: Option<LoginCheck>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
     state: Mutex<State>,
     /// Woken when the endpoint ends.
     ending: Condvar,
@@ -94,6 +135,9 @@ impl Monitor {
             hot_records: HOT_RECORDS,
             connections: None,
             serves_records: false,
+            logins: None,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -154,6 +198,12 @@ impl MonitorBuilder {
         Ok(self)
     }
 
+    /// Returns the address that it is going to listen on.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.listen
+    }
+
     /// Lists this many hot records of each namespace, 64 at most. Default: 20.
     #[must_use]
     pub const fn hot_records(mut self, most: usize) -> Self {
@@ -166,6 +216,27 @@ impl MonitorBuilder {
     #[must_use]
     pub fn connections(mut self, count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.connections = Some(ConnectionCount(Arc::new(count)));
+        self
+    }
+
+    /// Answers only requests with a login (`Authorization: Basic`) that `check` lets pass; others
+    /// get 401. A server of the store checks its users:
+    /// [`ServerHandle::login_check`](crate::server::ServerHandle::login_check). Default: no login
+    /// is asked for.
+    #[must_use]
+    pub fn logins(
+        mut self,
+        check: impl Fn(&MonitorLogin<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.logins = Some(LoginCheck(Arc::new(check)));
+        self
+    }
+
+    /// Encrypts all connections. Default: none.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, identity: TlsIdentity) -> Self {
+        self.tls = Some(identity);
         self
     }
 
@@ -190,6 +261,8 @@ impl MonitorBuilder {
                 self.listen
             ))
         };
+        #[cfg(feature = "tls")]
+        let tls = self.tls.as_ref().map(TlsIdentity::config).transpose()?;
         let listener = TcpListener::bind(self.listen).map_err(cannot_listen)?;
         let addr = listener.local_addr().map_err(cannot_listen)?;
         let mut sampler = Sampler::new(self.store.clone(), self.hot_records, self.connections);
@@ -197,6 +270,9 @@ impl MonitorBuilder {
             store: self.store,
             local_only: addr.ip().is_loopback(),
             serves_records: self.serves_records,
+            logins: self.logins,
+            #[cfg(feature = "tls")]
+            tls,
             state: Mutex::new(State {
                 latest: Arc::new(sampler.sample(Instant::now())),
                 is_ending: false,
@@ -258,7 +334,7 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
         if state.is_ending {
             return;
         }
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             drop(state);
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
@@ -268,14 +344,47 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
             *place = stream.try_clone().ok();
         }
         drop(state);
+        #[cfg(feature = "tls")]
+        let tls = match shared.tls.clone().map(rustls::ServerConnection::new) {
+            None => None,
+            Some(Ok(tls)) => Some(tls),
+            Some(Err(_)) => continue,
+        };
+        let mut channel = Channel {
+            socket: &stream,
+            #[cfg(feature = "tls")]
+            tls,
+        };
         // A client that hangs or goes away is not waited for.
-        let _ = http::serve(&stream, shared.local_only, |request| {
-            answer(shared, request)
+        let _ = http::serve(&mut channel, shared.local_only, |request| {
+            if may_ask(shared, request, peer.ip()) {
+                answer(shared, request)
+            } else {
+                Response {
+                    headers: BASIC_CHALLENGE.to_owned(),
+                    ..Response::refused("401 Unauthorized", "log in as a user who may see this")
+                }
+            }
         });
         if let Some(place) = shared.state().under_way.get_mut(worker) {
             *place = None;
         }
     }
+}
+
+fn may_ask(shared: &Shared, request: &Request<'_>, peer: IpAddr) -> bool {
+    let Some(LoginCheck(check)) = &shared.logins else {
+        return true;
+    };
+    let login = BasicLogin::parse(request.authorization);
+    login.is_some_and(|login| {
+        check(&MonitorLogin {
+            user: &login.user,
+            password: &login.password,
+            peer,
+            for_records: matches!(request.path, "/records.asb" | "/changes.json"),
+        })
+    })
 }
 
 fn answer(shared: &Shared, request: &Request<'_>) -> Response {

@@ -24,10 +24,11 @@
 //! It answers GET only and changes nothing, but for the subscriptions of `hold` and `release`. Once
 //! a second it looks at the hottest records (20 unless [`MonitorBuilder::hot_records`] says
 //! otherwise) by their digests: no set is scanned. Four threads answer, each one request at a time;
-//! a request has 2 s to arrive, in 8 KiB, and 5 s in all. It does not encrypt and knows no users,
-//! and its answers have keys in them: it listens on this machine only, unless the builder says
-//! otherwise. There, requests under a name that is not this machine's are refused, so that no page
-//! of a foreign site reads it through a browser.
+//! a request has 2 s to arrive, in 8 KiB, and 5 s in all. Its answers have keys in
+//! them: it listens on this machine only, unless the builder says otherwise; elsewhere, use
+//! [`MonitorBuilder::logins`], and `MonitorBuilder::tls` (feature `tls`). On this machine, requests
+//! under a name that is not its own are refused, so that no page of a foreign site reads it through
+//! a browser.
 
 // * `snapshot`: the answers as plain data. `sampler`: takes snapshots, and rates from two of them.
 // * `metrics`: a snapshot as Prometheus' text. `changes`: kept changes, piece by piece. `records`:
@@ -43,8 +44,9 @@ mod records;
 mod sampler;
 mod snapshot;
 
+pub use crate::basic_login::basic_authorization;
 pub use changes::{ChangeSnapshot, ChangesSnapshot, KeySnapshot};
-pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder};
+pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder, MonitorLogin};
 pub use snapshot::{
     CollectionSnapshot, CompanionOf, ErrorSnapshot, HotRecordSnapshot, NamespaceSnapshot,
     OperationSnapshot, StoreSnapshot, TransitionSnapshot,

@@ -20,6 +20,7 @@ use super::ops::Ops;
 use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
+use super::security::Access;
 use super::served::ServedNamespace;
 use super::shared::Shared;
 use super::waiting::WaitingWrite;
@@ -132,6 +133,7 @@ impl<'a> Content<'a> {
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     shared: &'a Shared,
+    access: Access,
     rows: Rows<'a>,
     /// The filter for rows that have none of their own.
     filter: Option<Expression>,
@@ -155,7 +157,12 @@ struct RowWrites<'a> {
 impl<'a> Batch<'a> {
     /// Checks all rows of a message before the first is executed. An error is the code of the answer to the whole
     /// message.
-    pub(crate) fn start(shared: &'a Shared, message: &Message<'a>) -> Result<Self, u8> {
+    pub(crate) fn start(
+        shared: &'a Shared,
+        mut access: Access,
+        message: &Message<'a>,
+    ) -> Result<Self, u8> {
+        access.logged_in()?;
         let fields = &message.fields;
         let data = fields.get(Field::Batch).or(fields.get(Field::OldBatch));
         let mut cursor = Cursor(data.ok_or(result_code::PARAMETER)?);
@@ -185,6 +192,7 @@ impl<'a> Batch<'a> {
         };
         Ok(Self {
             shared,
+            access,
             rows,
             filter: filter_of(fields)?,
             flags,
@@ -291,9 +299,15 @@ impl<'a> Batch<'a> {
                     filter: own.as_ref().or(self.filter.as_ref()),
                     row: Some(row.index),
                 };
-                let code = match command.verb() {
-                    Verb::Read => command.execute(served, scratch, out),
-                    Verb::Write | Verb::Delete => {
+                // A row that has waited was checked, and counted, before.
+                let refused = match self.writes.waits {
+                    true => None,
+                    false => self.access.command(served, &command).err(),
+                };
+                let code = match (refused, command.verb()) {
+                    (Some(code), _) => command.refuse(code, out),
+                    (None, Verb::Read) => command.execute(served, scratch, out),
+                    (None, Verb::Write | Verb::Delete) => {
                         let Some(code) = self.writes.execute(served, &command, scratch, out) else {
                             out.truncate(start);
                             return false;

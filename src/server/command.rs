@@ -183,13 +183,8 @@ impl Command<'_> {
     /// Reads among writes must be announced, and so must a read of all bins
     /// (semantics.md#several-operations-together).
     pub(crate) fn check_reads(&self) -> Result<()> {
-        let is_read = |code| {
-            matches!(
-                code,
-                code::READ | code::CDT_READ | code::EXP_READ | code::BITS_READ | code::HLL_READ
-            )
-        };
-        if !self.head.info1.contains(Info1::READ) && self.ops.iter().any(|op| is_read(op.code)) {
+        let mut ops = self.ops.iter();
+        if !self.head.info1.contains(Info1::READ) && ops.any(|op| code::reads(op.code)) {
             return Err(Error::parameter(
                 "an operation that reads in a request that only writes",
             ));

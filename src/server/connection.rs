@@ -10,17 +10,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::compression;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
 use super::memory_budget::{FREE_BYTES, Share};
 use super::response_buffer::ResponseBuffer;
-use super::result_code;
+use super::security::Access;
 use super::shared::Shared;
+use super::stream::Stream;
 use super::waiting::told_to_stop;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
@@ -60,7 +61,7 @@ pub(crate) enum Closed {
 /// A connection.
 struct Connection<'s> {
     shared: &'s Arc<Shared>,
-    stream: TcpStream,
+    stream: Stream,
     session: Session,
     /// Received bytes. Requests from `read` on are not executed yet.
     inbox: Vec<u8>,
@@ -75,17 +76,19 @@ struct Connection<'s> {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, stopping: watch::Receiver<bool>) {
-    let ended = match (stream.local_addr(), stream.peer_addr()) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, stopping: watch::Receiver<bool>) {
+    let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
         (Ok(local), Ok(peer)) => {
             let connection = Connection {
                 shared: &shared,
-                stream,
                 session: Session {
+                    is_encrypted: stream.is_encrypted(),
                     local,
                     peer: peer.to_string(),
                     user_agent: None,
+                    access: Access::new(shared.security.clone(), peer.ip()),
                 },
+                stream,
                 inbox: Vec::with_capacity(BUFFER_BYTES),
                 read: 0,
                 outbox: ResponseBuffer::new(shared.budget.share()),
@@ -116,7 +119,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, stopping: watc
 impl Connection<'_> {
     async fn run(mut self) -> Result<(), Closed> {
         // Requests and answers are small and waited for.
-        self.stream.set_nodelay(true)?;
+        self.stream.socket().set_nodelay(true)?;
         loop {
             while let Some(frame) = self.whole_frame()? {
                 self.execute(frame).await?;
@@ -249,8 +252,11 @@ impl Connection<'_> {
                 self.execute_info(body).await
             }
             FrameKind::Security => {
-                self.refuse_security();
-                Ok(())
+                let body = self.inbox.get_mut(start..start + frame.body_len);
+                let body = body.unwrap_or_default();
+                let secret = Zeroizing::new(body.to_vec());
+                body.zeroize();
+                self.administer(secret).await
             }
             FrameKind::Message => {
                 let inbox = std::mem::take(&mut self.inbox);
@@ -285,30 +291,42 @@ impl Connection<'_> {
         let (session, answer) = answer.await.map_err(io::Error::other)?;
         self.session = session;
         self.shared.counters.infos.fetch_add(1, Ordering::Relaxed);
+        self.append(&answer, FrameKind::Info)
+    }
+
+    /// Executes a security message on a thread for blocking work, few at once: passwords are
+    /// hashed.
+    async fn administer(&mut self, body: Zeroizing<Vec<u8>>) -> Result<(), Closed> {
+        let mut access = self.session.access.clone();
+        let _permit = match &self.shared.security {
+            Some(security) => security.checks.acquire().await.ok(),
+            None => None,
+        };
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut out = Vec::new();
+            access.administer(&body, &mut out);
+            (access, out)
+        });
+        let (access, answer) = answer.await.map_err(io::Error::other)?;
+        self.session.access = access;
+        self.append(&answer, FrameKind::Security)
+    }
+
+    /// Appends an answer as a frame of its own.
+    fn append(&mut self, answer: &[u8], kind: FrameKind) -> Result<(), Closed> {
         if !self.outbox.reserve(answer.len() + FRAME_HEADER_BYTES) {
             return Err(Closed::NoMemory(answer.len()));
         }
         let at = open_frame(&mut self.outbox);
-        self.outbox.extend_from_slice(&answer);
-        close_frame(&mut self.outbox, at, FrameKind::Info);
+        self.outbox.extend_from_slice(answer);
+        close_frame(&mut self.outbox, at, kind);
         Ok(())
-    }
-
-    /// Refuses a login: this server has no users.
-    fn refuse_security(&mut self) {
-        let at = open_frame(&mut self.outbox);
-        let mut answer = [0; 16];
-        if let Some(code) = answer.get_mut(1) {
-            *code = result_code::SECURITY_NOT_SUPPORTED;
-        }
-        self.outbox.extend_from_slice(&answer);
-        close_frame(&mut self.outbox, at, FrameKind::Security);
     }
 }
 
 /// Sends all of `response_buffer` and empties it.
 async fn send(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     outbox: &mut ResponseBuffer<'_>,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Closed> {
@@ -325,8 +343,12 @@ async fn send(
                 told_to_stop(stopping.clone()).await;
                 tokio::time::sleep(STOP_GRACE).await;
             };
+            let write = async {
+                stream.write_all(rest).await?;
+                stream.flush().await
+            };
             tokio::select! {
-                sent = timeout(STALL, stream.write_all(rest)) => {
+                sent = timeout(STALL, write) => {
                     sent.map_err(|_| Closed::Stalled)??;
                 }
                 () = stopped => return Err(Closed::Stopping),

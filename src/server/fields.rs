@@ -81,9 +81,14 @@ impl<'a> Fields<'a> {
 
     /// The data of the first field of this type.
     pub(crate) fn get(&self, field: Field) -> Option<&'a [u8]> {
+        self.by_number(field as u8)
+    }
+
+    /// The data of the first field of this type. Security messages have types of their own.
+    pub(crate) fn by_number(&self, number: u8) -> Option<&'a [u8]> {
         let mut cursor = Cursor(self.bytes);
         while let Some((kind, data)) = next(&mut cursor) {
-            if kind == field as u8 {
+            if kind == number {
                 return Some(data);
             }
         }

@@ -1,6 +1,7 @@
 //! Entry points for fuzz targets: they handle a client's bytes as a connection would, without a socket.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use super::batch::Batch;
 use super::command::Command;
@@ -11,6 +12,7 @@ use super::info::{self, Session};
 use super::message::{Info1, Message};
 use super::query::{self, Started, Step};
 use super::response_buffer::ResponseBuffer;
+use super::security::{Access, Security, SecurityOptions};
 use super::shared::{Limits, NamespaceFeatures, Shared};
 use crate::{Digest, Expression, Result, Store};
 
@@ -18,6 +20,7 @@ use crate::{Digest, Expression, Result, Store};
 #[derive(Debug)]
 pub struct Target {
     shared: Shared,
+    security: Arc<Security>,
 }
 
 impl Target {
@@ -33,8 +36,13 @@ impl Target {
             None,
             Limits::default(),
             None,
+            None,
         )?;
-        Ok(Self { shared })
+        let security = Security::open(store, &SecurityOptions::default())?;
+        Ok(Self {
+            shared,
+            security: Arc::new(security),
+        })
     }
 
     /// Takes frames off the front of `bytes` while they are whole. Returns how many messages about records there were,
@@ -69,9 +77,24 @@ impl Target {
             local: SocketAddr::from(([127, 0, 0, 1], 3000)),
             peer: "nobody".to_owned(),
             user_agent: None,
+            is_encrypted: false,
+            access: Access::new(None, IpAddr::V4(Ipv4Addr::LOCALHOST)),
         };
         let mut out = Vec::new();
         info::answer(&self.shared, &mut session, text, &mut out);
+        out
+    }
+
+    /// Executes the body of a security message, by a client that has sent `before` on the same
+    /// connection.
+    #[must_use]
+    pub fn administer(&self, before: &[u8], body: &[u8]) -> Vec<u8> {
+        let security = Some(Arc::clone(&self.security));
+        let mut access = Access::new(security, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        access.administer(before, &mut Vec::new());
+        let mut out = Vec::new();
+        access.administer(body, &mut out);
+        assert!(out.len() >= 16, "an answer has no head");
         out
     }
 
@@ -83,13 +106,18 @@ impl Target {
         let mut out = ResponseBuffer::new(self.shared.budget.share());
         let mut scratch = Vec::new();
         if message.head.info1.contains(Info1::BATCH) {
-            let mut batch = Batch::start(&self.shared, &message).ok()?;
+            let mut batch = Batch::start(
+                &self.shared,
+                Access::new(None, IpAddr::V4(Ipv4Addr::LOCALHOST)),
+                &message,
+            )
+            .ok()?;
             while batch.step(&mut scratch, &mut out) {}
             return Some(unframed(&out));
         }
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
-            match query::start(&self.shared, served, &message, "nobody").ok()? {
+            match query::start(&self.shared, served, &message, "nobody", 0).ok()? {
                 Started::Query(mut query) => while query.step(&mut out) == Step::More {},
                 Started::Background(background) => background.run(&self.shared),
                 Started::Empty => {}

@@ -12,8 +12,17 @@ use tokio::sync::{mpsc, watch};
 
 use super::connection::{self, Open};
 use super::metrics;
+#[cfg(feature = "monitor")]
+use super::security::Permissions;
+use super::security::{Security, SecurityOptions};
 use super::served::HoldConfig;
 use super::shared::{Limits, NamespaceFeatures, Shared};
+use super::stream::Acceptor;
+use super::waiting::told_to_stop;
+#[cfg(feature = "tls")]
+use crate::TlsIdentity;
+#[cfg(feature = "monitor")]
+use crate::monitor::MonitorLogin;
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.
@@ -44,14 +53,22 @@ pub struct ServerBuilder {
     features: NamespaceFeatures,
     limits: Limits,
     hold: Option<HoldConfig>,
+    security: Option<SecurityOptions>,
+    allows_remote: bool,
+    #[cfg(feature = "tls")]
+    listen_tls: Option<(SocketAddr, TlsIdentity)>,
+    #[cfg(feature = "tls")]
+    metrics_tls: Option<TlsIdentity>,
 }
 
 /// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
 #[derive(Debug)]
 pub struct ServerHandle {
     addr: SocketAddr,
+    tls: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     shared: Arc<Shared>,
+    allows_remote: bool,
     stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
     ended: Option<mpsc::Receiver<()>>,
@@ -89,6 +106,12 @@ impl Server {
             features: NamespaceFeatures::default(),
             limits: Limits::default(),
             hold: None,
+            security: None,
+            allows_remote: false,
+            #[cfg(feature = "tls")]
+            listen_tls: None,
+            #[cfg(feature = "tls")]
+            metrics_tls: None,
         }
     }
 }
@@ -110,6 +133,24 @@ impl ServerBuilder {
     pub fn metrics(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
         self.metrics = Some(resolve(addr)?);
         Ok(self)
+    }
+
+    /// Listens on this address, too, for encrypted connections.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it names no address.
+    #[cfg(feature = "tls")]
+    pub fn listen_tls(mut self, addr: impl ToSocketAddrs, identity: TlsIdentity) -> Result<Self> {
+        self.listen_tls = Some((resolve(addr)?, identity));
+        Ok(self)
+    }
+
+    /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn metrics_tls(mut self, identity: TlsIdentity) -> Self {
+        self.metrics_tls = Some(identity);
+        self
     }
 
     /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
@@ -178,12 +219,41 @@ impl ServerBuilder {
         self
     }
 
+    /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
+    /// The first user is `admin`, who may create others. Users and roles are kept with the first
+    /// namespace of the store, and count for all. Default: everybody may do everything, and the
+    /// server listens on this machine only.
+    #[must_use]
+    pub fn security(mut self, options: SecurityOptions) -> Self {
+        self.security = Some(options);
+        self
+    }
+
+    /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines
+    /// reach: each of them may read, change and delete all records. Default: refused.
+    #[must_use]
+    pub const fn allow_remote_without_security(mut self) -> Self {
+        self.allows_remote = true;
+        self
+    }
+
     /// Starts the server on threads of its own. It answers when this returns.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the address cannot be listened on, or a namespace hashes keys differently from clients.
+    /// [`Error::Parameter`] if the address cannot be listened on, or a namespace hashes keys
+    /// differently from clients; if other machines reach the address and there is no
+    /// [`ServerBuilder::security`], or the first user still has the first password.
     pub fn start(self) -> Result<ServerHandle> {
         let cannot = |what: &str, error: &io::Error| Error::parameter(format!("{what}: {error}"));
+        let security = self.security.as_ref();
+        let security = security.map(|options| Security::open(&self.store, options));
+        let security = security.transpose()?;
+        let (encrypted, metrics_acceptor) = self.encrypted()?;
+        let tls_addr = encrypted.as_ref().map(|(addr, _)| *addr);
+        let addresses = [Some(self.listen), self.metrics, tls_addr];
+        for addr in addresses.into_iter().flatten() {
+            check_reach(addr, security.as_ref(), self.allows_remote)?;
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("spikelet-server")
             .enable_io()
@@ -196,6 +266,8 @@ impl ServerBuilder {
         };
         let (addr, listener) = bind(self.listen)?;
         let metrics = self.metrics.map(bind).transpose()?;
+        let encrypted = encrypted.map(|(addr, acceptor)| Ok::<_, Error>((bind(addr)?, acceptor)));
+        let encrypted = encrypted.transpose()?;
         let shared = Arc::new(Shared::new(
             &self.store,
             &self.features,
@@ -203,20 +275,40 @@ impl ServerBuilder {
             self.cluster_name,
             self.limits,
             self.hold.as_ref(),
+            security,
         )?);
         let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
         let metrics = metrics.map(|(addr, listener)| {
-            runtime.spawn(metrics::serve(Arc::clone(&shared), listener));
+            runtime.spawn(metrics::serve(
+                Arc::clone(&shared),
+                listener,
+                metrics_acceptor,
+            ));
             addr
         });
         runtime.spawn(end_transactions(Arc::clone(&shared)));
-        runtime.spawn(accept(Arc::clone(&shared), listener, watching, alive));
+        let mut tls = None;
+        if let Some(((addr, listener), acceptor)) = encrypted {
+            let (shared, watching) = (Arc::clone(&shared), watching.clone());
+            runtime.spawn(accept(
+                shared,
+                (listener, acceptor),
+                watching,
+                alive.clone(),
+            ));
+            tracing::info!(%addr, "listening for encrypted connections");
+            tls = Some(addr);
+        }
+        let plain = (listener, Acceptor::default());
+        runtime.spawn(accept(Arc::clone(&shared), plain, watching, alive));
         tracing::info!(%addr, node = %shared.node, "listening");
         Ok(ServerHandle {
             addr,
+            tls,
             metrics,
             shared,
+            allows_remote: self.allows_remote,
             stopping,
             ended: Some(ended),
             runtime: Some(runtime),
@@ -224,7 +316,36 @@ impl ServerBuilder {
     }
 }
 
+type Encrypted = Option<(SocketAddr, Acceptor)>;
+
+impl ServerBuilder {
+    /// The listener of encrypted connections, and how those of the metrics begin.
+    #[cfg(feature = "tls")]
+    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
+        let listen = self.listen_tls.as_ref();
+        let listen =
+            listen.map(|(addr, identity)| Ok::<_, Error>((*addr, Acceptor::tls(identity)?)));
+        let metrics = self.metrics_tls.as_ref().map(Acceptor::tls);
+        Ok((
+            listen.transpose()?,
+            metrics.transpose()?.unwrap_or_default(),
+        ))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
+    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
+        Ok((None, Acceptor::default()))
+    }
+}
+
 impl ServerHandle {
+    /// Where the server listens for encrypted connections, if it does.
+    #[must_use]
+    pub const fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls
+    }
+
     /// Where the server listens.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
@@ -235,6 +356,16 @@ impl ServerHandle {
     #[must_use]
     pub const fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Refuses an address for a further endpoint on the store, as [`ServerBuilder::start`] refuses
+    /// one for the server.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if other machines reach the address, and the server has no users, or
+    /// the first one still has the first password.
+    pub fn check_reach(&self, addr: SocketAddr) -> Result<()> {
+        check_reach(addr, self.shared.security.as_deref(), self.allows_remote)
     }
 
     /// How many connections are open.
@@ -248,6 +379,26 @@ impl ServerHandle {
     pub fn connection_count(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
         move || shared.connections.open.load(Ordering::Relaxed)
+    }
+
+    /// Returns a check of logins for
+    /// [`MonitorBuilder::logins`](crate::monitor::MonitorBuilder::logins): users of this server who
+    /// may read all records, or have the role `sys-admin`, see hot records; only the former get
+    /// records. Without [`ServerBuilder::security`] it refuses all.
+    #[cfg(feature = "monitor")]
+    pub fn login_check(&self) -> impl Fn(&MonitorLogin<'_>) -> bool + Send + Sync + use<> {
+        let security = self.shared.security.clone();
+        move |login| {
+            let all = [Permissions::READ, Permissions::SYSTEM];
+            let needed = if login.for_records {
+                &[Permissions::READ][..]
+            } else {
+                &all
+            };
+            security.as_ref().is_some_and(|security| {
+                security.allows(login.user, login.password, login.peer, needed)
+            })
+        }
     }
 
     /// Stops the server: no more connections, no more requests. Requests that are being executed are answered, if that
@@ -296,7 +447,7 @@ async fn end_transactions(shared: Arc<Shared>) {
 /// Accepts connections until the server stops. Each holds a clone of `alive`.
 async fn accept(
     shared: Arc<Shared>,
-    listener: TcpListener,
+    (listener, acceptor): (TcpListener, Acceptor),
     mut stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
 ) {
@@ -306,7 +457,7 @@ async fn accept(
             _ = stopping.changed() => return,
         };
         match accepted {
-            Ok((stream, _)) => open(&shared, stream, &stopping, &alive),
+            Ok((stream, _)) => open(&shared, (stream, &acceptor), &stopping, &alive),
             // The client is gone already, or there are no more files to open: others must close first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -318,7 +469,7 @@ async fn accept(
 
 fn open(
     shared: &Arc<Shared>,
-    stream: TcpStream,
+    (stream, acceptor): (TcpStream, &Acceptor),
     stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,
 ) {
@@ -327,10 +478,35 @@ fn open(
         return;
     };
     let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
+    let acceptor = acceptor.clone();
     tokio::spawn(async move {
-        connection::serve(shared, stream, stopping).await;
+        let begun = tokio::select! {
+            begun = acceptor.begin(stream) => Some(begun),
+            () = told_to_stop(stopping.clone()) => None,
+        };
+        match begun {
+            Some(Ok(stream)) => connection::serve(shared, stream, stopping).await,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "a connection is not encrypted as it must be")
+            }
+            None => {}
+        }
         drop((open, alive));
     });
+}
+
+/// Refuses an address that others reach while everybody may do everything, or knows the password.
+fn check_reach(addr: SocketAddr, security: Option<&Security>, allows_remote: bool) -> Result<()> {
+    match security {
+        _ if addr.ip().is_loopback() => Ok(()),
+        None if !allows_remote => Err(Error::parameter(format!(
+            "other machines reach {addr}, and the server has no users: switch security on (ServerBuilder::security, `serve --security`), or let everybody do everything (ServerBuilder::allow_remote_without_security, `serve --allow-remote`)"
+        ))),
+        Some(security) if security.has_first_password() => Err(Error::parameter(format!(
+            "other machines reach {addr}, and admin still has the first password: listen on 127.0.0.1 and change it, or give another one at the first start (SecurityOptions::first_password, `serve --first-password-file`)"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A listener, known to the runtime.

@@ -9,8 +9,9 @@
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `config`: Aerospike's configuration file.
 // * `function`, `function_call`: user-defined functions of records. `modules`: their texts. `lua`: running them.
+// * `security`: users, roles, and the checks of all requests.
 // * `shared`, `served`: what connections share, and a namespace of it. `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
-// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `connection`: one client. `listener`: accepting and stopping.
+// * `waiting`: writes that wait without a thread. `community`: where the Community Edition differs. `stream`: plain or encrypted. `connection`: one client. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
 
@@ -54,13 +55,16 @@ mod reply;
 mod response_buffer;
 mod result_code;
 mod results;
+mod security;
 mod served;
 mod shared;
+mod stream;
 mod transaction;
 mod waiting;
 
 pub use config::ServerConfig;
 pub use listener::{Server, ServerBuilder, ServerHandle};
+pub use security::SecurityOptions;
 
 #[cfg(doc)]
 use crate::Store;

@@ -24,6 +24,11 @@ pub(crate) mod code {
     pub(crate) const DELETE_ALL: u8 = 14;
     pub(crate) const HLL_READ: u8 = 15;
     pub(crate) const HLL_MODIFY: u8 = 16;
+
+    /// Whether an operation of this code reads.
+    pub(crate) const fn reads(code: u8) -> bool {
+        matches!(code, READ | CDT_READ | EXP_READ | BITS_READ | HLL_READ)
+    }
 }
 
 /// The shortest operation: its size, code, type, flags and name length.

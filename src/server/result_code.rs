@@ -15,7 +15,27 @@ pub(crate) const NAMESPACE: u8 = 20;
 /// Only the Enterprise Edition supports the request.
 pub(crate) const ENTERPRISE_ONLY: u8 = 25;
 pub(crate) const FILTERED_OUT: u8 = 27;
+/// The end of the rows about users or roles.
+pub(crate) const SECURITY_END: u8 = 50;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
+pub(crate) const SECURITY_SCHEME: u8 = 53;
+pub(crate) const SECURITY_COMMAND: u8 = 54;
+pub(crate) const SECURITY_FIELD: u8 = 55;
+pub(crate) const ILLEGAL_STATE: u8 = 56;
+pub(crate) const INVALID_USER: u8 = 60;
+pub(crate) const USER_EXISTS: u8 = 61;
+pub(crate) const INVALID_PASSWORD: u8 = 62;
+pub(crate) const INVALID_CREDENTIAL: u8 = 65;
+pub(crate) const SESSION_EXPIRED: u8 = 66;
+pub(crate) const INVALID_ROLE: u8 = 70;
+pub(crate) const ROLE_EXISTS: u8 = 71;
+pub(crate) const INVALID_PRIVILEGE: u8 = 72;
+pub(crate) const INVALID_ALLOWLIST: u8 = 73;
+pub(crate) const INVALID_QUOTA: u8 = 75;
+pub(crate) const NOT_AUTHENTICATED: u8 = 80;
+pub(crate) const ROLE_VIOLATION: u8 = 81;
+pub(crate) const NOT_ALLOWLISTED: u8 = 82;
+pub(crate) const QUOTA_EXCEEDED: u8 = 83;
 pub(crate) const UDF: u8 = 100;
 /// Another transaction has the record locked.
 pub(crate) const MRT_BLOCKED: u8 = 120;

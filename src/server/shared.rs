@@ -13,6 +13,7 @@ use super::job::Jobs;
 use super::lua::Functions;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
+use super::security::Security;
 use super::served::{HoldConfig, ServedNamespace};
 use super::transaction::table::Transactions;
 use crate::record::KeyHash;
@@ -122,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) counters: NodeCounters,
     /// Memory for large messages.
     pub(crate) budget: MemoryBudget,
+    /// `None`: every client may do everything.
+    pub(crate) security: Option<Arc<Security>>,
     /// No more requests are begun.
     pub(crate) closing: AtomicBool,
 }
@@ -146,6 +149,7 @@ impl Shared {
         cluster_name: Option<String>,
         limits: Limits,
         hold: Option<&HoldConfig>,
+        security: Option<Security>,
     ) -> Result<Self> {
         let functions = Arc::new(Functions::new(Modules::open(store)?));
         let serve = |namespace: Namespace| {
@@ -192,6 +196,7 @@ impl Shared {
             batches: Latency::default(),
             counters: NodeCounters::default(),
             budget: MemoryBudget::default(),
+            security: security.map(Arc::new),
             closing: AtomicBool::new(false),
         })
     }

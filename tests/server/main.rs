@@ -15,6 +15,10 @@ mod operations;
 mod queries;
 mod records;
 mod refused;
+mod security;
+#[cfg(all(feature = "monitor", feature = "tls"))]
+mod security_encrypted;
+mod security_requests;
 mod statistics;
 mod transactions;
 mod transactions_ends;

@@ -1,6 +1,7 @@
 //! A client for tests that speaks the wire protocol byte by byte, and so can say what no real client would.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod admin;
 pub mod transaction;
 
 use std::io::{Read, Write};

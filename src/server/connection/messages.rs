@@ -78,13 +78,18 @@ impl Connection<'_> {
             row: None,
         };
         let verb = command.verb();
-        let (at, code) = match verb {
-            Verb::Read => {
+        let refused = self.session.access.command(served, &command).err();
+        let (at, code) = match (refused, verb) {
+            (Some(code), _) => {
+                let at = open_frame(&mut self.outbox);
+                (at, command.refuse(code, &mut self.outbox))
+            }
+            (None, Verb::Read) => {
                 let at = open_frame(&mut self.outbox);
                 let code = command.execute(served, &mut self.scratch, &mut self.outbox);
                 (at, code)
             }
-            Verb::Write | Verb::Delete => self.write(served, &command, began).await?,
+            (None, Verb::Write | Verb::Delete) => self.write(served, &command, began).await?,
         };
         command.count(code, served);
         close_frame(&mut self.outbox, at, FrameKind::Message);
@@ -154,7 +159,7 @@ impl Connection<'_> {
     /// Returns the code of the last message.
     async fn run_batch(&mut self, message: &Message<'_>) -> Result<u8, Closed> {
         let shared = self.shared;
-        let mut batch = match Batch::start(shared, message) {
+        let mut batch = match Batch::start(shared, self.session.access.clone(), message) {
             Ok(batch) => batch,
             Err(code) => {
                 self.answer(&Answer::last(code));
@@ -201,7 +206,12 @@ impl Connection<'_> {
             (false, true) => QueryKind::Aggregation,
             (false, false) => QueryKind::Long,
         };
-        let mut query = match query::start(shared, served, message, &self.session.peer) {
+        let may = self.session.access.query(served, message);
+        let begun = may.and_then(|rate| {
+            let client = &self.session.peer;
+            query::start(shared, served, message, client, rate)
+        });
+        let mut query = match begun {
             Ok(Started::Query(query)) => query,
             Ok(Started::Background(background)) => {
                 let shared = Arc::clone(shared);

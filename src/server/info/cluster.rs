@@ -48,12 +48,29 @@ pub(super) fn generation(_: &mut Ask<'_>) -> Answer {
 }
 
 pub(super) fn peers(ask: &mut Ask<'_>) -> Answer {
-    Ok(format!("0,{},[]", ask.shared.port))
+    Ok(format!("0,{},[]", ask.session.local.port()))
 }
 
 /// The address that this client has reached: others may not lead here.
 pub(super) fn service(ask: &mut Ask<'_>) -> Answer {
     Ok(ask.session.local.to_string())
+}
+
+/// Clients look for the address of the kind of stream that they use.
+pub(super) fn service_plain(ask: &mut Ask<'_>) -> Answer {
+    service_if(ask, false)
+}
+
+pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> Answer {
+    service_if(ask, true)
+}
+
+fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> Answer {
+    if ask.session.is_encrypted == is_encrypted {
+        service(ask)
+    } else {
+        Ok(String::new())
+    }
 }
 
 /// Everything is in one rack.

@@ -26,6 +26,8 @@ pub(crate) use namespaces::{namespace_statistics, node_statistics};
 use std::fmt;
 use std::net::SocketAddr;
 
+use super::result_code;
+use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
 use super::shared::Shared;
 
@@ -41,6 +43,8 @@ pub(crate) struct Session {
     pub(crate) peer: String,
     /// The client's description of itself; set once.
     pub(crate) user_agent: Option<String>,
+    pub(crate) access: Access,
+    pub(crate) is_encrypted: bool,
 }
 
 /// A command, and who asks.
@@ -81,87 +85,108 @@ impl fmt::Display for InfoError {
 type Answer = Result<String, InfoError>;
 type Command = fn(&mut Ask<'_>) -> Answer;
 
-/// All commands, by name.
-const COMMANDS: &[(&str, Command)] = &[
-    ("alumni-clear-std", cluster::peers),
-    ("alumni-tls-std", cluster::peers),
-    ("best-practices", identity::best_practices),
-    ("build", identity::build),
-    ("build_os", identity::build_os),
-    ("cluster-name", cluster::name),
-    ("cluster-stable", cluster::stable),
-    ("compatibility-id", identity::compatibility_id),
-    ("connection", identity::connection),
-    ("edition", identity::edition),
-    ("feature-key", enterprise_only),
-    ("features", identity::features),
-    ("get-config", config::get),
-    ("health-outliers", empty),
-    ("health-stats", empty),
-    ("help", help),
-    ("histogram", latency::histogram),
-    ("jobs", admin::jobs),
-    ("latencies", latency::latencies),
-    ("log", identity::log),
-    ("logs", identity::logs),
-    ("masking", enterprise_only),
-    ("mesh", empty),
-    ("namespace", namespaces::namespace),
-    ("namespaces", namespaces::names),
-    ("node", identity::node),
-    ("partition-generation", cluster::partition_generation),
-    ("partition-info", cluster::partition_info),
-    ("partitions", cluster::partitions),
-    ("peers-clear-alt", cluster::peers),
-    ("peers-clear-std", cluster::peers),
-    ("peers-generation", cluster::generation),
-    ("peers-tls-alt", cluster::peers),
-    ("peers-tls-std", cluster::peers),
-    ("query-abort", admin::query_abort),
-    ("query-abort-all", admin::query_abort_all),
-    ("query-show", admin::jobs),
-    ("quiesce", enterprise_only),
-    ("quiesce-undo", enterprise_only),
-    ("rack-ids", cluster::rack_ids),
-    ("racks", enterprise_only),
-    ("rebalance-generation", cluster::generation),
-    ("recluster", ok),
-    ("release", identity::release),
-    ("replicas", cluster::replicas),
-    ("replicas-all", cluster::replicas_all),
-    ("replicas-master", cluster::replicas_master),
-    ("revive", enterprise_only),
-    ("roster", enterprise_only),
-    ("roster-set", enterprise_only),
-    ("service", cluster::service),
-    ("service-clear-alt", empty),
-    ("service-clear-std", cluster::service),
-    ("service-tls-alt", empty),
-    ("service-tls-std", empty),
-    ("services", empty),
-    ("services-alumni", empty),
-    ("set-config", config::set),
-    ("set-log", ok),
-    ("sets", namespaces::sets),
-    ("sindex", sindex::list),
-    ("sindex-create", sindex::create),
-    ("sindex-delete", sindex::delete),
-    ("sindex-exists", sindex::exists),
-    ("sindex-list", sindex::list),
-    ("sindex-stat", sindex::stat),
-    ("statistics", namespaces::statistics),
-    ("status", ok),
-    ("truncate", admin::truncate),
-    ("truncate-namespace", admin::truncate_namespace),
-    ("truncate-namespace-undo", ok),
-    ("truncate-undo", ok),
-    ("udf-get", udf::get),
-    ("udf-list", udf::list),
-    ("udf-put", udf::put),
-    ("udf-remove", udf::remove),
-    ("user-agent-set", identity::user_agent_set),
-    ("user-agents", empty),
-    ("version", identity::version),
+/// Who may give a command, where the server has users.
+#[derive(Clone, Copy, Debug)]
+enum Needs {
+    /// Clients ask it before they log in.
+    Nothing,
+    /// Every user may ask it.
+    Login,
+    Permission(Permissions),
+}
+
+use Needs::{Login, Nothing};
+const SYSTEM: Needs = Needs::Permission(Permissions::SYSTEM);
+const JOBS: Needs = Needs::Permission(Permissions::JOBS);
+const INDEXES: Needs = Needs::Permission(Permissions::INDEXES);
+const TRUNCATE: Needs = Needs::Permission(Permissions::TRUNCATE);
+const FUNCTIONS: Needs = Needs::Permission(Permissions::FUNCTIONS);
+
+/// All commands, by name, and what they need.
+const COMMANDS: &[(&str, Needs, Command)] = &[
+    ("alumni-clear-std", Nothing, cluster::peers),
+    ("alumni-tls-std", Nothing, cluster::peers),
+    ("best-practices", Login, identity::best_practices),
+    ("build", Nothing, identity::build),
+    ("build_os", Login, identity::build_os),
+    ("cluster-name", Nothing, cluster::name),
+    ("cluster-stable", Login, cluster::stable),
+    ("compatibility-id", Login, identity::compatibility_id),
+    ("connection", Login, identity::connection),
+    ("edition", Nothing, identity::edition),
+    ("feature-key", SYSTEM, enterprise_only),
+    ("features", Nothing, identity::features),
+    ("get-config", Login, config::get),
+    ("health-outliers", Login, empty),
+    ("health-stats", Login, empty),
+    ("help", Login, help),
+    ("histogram", Login, latency::histogram),
+    ("jobs", Login, admin::jobs),
+    ("latencies", Login, latency::latencies),
+    ("log", Login, identity::log),
+    ("logs", Login, identity::logs),
+    ("masking", SYSTEM, enterprise_only),
+    ("mesh", Login, empty),
+    ("namespace", Login, namespaces::namespace),
+    ("namespaces", Login, namespaces::names),
+    ("node", Nothing, identity::node),
+    (
+        "partition-generation",
+        Nothing,
+        cluster::partition_generation,
+    ),
+    ("partition-info", Login, cluster::partition_info),
+    ("partitions", Nothing, cluster::partitions),
+    ("peers-clear-alt", Nothing, cluster::peers),
+    ("peers-clear-std", Nothing, cluster::peers),
+    ("peers-generation", Nothing, cluster::generation),
+    ("peers-tls-alt", Nothing, cluster::peers),
+    ("peers-tls-std", Nothing, cluster::peers),
+    ("query-abort", JOBS, admin::query_abort),
+    ("query-abort-all", JOBS, admin::query_abort_all),
+    ("query-show", Login, admin::jobs),
+    ("quiesce", SYSTEM, enterprise_only),
+    ("quiesce-undo", SYSTEM, enterprise_only),
+    ("rack-ids", Login, cluster::rack_ids),
+    ("racks", Login, enterprise_only),
+    ("rebalance-generation", Nothing, cluster::generation),
+    ("recluster", SYSTEM, ok),
+    ("release", Nothing, identity::release),
+    ("replicas", Login, cluster::replicas),
+    ("replicas-all", Login, cluster::replicas_all),
+    ("replicas-master", Login, cluster::replicas_master),
+    ("revive", SYSTEM, enterprise_only),
+    ("roster", Login, enterprise_only),
+    ("roster-set", SYSTEM, enterprise_only),
+    ("service", Nothing, cluster::service),
+    ("service-clear-alt", Nothing, empty),
+    ("service-clear-std", Nothing, cluster::service_plain),
+    ("service-tls-alt", Nothing, empty),
+    ("service-tls-std", Nothing, cluster::service_encrypted),
+    ("services", Nothing, empty),
+    ("services-alumni", Nothing, empty),
+    ("set-config", SYSTEM, config::set),
+    ("set-log", SYSTEM, ok),
+    ("sets", Login, namespaces::sets),
+    ("sindex", Login, sindex::list),
+    ("sindex-create", INDEXES, sindex::create),
+    ("sindex-delete", INDEXES, sindex::delete),
+    ("sindex-exists", Login, sindex::exists),
+    ("sindex-list", Login, sindex::list),
+    ("sindex-stat", Login, sindex::stat),
+    ("statistics", Login, namespaces::statistics),
+    ("status", Nothing, ok),
+    ("truncate", TRUNCATE, admin::truncate),
+    ("truncate-namespace", TRUNCATE, admin::truncate_namespace),
+    ("truncate-namespace-undo", TRUNCATE, ok),
+    ("truncate-undo", TRUNCATE, ok),
+    ("udf-get", Login, udf::get),
+    ("udf-list", Login, udf::list),
+    ("udf-put", FUNCTIONS, udf::put),
+    ("udf-remove", FUNCTIONS, udf::remove),
+    ("user-agent-set", Nothing, identity::user_agent_set),
+    ("user-agents", Login, empty),
+    ("version", Nothing, identity::version),
 ];
 
 /// The names that an empty request asks for.
@@ -193,16 +218,20 @@ pub(crate) fn answer(shared: &Shared, session: &mut Session, request: &[u8], out
 fn answer_one(shared: &Shared, session: &mut Session, command: &str, out: &mut Vec<u8>) {
     let separator = command.find(['/', ':', ';']).unwrap_or(command.len());
     let (name, rest) = command.split_at(separator);
-    let found = COMMANDS.binary_search_by_key(&name, |(name, _)| name);
+    let found = COMMANDS.binary_search_by_key(&name, |(name, ..)| name);
     let value = match found.ok().and_then(|at| COMMANDS.get(at)) {
         _ if out.len() > ANSWERS_BYTES_MAX => {
             Err(InfoError::parameter("too much is asked at once"))
         }
-        Some((_, run)) => run(&mut Ask {
-            shared,
-            session,
-            parameters: rest.get(1..).unwrap_or_default(),
-        }),
+        Some((name, needs, run)) => {
+            let parameters = rest.get(1..).unwrap_or_default();
+            let mut ask = Ask {
+                shared,
+                session,
+                parameters,
+            };
+            ask.check(name, *needs).and_then(|()| run(&mut ask))
+        }
         None => Err(InfoError::parameter("unrecognized command")),
     };
     out.extend_from_slice(command.as_bytes());
@@ -215,6 +244,23 @@ fn answer_one(shared: &Shared, session: &mut Session, command: &str, out: &mut V
 }
 
 impl<'a> Ask<'a> {
+    /// Refuses a command that the user may not give.
+    fn check(&mut self, name: &str, needs: Needs) -> Result<(), InfoError> {
+        let needed = match needs {
+            Nothing => return Ok(()),
+            Login => Permissions::empty(),
+            Needs::Permission(needed) => needed,
+        };
+        let set = self.parameter(&["set"]).unwrap_or_default();
+        let place = (self.namespace_name().unwrap_or_default(), set);
+        let may = self.session.access.info(name, needed, place);
+        may.map_err(|code| match code {
+            result_code::NOT_AUTHENTICATED => InfoError::new(code, "not authenticated"),
+            result_code::NOT_ALLOWLISTED => InfoError::new(code, "not on the allowlist"),
+            code => InfoError::new(code, "role violation"),
+        })
+    }
+
     /// The value of a parameter, by the first of these names that is there.
     fn parameter(&self, names: &[&str]) -> Option<&'a str> {
         let parameters = self.parameters;
@@ -268,7 +314,7 @@ fn enterprise_only(_: &mut Ask<'_>) -> Answer {
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
 fn help(_: &mut Ask<'_>) -> Answer {
-    let names: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
     Ok(names.join(";"))
 }
 
@@ -278,9 +324,9 @@ mod tests {
 
     #[test]
     fn commands_are_in_order() {
-        assert!(COMMANDS.is_sorted_by(|(one, _), (other, _)| one < other));
+        assert!(COMMANDS.is_sorted_by(|(one, ..), (other, ..)| one < other));
         for name in SUMMARY {
-            assert!(COMMANDS.iter().any(|(known, _)| known == name), "{name}");
+            assert!(COMMANDS.iter().any(|(known, ..)| known == name), "{name}");
         }
     }
 }

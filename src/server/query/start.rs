@@ -54,12 +54,14 @@ pub(crate) enum Started<'a> {
     Empty,
 }
 
-/// Begins what a message without a digest asks for. Otherwise the code of the answer.
+/// Begins what a message without a digest asks for, at no more than `rate_max` records a second (0:
+/// any rate). Otherwise the code of the answer.
 pub(crate) fn start<'a>(
     shared: &'a Shared,
     served: &'a ServedNamespace,
     message: &Message<'a>,
     client: &str,
+    rate_max: u32,
 ) -> std::result::Result<Started<'a>, u8> {
     let fields = &message.fields;
     let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
@@ -132,6 +134,11 @@ pub(crate) fn start<'a>(
         (true, 0) => BACKGROUND_RPS_MAX,
         (true, rps @ ..=BACKGROUND_RPS_MAX) => rps,
         (true, _) => return Err(result_code::PARAMETER),
+    };
+    let rps = match (rps, rate_max) {
+        (rps, 0) => rps,
+        (0, most) => most,
+        (rps, most) => rps.min(most),
     };
     let start = JobStart {
         id: fields.u64(Field::Query).unwrap_or_default(),

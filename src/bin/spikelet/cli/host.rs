@@ -1,11 +1,11 @@
 //! A cluster that a command looks at instead of a directory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use spikelet::cluster::{Cluster, ClusterBuilder, TlsFiles};
 
-use super::Failure;
+use super::{Failure, first_line};
 
 /// Where the password may stand, so that no list of processes shows it.
 const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
@@ -96,10 +96,4 @@ impl HostArguments {
             ))
         })
     }
-}
-
-fn first_line(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }

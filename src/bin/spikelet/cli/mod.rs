@@ -55,7 +55,7 @@ mod target;
 mod top;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -200,6 +200,17 @@ fn completions(shell: Shell) -> Result<Outcome, Failure> {
     clap_complete::generate(shell, &mut Arguments::command(), "spikelet", &mut script);
     print::emit(&String::from_utf8_lossy(&script))?;
     Ok(Outcome::Sound)
+}
+
+/// Returns the first line of a file: a password.
+///
+/// # Errors
+/// A file that cannot be read.
+#[cfg(any(feature = "cluster", feature = "server"))]
+fn first_line(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Runs the program with the arguments of the process.

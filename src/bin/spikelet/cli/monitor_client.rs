@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
-use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot};
+use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot, basic_authorization};
 
 use super::Failure;
 
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The login for a monitor that asks for one: no list of processes shows it.
+const USER_VARIABLE: &str = "SPIKELET_MONITOR_USER";
+const PASSWORD_VARIABLE: &str = "SPIKELET_MONITOR_PASSWORD";
 
 /// The longest answer that is read: 64 hot records of some hundred namespaces are less.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -151,7 +155,12 @@ impl MonitorAddress {
             let why = String::from_utf8_lossy(&body);
             let why = why.lines().next().unwrap_or_default();
             return Err(MonitorFailure::Other(format!(
-                "{self} answers {status:?}: {why}"
+                "{self} answers {status:?}: {why}{}",
+                if status.contains(" 401 ") {
+                    format!(" (set {USER_VARIABLE} and {PASSWORD_VARIABLE})")
+                } else {
+                    String::new()
+                }
             )));
         }
         let length = header(&head, "Content-Length").and_then(|length| length.parse().ok());
@@ -180,11 +189,26 @@ impl MonitorAddress {
         stream.set_write_timeout(Some(PATIENCE))?;
         write!(
             stream,
-            "GET {target} HTTP/1.1\r\nHost: {self}\r\nConnection: close\r\n\r\n"
+            "GET {target} HTTP/1.1\r\nHost: {self}\r\n{}Connection: close\r\n\r\n",
+            login()
         )?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
         Ok(answer)
+    }
+}
+
+/// The header with the login, if the environment has one.
+fn login() -> String {
+    let read = |name| std::env::var(name).ok();
+    match (read(USER_VARIABLE), read(PASSWORD_VARIABLE)) {
+        (Some(user), Some(password)) => {
+            format!(
+                "Authorization: {}\r\n",
+                basic_authorization(&user, &password)
+            )
+        }
+        _ => String::new(),
     }
 }
 

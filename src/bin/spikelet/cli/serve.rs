@@ -7,11 +7,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
+#[cfg(feature = "tls")]
+use spikelet::TlsIdentity;
 use spikelet::monitor::Monitor;
-use spikelet::server::{Server, ServerConfig};
+use spikelet::server::{SecurityOptions, Server, ServerConfig};
 use spikelet::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, first_line};
 
 /// The address that is listened on by default: Aerospike's port, of this machine only.
 const LISTEN: &str = "127.0.0.1:3000";
@@ -71,6 +73,47 @@ pub(crate) struct ServeArguments {
     /// subscriptions and `spikelet changes`. A set that keeps them goes on to do so without it.
     #[arg(long, value_name = "SETS", value_delimiter = ',')]
     keep_changes: Vec<String>,
+    /// Ask clients who they are, and let each user do what its roles allow. The first user is admin with the password admin;
+    /// while that is so, the server listens on this machine only.
+    #[arg(long)]
+    security: bool,
+    /// The first line of this file is the password of admin, where the store has no users yet.
+    #[arg(long, value_name = "FILE", requires = "security")]
+    first_password_file: Option<PathBuf>,
+    /// For how many seconds a client may open connections after a login. [default: 86400]
+    #[arg(long, value_name = "N", requires = "security", value_parser = clap::value_parser!(u32).range(1..))]
+    session_seconds: Option<u32>,
+    /// Append logins, refusals, and changes of users to this file, instead of the log on the standard error.
+    #[arg(long, value_name = "FILE", requires = "security")]
+    audit_file: Option<PathBuf>,
+    /// Note every request about records of these namespaces, or of sets of them, separated by commas, in the audit log.
+    #[arg(
+        long,
+        value_name = "NAMESPACE[.SET]",
+        value_delimiter = ',',
+        requires = "security"
+    )]
+    audit_data: Vec<String>,
+    /// Listen on this address, too, for encrypted connections. The certificate counts for --metrics and --monitor as well.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "HOST:PORT", requires = "tls_cert")]
+    tls_listen: Option<String>,
+    /// The certificate (PEM) of the server, with those up to its root.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key (PEM) of that certificate.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Refuse clients without a certificate that one of these (PEM) has signed.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// Listen where other machines reach it though there is no --security: each of them may read, change and delete
+    /// all records.
+    #[arg(long, conflicts_with = "security")]
+    allow_remote: bool,
     /// The most connections at once. [default: 15000]
     #[arg(long)]
     max_connections: Option<usize>,
@@ -160,10 +203,31 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     if arguments.like_ce {
         server = server.like_ce();
     }
+    if arguments.security {
+        server = server.security(security(arguments)?);
+    }
+    if arguments.allow_remote {
+        server = server.allow_remote_without_security();
+    }
+    #[cfg(feature = "tls")]
+    if let Some(identity) = identity(arguments) {
+        if let Some(addr) = &arguments.tls_listen {
+            server = server.listen_tls(addr, identity.clone())?;
+        }
+        server = server.metrics_tls(identity);
+    }
     let handle = server.start()?;
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;
-        let monitor = monitor.connections(handle.connection_count());
+        handle.check_reach(monitor.addr())?;
+        let mut monitor = monitor.connections(handle.connection_count());
+        if arguments.security {
+            monitor = monitor.logins(handle.login_check());
+        }
+        #[cfg(feature = "tls")]
+        if let Some(identity) = identity(arguments) {
+            monitor = monitor.tls(identity);
+        }
         monitor.serve_records(arguments.monitor_records).start()
     });
     let monitor = monitor.transpose()?;
@@ -188,6 +252,36 @@ fn ready(addr: SocketAddr) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "ready {addr}")?;
     out.flush()
+}
+
+/// The files by which the server shows who it is.
+#[cfg(feature = "tls")]
+fn identity(arguments: &ServeArguments) -> Option<TlsIdentity> {
+    let (certificate, key) = (arguments.tls_cert.as_ref()?, arguments.tls_key.as_ref()?);
+    let identity = TlsIdentity::new(certificate, key);
+    Some(match &arguments.tls_client_ca {
+        Some(ca) => identity.client_ca(ca),
+        None => identity,
+    })
+}
+
+/// How clients are known.
+fn security(arguments: &ServeArguments) -> Result<SecurityOptions, Failure> {
+    let mut options = SecurityOptions::default();
+    if let Some(file) = &arguments.first_password_file {
+        options = options.first_password(first_line(file)?);
+    }
+    if let Some(seconds) = arguments.session_seconds {
+        options = options.session_time(Duration::from_secs(seconds.into()));
+    }
+    if let Some(file) = &arguments.audit_file {
+        options = options.audit_file(file);
+    }
+    for place in &arguments.audit_data {
+        let (namespace, set) = place.split_once('.').unwrap_or((place, ""));
+        options = options.audit_data(namespace, set);
+    }
+    Ok(options)
 }
 
 /// Reads the configuration file, if one is given, and notes the settings that do not apply.

@@ -1,0 +1,283 @@
+//! The rights of a connection.
+//!
+//! There is one check for each kind of message: [`Access::command`] for requests about a record,
+//! alone or as a row of a batch, [`Access::query`], [`Access::info`]. Each begins with a look at
+//! the version of all users and roles.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::account::{Account, covered};
+use super::privilege::Permissions;
+use super::usage::{Rate, UserConnection};
+use super::users::Security;
+use crate::server::command::Command;
+use crate::server::fields::Field;
+use crate::server::message::{Info1, Info2, Message, Verb};
+use crate::server::modules::MODULE_SET;
+use crate::server::ops::{Ops, code};
+use crate::server::result_code;
+use crate::server::served::ServedNamespace;
+use crate::server::transaction::part::MONITOR_SET;
+
+/// The rights of a connection: those of its user, if it has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// `None`: every client may do everything.
+    pub(super) security: Option<Arc<Security>>,
+    pub(super) peer: IpAddr,
+    pub(super) account: Option<Arc<Account>>,
+    connection: Option<Arc<UserConnection>>,
+}
+
+impl Access {
+    /// The access of a client that has not logged in.
+    pub(crate) const fn new(security: Option<Arc<Security>>, peer: IpAddr) -> Self {
+        Self {
+            security,
+            peer,
+            account: None,
+            connection: None,
+        }
+    }
+
+    /// The name of the user.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.account.as_ref().map(|account| &*account.name)
+    }
+
+    /// Takes a user over, once it is known who it is. An error is the code of the answer.
+    pub(super) fn log_in(&mut self, account: Account) -> Result<(), u8> {
+        account.check_address(self.peer)?;
+        self.connection = Some(UserConnection::count(&account.usage));
+        self.account = Some(Arc::new(account));
+        Ok(())
+    }
+
+    fn log_out(&mut self) {
+        self.account = None;
+        self.connection = None;
+    }
+
+    /// Returns the user, with roles as they are now. An error is the code of the answer: the client
+    /// has not logged in, the session has ended with the user or the password, or the address is
+    /// not allowed any more.
+    pub(super) fn current(&mut self) -> Result<Option<&Account>, u8> {
+        let Some(security) = &self.security else {
+            return Ok(None);
+        };
+        let account = self
+            .account
+            .as_ref()
+            .ok_or(result_code::NOT_AUTHENTICATED)?;
+        if account.version != security.version.load(Ordering::Acquire) {
+            let renewed = security.account(&account.name);
+            match renewed.ok().filter(|new| new.salt == account.salt) {
+                Some(new) => self.account = Some(Arc::new(new)),
+                None => self.log_out(),
+            }
+        }
+        let account = self
+            .account
+            .as_deref()
+            .ok_or(result_code::NOT_AUTHENTICATED)?;
+        account.check_address(self.peer)?;
+        Ok(Some(account))
+    }
+
+    /// Checks a request about a record. An error is the code of the answer.
+    #[inline]
+    pub(crate) fn command(
+        &mut self,
+        served: &ServedNamespace,
+        command: &Command<'_>,
+    ) -> Result<(), u8> {
+        if self.security.is_none() {
+            return Ok(());
+        }
+        self.checked_command(served, command)
+    }
+
+    fn checked_command(
+        &mut self,
+        served: &ServedNamespace,
+        command: &Command<'_>,
+    ) -> Result<(), u8> {
+        let namespace = served.namespace.name().as_bytes();
+        let set = command.fields.get(Field::Set).unwrap_or_default();
+        let needed = needed_by(command);
+        let may = self.current().and_then(|account| {
+            let Some(account) = account else {
+                return Ok(());
+            };
+            let writes = command.verb() != Verb::Read;
+            if writes && set == MONITOR_SET.as_bytes() {
+                // The writes of the transaction are checked one by one.
+                let mut all = account.privileges.iter();
+                let may = all.any(|privilege| {
+                    privilege.reaches(namespace)
+                        && privilege.permissions().contains(Permissions::WRITE)
+                });
+                return may.then_some(()).ok_or(result_code::ROLE_VIOLATION);
+            }
+            match covered(&account.privileges, needed, namespace, set) {
+                None => return Err(result_code::ROLE_VIOLATION),
+                Some(true) => {}
+                Some(false) => check_set(served, command, set)?,
+            }
+            let (rate, limit): (&Rate, _) = if writes {
+                (&account.usage.writes, account.write_quota)
+            } else {
+                (&account.usage.reads, account.read_quota)
+            };
+            let taken = rate.take(limit, served.namespace.now_ms());
+            taken.then_some(()).ok_or(result_code::QUOTA_EXCEEDED)
+        });
+        let action = || {
+            let verb = match command.verb() {
+                Verb::Read => "read",
+                Verb::Write if command.calls_function() => "function",
+                Verb::Write => "write",
+                Verb::Delete => "delete",
+            };
+            format!("{verb} {} of {}", command.digest, place(namespace, set))
+        };
+        self.noted(may, namespace, set, action)
+    }
+
+    /// Checks a query, or a background query. Returns how many records a second it may meet; 0: as
+    /// many as it can. An error is the code of the answer.
+    pub(crate) fn query(
+        &mut self,
+        served: &ServedNamespace,
+        message: &Message<'_>,
+    ) -> Result<u32, u8> {
+        if self.security.is_none() {
+            return Ok(0);
+        }
+        let fields = &message.fields;
+        let (namespace, set) = (
+            served.namespace.name().as_bytes(),
+            fields.get(Field::Set).unwrap_or_default(),
+        );
+        let calls = fields.has(Field::UdfPackage) || fields.has(Field::UdfKind);
+        let writes =
+            message.head.info2.contains(Info2::WRITE) || fields.get(Field::UdfKind) == Some(&[2]);
+        let mut needed = if writes {
+            Permissions::WRITE
+        } else {
+            Permissions::READ
+        };
+        needed.set(Permissions::CALL, calls);
+        let mut rate = 0;
+        let may = self.current().and_then(|account| {
+            let Some(account) = account else {
+                return Ok(());
+            };
+            rate = if writes {
+                account.write_quota
+            } else {
+                account.read_quota
+            };
+            let may = account.has(needed, namespace, set);
+            may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
+        });
+        let action = || {
+            let kind = if writes { "background query" } else { "query" };
+            format!("{kind} of {}", place(namespace, set))
+        };
+        self.noted(may, namespace, set, action).map(|()| rate)
+    }
+
+    /// Checks that the client has logged in, for messages whose parts are checked one by one.
+    pub(crate) fn logged_in(&mut self) -> Result<(), u8> {
+        let may = self.current().map(drop);
+        self.noted(may, b"", b"", || "batch".to_owned())
+    }
+
+    /// Checks an info command that needs one of these, in a namespace and set if it is about one.
+    pub(crate) fn info(
+        &mut self,
+        name: &str,
+        needed: Permissions,
+        (namespace, set): (&str, &str),
+    ) -> Result<(), u8> {
+        let may = self.current().and_then(|account| {
+            let may = account
+                .is_none_or(|account| account.has(needed, namespace.as_bytes(), set.as_bytes()));
+            may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
+        });
+        let is_change = !needed.is_empty();
+        if let Some(security) = &self.security
+            && (is_change || may.is_err())
+        {
+            let code = may.err().unwrap_or(result_code::OK);
+            let action = format!(
+                "info {name} {}",
+                place(namespace.as_bytes(), set.as_bytes())
+            );
+            security.note(self.user(), self.peer, action.trim_end(), code);
+        }
+        may
+    }
+
+    /// Notes a refusal, and a request that is to be noted.
+    fn noted(
+        &self,
+        may: Result<(), u8>,
+        namespace: &[u8],
+        set: &[u8],
+        action: impl FnOnce() -> String,
+    ) -> Result<(), u8> {
+        if let Some(security) = &self.security
+            && (may.is_err() || security.audit.has_data(namespace, set))
+        {
+            let code = may.err().unwrap_or(result_code::OK);
+            security.note(self.user(), self.peer, &action(), code);
+        }
+        may
+    }
+}
+
+fn place(namespace: &[u8], set: &[u8]) -> String {
+    let text = |name| String::from_utf8_lossy(name).escape_debug().to_string();
+    match (namespace, set) {
+        ([], _) => String::new(),
+        (namespace, []) => text(namespace),
+        (namespace, set) => format!("{}.{}", text(namespace), text(set)),
+    }
+}
+
+/// The permissions that a request about a record needs.
+fn needed_by(command: &Command<'_>) -> Permissions {
+    let own = command.fields.get(Field::Set) == Some(MODULE_SET.as_bytes());
+    match command.verb() {
+        Verb::Read => Permissions::READ,
+        _ if own => Permissions::FUNCTIONS | Permissions::WRITE,
+        Verb::Delete => Permissions::WRITE,
+        Verb::Write if command.calls_function() => Permissions::CALL,
+        Verb::Write if reads(&command.ops) || command.head.info1.contains(Info1::READ) => {
+            Permissions::READ | Permissions::WRITE
+        }
+        Verb::Write => Permissions::WRITE,
+    }
+}
+
+fn reads(ops: &Ops<'_>) -> bool {
+    ops.iter().any(|op| code::reads(op.code))
+}
+
+/// Refuses a record of another set than the message names. A digest alone does not say which set
+/// its record is of, and the privileges that allow the request count in this set only.
+fn check_set(served: &ServedNamespace, command: &Command<'_>, set: &[u8]) -> Result<(), u8> {
+    let namespace = &served.namespace;
+    let met = namespace.read_scanned(&command.digest, None, |record| record.set_id());
+    let named = std::str::from_utf8(set)
+        .ok()
+        .and_then(|set| namespace.set_number(set));
+    match met {
+        Ok(Some(met)) if Some(met) != named => Err(result_code::ROLE_VIOLATION),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,59 @@
+//! The rights of one user.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::network::Network;
+use super::password::Salt;
+use super::privilege::{Permissions, Privilege};
+use super::usage::Usage;
+use crate::server::result_code;
+
+/// The rights of a user, as of a version of all users and roles.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) name: Box<str>,
+    /// Of the password: another one means that the password has been changed, or the user is
+    /// another.
+    pub(super) salt: Salt,
+    pub(super) version: u64,
+    pub(super) privileges: Vec<Privilege>,
+    /// None: any address.
+    pub(super) allowed: Vec<Network>,
+    pub(super) read_quota: u32,
+    pub(super) write_quota: u32,
+    pub(super) usage: Arc<Usage>,
+}
+
+impl Account {
+    pub(super) fn has(&self, needed: Permissions, namespace: &[u8], set: &[u8]) -> bool {
+        covered(&self.privileges, needed, namespace, set).is_some()
+    }
+
+    pub(super) fn check_address(&self, peer: IpAddr) -> Result<(), u8> {
+        let mut allowed = self.allowed.iter();
+        let is_in = allowed.len() == 0 || allowed.any(|network| network.contains(peer));
+        is_in.then_some(()).ok_or(result_code::NOT_ALLOWLISTED)
+    }
+}
+
+/// Whether one of these privileges counts as all of `needed` in a set. True: in the whole
+/// namespace.
+pub(super) fn covered(
+    privileges: &[Privilege],
+    needed: Permissions,
+    namespace: &[u8],
+    set: &[u8],
+) -> Option<bool> {
+    let (mut anywhere, mut here) = (Permissions::empty(), Permissions::empty());
+    for privilege in privileges {
+        match privilege.covers(namespace, set) {
+            Some(true) => anywhere |= privilege.permissions(),
+            Some(false) => here |= privilege.permissions(),
+            None => {}
+        }
+    }
+    (anywhere | here)
+        .contains(needed)
+        .then(|| anywhere.contains(needed))
+}

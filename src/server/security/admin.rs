@@ -1,0 +1,490 @@
+//! The messages that log in, and change users and roles.
+//!
+//! ```text
+//! message = zero: u8, result code: u8, command: u8, number of fields: u8, zeros: 12 bytes, fields
+//! ```
+//!
+//! Fields have the form of other messages' fields, and numbers of their own. [`COMMANDS`] lists all
+//! commands.
+
+use std::collections::BTreeSet;
+
+use super::access::Access;
+use super::account::Account;
+use super::directory::{Changed, Role};
+use super::password::{BadToken, StoredPassword};
+use super::privilege::{Permissions, Privilege, short_text};
+use super::users::Security;
+use crate::server::bytes::Cursor;
+use crate::server::fields::Fields;
+use crate::server::result_code;
+
+/// The length of the head of a message.
+const HEAD_BYTES: usize = 16;
+
+/// The numbers of fields.
+mod field {
+    pub(super) const USER: u8 = 0;
+    pub(super) const PASSWORD: u8 = 1;
+    pub(super) const OLD_PASSWORD: u8 = 2;
+    pub(super) const CREDENTIAL: u8 = 3;
+    pub(super) const CLEAR_PASSWORD: u8 = 4;
+    pub(super) const SESSION_TOKEN: u8 = 5;
+    pub(super) const SESSION_TTL: u8 = 6;
+    pub(super) const ROLES: u8 = 10;
+    pub(super) const ROLE: u8 = 11;
+    pub(super) const PRIVILEGES: u8 = 12;
+    pub(super) const ALLOWLIST: u8 = 13;
+    pub(super) const READ_QUOTA: u8 = 14;
+    pub(super) const WRITE_QUOTA: u8 = 15;
+    pub(super) const READ_INFO: u8 = 16;
+    pub(super) const WRITE_INFO: u8 = 17;
+    pub(super) const CONNECTIONS: u8 = 18;
+}
+
+/// Who may give a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Giver {
+    /// Every client: it is a login.
+    Anyone,
+    /// Every user; the command itself restricts the rest.
+    User,
+    Administrator,
+}
+
+type Run = fn(&mut Asked<'_>) -> Changed;
+
+/// All commands: number, name in the audit log, who may give it, and its function.
+const COMMANDS: [(u8, &str, Giver, Run); 16] = [
+    (0, "authenticate", Giver::Anyone, authenticate),
+    (1, "create user", Giver::Administrator, create_user),
+    (2, "drop user", Giver::Administrator, drop_user),
+    (3, "set password", Giver::Administrator, set_password),
+    (4, "change password", Giver::User, change_password),
+    (5, "grant roles", Giver::Administrator, grant_roles),
+    (6, "revoke roles", Giver::Administrator, revoke_roles),
+    (9, "query users", Giver::User, query_users),
+    (10, "create role", Giver::Administrator, create_role),
+    (11, "drop role", Giver::Administrator, drop_role),
+    (
+        12,
+        "grant privileges",
+        Giver::Administrator,
+        grant_privileges,
+    ),
+    (
+        13,
+        "revoke privileges",
+        Giver::Administrator,
+        revoke_privileges,
+    ),
+    (14, "set allowlist", Giver::Administrator, set_allowlist),
+    (15, "set quotas", Giver::Administrator, set_quotas),
+    (16, "query roles", Giver::User, query_roles),
+    (20, "login", Giver::Anyone, login),
+];
+
+/// A command, and who gives it.
+struct Asked<'a> {
+    access: &'a mut Access,
+    security: &'a Security,
+    fields: Fields<'a>,
+    out: &'a mut Vec<u8>,
+}
+
+impl Access {
+    /// Executes the body of a security message and appends the body of the answer. Blocks:
+    /// passwords are hashed, and changes stored.
+    pub(crate) fn administer(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some(security) = self.security.clone() else {
+            return Row::begin(out).end(result_code::SECURITY_NOT_SUPPORTED);
+        };
+        let mut cursor = Cursor(body);
+        let head = cursor.take(HEAD_BYTES).unwrap_or_default();
+        let (number, count) = match head {
+            [_, _, number, count, ..] => (*number, *count),
+            _ => return Row::begin(out).end(result_code::SECURITY_FIELD),
+        };
+        let found = COMMANDS.iter().find(|(known, ..)| *known == number);
+        let Some((_, name, giver, run)) = found else {
+            return Row::begin(out).end(result_code::SECURITY_COMMAND);
+        };
+        let fields = Fields::parse(&mut cursor, count.into()).filter(|_| cursor.is_empty());
+        let user = self.user().map(str::to_owned);
+        let subject = fields.as_ref().map(subject).unwrap_or_default();
+        let from = out.len();
+        let done = self.may_give(*giver).and_then(|()| {
+            run(&mut Asked {
+                access: self,
+                security: &security,
+                fields: fields.ok_or(result_code::SECURITY_FIELD)?,
+                out,
+            })
+        });
+        let code = done.err().unwrap_or(result_code::OK);
+        // Rows of a query and the fields of a login are there already.
+        if out.len() == from || code != result_code::OK {
+            Row::begin(out).end(code);
+        }
+        let user = user.as_deref().or(self.user());
+        let action = format!("{name}{subject}");
+        security.note(user, self.peer, &action, code);
+    }
+
+    fn may_give(&mut self, giver: Giver) -> Changed {
+        if giver == Giver::Anyone {
+            return Ok(());
+        }
+        let account = self.current()?;
+        let may = giver == Giver::User || account.is_none_or(is_administrator);
+        may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
+    }
+}
+
+fn is_administrator(account: &Account) -> bool {
+    account.has(Permissions::USERS, b"", b"")
+}
+
+/// The user or role that a command is about, for the audit log.
+fn subject(fields: &Fields<'_>) -> String {
+    let named = |number| {
+        let name = fields.by_number(number)?;
+        let name: String = String::from_utf8_lossy(name).chars().take(64).collect();
+        Some(format!(" {name:?}"))
+    };
+    let both = [field::USER, field::ROLE];
+    both.into_iter().filter_map(named).collect()
+}
+
+impl<'a> Asked<'a> {
+    fn bytes(&self, number: u8) -> Changed<&'a [u8]> {
+        let found = self.fields.by_number(number);
+        found.ok_or(result_code::SECURITY_FIELD)
+    }
+
+    fn text(&self, number: u8) -> Changed<&'a str> {
+        std::str::from_utf8(self.bytes(number)?).map_err(|_| result_code::SECURITY_FIELD)
+    }
+
+    fn has(&self, number: u8) -> bool {
+        self.fields.by_number(number).is_some()
+    }
+
+    /// A number of requests a second; `None` if it is left out, or -1: some clients send that
+    /// instead.
+    fn quota(&self, number: u8) -> Changed<Option<u32>> {
+        let Some(quota) = self.fields.by_number(number) else {
+            return Ok(None);
+        };
+        let quota = quota.try_into().map(u32::from_be_bytes);
+        let quota = quota.map_err(|_| result_code::INVALID_QUOTA)?;
+        Ok((quota != u32::MAX).then_some(quota))
+    }
+
+    fn roles(&self) -> Changed<Vec<&'a str>> {
+        let mut cursor = Cursor(self.bytes(field::ROLES)?);
+        let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
+        let roles: Option<Vec<_>> = (0..count).map(|_| short_text(&mut cursor)).collect();
+        let roles = roles.filter(|_| cursor.is_empty());
+        roles.ok_or(result_code::SECURITY_FIELD)
+    }
+
+    fn privileges(&self) -> Changed<Vec<Privilege>> {
+        Privilege::read_all(self.bytes(field::PRIVILEGES)?)
+    }
+
+    fn password(&self) -> Changed<StoredPassword> {
+        let stored = StoredPassword::of(self.bytes(field::PASSWORD)?);
+        let stored = stored.map_err(|error| error.result_code())?;
+        stored.ok_or(result_code::INVALID_PASSWORD)
+    }
+
+    /// Changes a role that was created.
+    fn change_role(&self, change: impl FnOnce(&mut Role) -> Changed) -> Changed {
+        let name = self.text(field::ROLE)?;
+        self.security
+            .change(|directory| change(directory.role_mut(name)?))
+    }
+}
+
+fn login(asked: &mut Asked<'_>) -> Changed {
+    // Passwords for other directories, and certificates instead of users.
+    if asked.has(field::CLEAR_PASSWORD) || !asked.has(field::USER) {
+        return Err(result_code::SECURITY_SCHEME);
+    }
+    let (user, credential) = (asked.text(field::USER)?, asked.bytes(field::CREDENTIAL)?);
+    asked.security.check_password(user, credential)?;
+    let account = asked.security.account(user)?;
+    let salt = account.salt;
+    asked.access.log_in(account)?;
+    let time = asked.security.session_time;
+    let ends_ms = asked
+        .security
+        .now_ms()
+        .saturating_add(time.as_millis() as u64);
+    let token = asked.security.tokens.token(user, &salt, ends_ms);
+    let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    let mut row = Row::begin(asked.out);
+    row.field(field::SESSION_TOKEN, &token);
+    row.field(field::SESSION_TTL, &seconds.to_be_bytes());
+    row.end(result_code::OK);
+    Ok(())
+}
+
+fn authenticate(asked: &mut Asked<'_>) -> Changed {
+    if !asked.has(field::USER) {
+        return Err(result_code::SECURITY_SCHEME);
+    }
+    let (user, security) = (asked.text(field::USER)?, asked.security);
+    if asked.has(field::SESSION_TOKEN) {
+        let token = asked.bytes(field::SESSION_TOKEN)?;
+        let account = security.account(user)?;
+        let checked = security
+            .tokens
+            .check(token, user, &account.salt, security.now_ms());
+        checked.map_err(|bad| match bad {
+            BadToken::Unknown => result_code::INVALID_CREDENTIAL,
+            BadToken::Expired => result_code::SESSION_EXPIRED,
+        })?;
+        return asked.access.log_in(account);
+    }
+    security.check_password(user, asked.bytes(field::CREDENTIAL)?)?;
+    asked.access.log_in(security.account(user)?)
+}
+
+fn create_user(asked: &mut Asked<'_>) -> Changed {
+    let (user, password, roles) = (asked.text(field::USER)?, asked.password()?, asked.roles()?);
+    asked
+        .security
+        .change(|directory| directory.create_user(user, password, &roles))
+}
+
+fn drop_user(asked: &mut Asked<'_>) -> Changed {
+    let user = asked.text(field::USER)?;
+    asked.security.change(|directory| directory.drop_user(user))
+}
+
+fn set_password(asked: &mut Asked<'_>) -> Changed {
+    let (user, password) = (asked.text(field::USER)?, asked.password()?);
+    change_password_of(asked, user, password)
+}
+
+fn change_password(asked: &mut Asked<'_>) -> Changed {
+    let (user, old) = (asked.text(field::USER)?, asked.bytes(field::OLD_PASSWORD)?);
+    asked.security.account(user)?;
+    if asked.access.user() != Some(user) {
+        return Err(result_code::ROLE_VIOLATION);
+    }
+    let checked = asked.security.check_password(user, old);
+    checked.map_err(|_| result_code::INVALID_PASSWORD)?;
+    let password = asked.password()?;
+    change_password_of(asked, user, password)
+}
+
+/// All sessions of the user end, but for the connection that asks.
+fn change_password_of(asked: &mut Asked<'_>, user: &str, password: StoredPassword) -> Changed {
+    asked
+        .security
+        .change(|directory| directory.set_password(user, password))?;
+    if asked.access.user() == Some(user) {
+        asked.access.log_in(asked.security.account(user)?)?;
+    }
+    Ok(())
+}
+
+fn grant_roles(asked: &mut Asked<'_>) -> Changed {
+    let (user, roles) = (asked.text(field::USER)?, asked.roles()?);
+    asked
+        .security
+        .change(|directory| directory.grant_roles(user, &roles))
+}
+
+fn revoke_roles(asked: &mut Asked<'_>) -> Changed {
+    let (user, roles) = (asked.text(field::USER)?, asked.roles()?);
+    asked
+        .security
+        .change(|directory| directory.revoke_roles(user, &roles))
+}
+
+fn create_role(asked: &mut Asked<'_>) -> Changed {
+    let name = asked.text(field::ROLE)?;
+    let mut role = Role::default();
+    if asked.has(field::PRIVILEGES) {
+        role.privileges = asked.privileges()?.into_iter().collect();
+    }
+    if asked.has(field::ALLOWLIST) {
+        role.set_allowlist(asked.text(field::ALLOWLIST)?)?;
+    }
+    role.read_quota = asked.quota(field::READ_QUOTA)?.unwrap_or(0);
+    role.write_quota = asked.quota(field::WRITE_QUOTA)?.unwrap_or(0);
+    asked
+        .security
+        .change(|directory| directory.create_role(name, role))
+}
+
+fn drop_role(asked: &mut Asked<'_>) -> Changed {
+    let name = asked.text(field::ROLE)?;
+    asked.security.change(|directory| directory.drop_role(name))
+}
+
+fn grant_privileges(asked: &mut Asked<'_>) -> Changed {
+    let privileges = asked.privileges()?;
+    asked.change_role(|role| {
+        role.privileges.extend(privileges);
+        Ok(())
+    })
+}
+
+fn revoke_privileges(asked: &mut Asked<'_>) -> Changed {
+    let privileges = asked.privileges()?;
+    asked.change_role(|role| {
+        role.privileges.retain(|held| !privileges.contains(held));
+        Ok(())
+    })
+}
+
+fn set_allowlist(asked: &mut Asked<'_>) -> Changed {
+    let list = match asked.has(field::ALLOWLIST) {
+        true => asked.text(field::ALLOWLIST)?,
+        false => "",
+    };
+    asked.change_role(|role| role.set_allowlist(list))
+}
+
+fn set_quotas(asked: &mut Asked<'_>) -> Changed {
+    let read = asked.quota(field::READ_QUOTA)?;
+    let write = asked.quota(field::WRITE_QUOTA)?;
+    asked.change_role(|role| {
+        role.read_quota = read.unwrap_or(role.read_quota);
+        role.write_quota = write.unwrap_or(role.write_quota);
+        Ok(())
+    })
+}
+
+/// A row for one user or all. A user who may not change users sees itself only.
+fn query_users(asked: &mut Asked<'_>) -> Changed {
+    let named = asked.has(field::USER).then(|| asked.text(field::USER));
+    let named = named.transpose()?;
+    let may_see_all = asked.access.current()?.is_none_or(is_administrator);
+    let own = asked.access.user().map(str::to_owned);
+    if !may_see_all && named.is_some() && named != own.as_deref() {
+        return Err(result_code::ROLE_VIOLATION);
+    }
+    let security = asked.security;
+    let only = named.or(own.as_deref().filter(|_| !may_see_all));
+    let rows = security.read(|directory| {
+        let listed = directory.users.iter();
+        let listed = listed.filter(|(name, _)| only.is_none_or(|only| only == &***name));
+        let rows = listed.map(|(name, user)| (name.clone(), user.roles.clone()));
+        rows.collect::<Vec<_>>()
+    });
+    if named.is_some() && rows.is_empty() {
+        return Err(result_code::INVALID_USER);
+    }
+    for (name, roles) in &rows {
+        user_row(security, name, roles, asked.out);
+    }
+    Row::begin(asked.out).end(result_code::SECURITY_END);
+    Ok(())
+}
+
+fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &mut Vec<u8>) {
+    // Dropped since it was listed.
+    let Ok(account) = security.account(name) else {
+        return;
+    };
+    let (reads, writes) = account.usage.per_second(security.now_ms());
+    let mut list = vec![roles.len().min(255) as u8];
+    for role in roles.iter().take(255) {
+        list.push(role.len() as u8);
+        list.extend_from_slice(role.as_bytes());
+    }
+    // The quota, single requests a second, records of queries a second, queries without a limit.
+    let info = |quota: u32, rate: u32| {
+        let numbers = [quota, rate, 0, 0];
+        let numbers = numbers.iter().flat_map(|number| number.to_be_bytes());
+        [4].into_iter().chain(numbers).collect::<Vec<u8>>()
+    };
+    let mut row = Row::begin(out);
+    row.field(field::USER, name.as_bytes());
+    row.field(field::ROLES, &list);
+    row.field(field::READ_INFO, &info(account.read_quota, reads));
+    row.field(field::WRITE_INFO, &info(account.write_quota, writes));
+    row.field(
+        field::CONNECTIONS,
+        &account.usage.connections().to_be_bytes(),
+    );
+    row.end(result_code::OK);
+}
+
+/// A row for one role or all. A user who may not change users sees the own roles only.
+fn query_roles(asked: &mut Asked<'_>) -> Changed {
+    let named = asked.has(field::ROLE).then(|| asked.text(field::ROLE));
+    let named = named.transpose()?;
+    let may_see_all = asked.access.current()?.is_none_or(is_administrator);
+    let own = asked.access.user().unwrap_or_default().to_owned();
+    let rows = asked.security.read(|directory| {
+        let own = directory.user(&own).map(|user| user.roles.clone());
+        let own = own.unwrap_or_default();
+        let sees = |name: &str| may_see_all || own.contains(name);
+        let names = match named {
+            Some(name) if !sees(name) => return Err(result_code::ROLE_VIOLATION),
+            Some(name) => vec![name.into()],
+            None => directory.role_names(),
+        };
+        let visible = names.into_iter().filter(|name| sees(name));
+        visible
+            .map(|name| Ok((directory.role(&name)?, name)))
+            .collect::<Changed<Vec<_>>>()
+    })?;
+    for (role, name) in rows {
+        role_row(&role, &name, asked.out);
+    }
+    Row::begin(asked.out).end(result_code::SECURITY_END);
+    Ok(())
+}
+
+fn role_row(role: &Role, name: &str, out: &mut Vec<u8>) {
+    let mut privileges = vec![role.privileges.len().min(255) as u8];
+    for privilege in role.privileges.iter().take(255) {
+        privilege.write(&mut privileges);
+    }
+    let mut row = Row::begin(out);
+    row.field(field::ROLE, name.as_bytes());
+    row.field(field::PRIVILEGES, &privileges);
+    if !role.allowlist.is_empty() {
+        row.field(field::ALLOWLIST, role.allowlist.as_bytes());
+    }
+    row.field(field::READ_QUOTA, &role.read_quota.to_be_bytes());
+    row.field(field::WRITE_QUOTA, &role.write_quota.to_be_bytes());
+    row.end(result_code::OK);
+}
+
+/// An answer, or one of its rows.
+struct Row<'o> {
+    out: &'o mut Vec<u8>,
+    at: usize,
+    fields: u8,
+}
+
+impl<'o> Row<'o> {
+    fn begin(out: &'o mut Vec<u8>) -> Self {
+        let at = out.len();
+        out.extend_from_slice(&[0; HEAD_BYTES]);
+        Self { out, at, fields: 0 }
+    }
+
+    fn field(&mut self, number: u8, data: &[u8]) {
+        self.out
+            .extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
+        self.out.push(number);
+        self.out.extend_from_slice(data);
+        self.fields += 1;
+    }
+
+    fn end(self, code: u8) {
+        if let Some([_, result, _, fields]) = self.out.get_mut(self.at..self.at + 4) {
+            (*result, *fields) = (code, self.fields);
+        }
+    }
+}

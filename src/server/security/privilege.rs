@@ -1,0 +1,223 @@
+//! Privileges: permissions of a role, and the place where they count.
+
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
+use crate::server::bytes::Cursor;
+use crate::server::result_code;
+
+bitflags! {
+    /// Kinds of request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Permissions: u16 {
+        const READ = 0x01;
+        const WRITE = 0x02;
+        /// Calling functions.
+        const CALL = 0x04;
+        const TRUNCATE = 0x08;
+        /// Registering and removing functions.
+        const FUNCTIONS = 0x10;
+        const INDEXES = 0x20;
+        /// Ending queries of others.
+        const JOBS = 0x40;
+        /// The configuration of the server.
+        const SYSTEM = 0x80;
+        const USERS = 0x100;
+    }
+}
+
+const DATA_ADMIN: Permissions = Permissions::TRUNCATE
+    .union(Permissions::FUNCTIONS)
+    .union(Permissions::INDEXES)
+    .union(Permissions::JOBS);
+
+const READ_WRITE: Permissions = Permissions::READ.union(Permissions::WRITE);
+
+/// Privileges with codes below this one count everywhere; others may be limited to a namespace or
+/// set.
+const FIRST_SCOPED: u8 = 10;
+
+/// The longest name of a namespace, and of a set.
+const NAMESPACE_BYTES_MAX: usize = 31;
+const SET_BYTES_MAX: usize = 63;
+
+/// All privileges: code, name, and requests that they allow. Each is a role of its name, too.
+const PRIVILEGES: [(u8, &str, Permissions); 10] = [
+    (0, "user-admin", Permissions::USERS),
+    (1, "sys-admin", DATA_ADMIN.union(Permissions::SYSTEM)),
+    (2, "data-admin", DATA_ADMIN),
+    (3, "udf-admin", Permissions::FUNCTIONS),
+    (4, "sindex-admin", Permissions::INDEXES),
+    (10, "read", Permissions::READ),
+    (11, "read-write", READ_WRITE),
+    (12, "read-write-udf", READ_WRITE.union(Permissions::CALL)),
+    (13, "write", Permissions::WRITE),
+    (14, "truncate", Permissions::TRUNCATE),
+];
+
+/// The role with all privileges.
+pub(super) const SUPERUSER: &str = "superuser";
+
+/// A privilege of a role.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(super) struct Privilege {
+    code: u8,
+    /// Empty: all.
+    namespace: Box<str>,
+    /// Empty: all.
+    set: Box<str>,
+}
+
+impl Privilege {
+    fn everywhere(code: u8) -> Self {
+        Self {
+            code,
+            namespace: "".into(),
+            set: "".into(),
+        }
+    }
+
+    pub(super) fn permissions(&self) -> Permissions {
+        let mut known = PRIVILEGES.iter();
+        let found = known.find(|(code, ..)| *code == self.code);
+        found.map_or(Permissions::empty(), |(.., permissions)| *permissions)
+    }
+
+    /// Whether it counts in all sets of this namespace, or (false) perhaps in this set; `None`: not
+    /// there.
+    pub(super) fn covers(&self, namespace: &[u8], set: &[u8]) -> Option<bool> {
+        let in_namespace = self.namespace.is_empty() || self.namespace.as_bytes() == namespace;
+        let of_all_sets = self.set.is_empty();
+        (in_namespace && (of_all_sets || self.set.as_bytes() == set)).then_some(of_all_sets)
+    }
+
+    /// Whether it counts in a part of this namespace.
+    pub(super) fn reaches(&self, namespace: &[u8]) -> bool {
+        self.namespace.is_empty() || self.namespace.as_bytes() == namespace
+    }
+
+    /// Reads the list of a message. An error is the code of the answer.
+    pub(super) fn read_all(list: &[u8]) -> Result<Vec<Self>, u8> {
+        let mut cursor = Cursor(list);
+        let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
+        let all = (0..count).map(|_| Self::read(&mut cursor));
+        let all = all.collect::<Result<Vec<_>, u8>>()?;
+        let is_whole = cursor.is_empty();
+        is_whole.then_some(all).ok_or(result_code::SECURITY_FIELD)
+    }
+
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, u8> {
+        let field = result_code::SECURITY_FIELD;
+        let code = cursor.u8().ok_or(field)?;
+        if !PRIVILEGES.iter().any(|(known, ..)| *known == code) {
+            return Err(result_code::INVALID_PRIVILEGE);
+        }
+        if code < FIRST_SCOPED {
+            return Ok(Self::everywhere(code));
+        }
+        let mut name = |most: usize| {
+            let name = short_text(cursor).ok_or(field)?;
+            let fits = name.len() <= most && !name.contains(['\0', ';', ':']);
+            fits.then(|| name.into())
+                .ok_or(result_code::INVALID_PRIVILEGE)
+        };
+        let (namespace, set): (Box<str>, Box<str>) =
+            (name(NAMESPACE_BYTES_MAX)?, name(SET_BYTES_MAX)?);
+        // A set without its namespace has no meaning.
+        if namespace.is_empty() && !set.is_empty() {
+            return Err(result_code::INVALID_PRIVILEGE);
+        }
+        Ok(Self {
+            code,
+            namespace,
+            set,
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.code);
+        if self.code >= FIRST_SCOPED {
+            for name in [&self.namespace, &self.set] {
+                out.push(name.len() as u8);
+                out.extend_from_slice(name.as_bytes());
+            }
+        }
+    }
+}
+
+/// A length in one byte, and text of this length.
+pub(super) fn short_text<'a>(cursor: &mut Cursor<'a>) -> Option<&'a str> {
+    let len = cursor.u8()?;
+    std::str::from_utf8(cursor.take(len.into())?).ok()
+}
+
+/// The privileges of a role that is there without being created.
+pub(super) fn predefined(role: &str) -> Option<Vec<Privilege>> {
+    let of = |(code, ..): &(u8, &str, Permissions)| Privilege::everywhere(*code);
+    if role == SUPERUSER {
+        return Some(PRIVILEGES.iter().map(of).collect());
+    }
+    let found = PRIVILEGES.iter().find(|(_, name, _)| *name == role)?;
+    Some(vec![of(found)])
+}
+
+/// The names of [`predefined`] roles.
+pub(super) fn predefined_names() -> impl Iterator<Item = &'static str> {
+    PRIVILEGES
+        .iter()
+        .map(|(_, name, _)| *name)
+        .chain([SUPERUSER])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_are_read_as_they_were_written() {
+        let list = b"\x03\x00\x0a\x04test\x04demo\x0d\x00\x00";
+        let all = Privilege::read_all(list).unwrap();
+        assert_eq!(all[0], Privilege::everywhere(0));
+        assert_eq!(all[1].covers(b"test", b"demo"), Some(false));
+        assert_eq!(all[1].covers(b"test", b""), None);
+        assert_eq!(all[1].covers(b"bar", b"demo"), None);
+        assert_eq!(all[2].covers(b"bar", b"demo"), Some(true));
+        let mut out = vec![3];
+        all.iter().for_each(|privilege| privilege.write(&mut out));
+        assert_eq!(out, list);
+    }
+
+    #[test]
+    fn malformed_privileges_are_refused_by_their_code() {
+        let field = result_code::SECURITY_FIELD;
+        let privilege = result_code::INVALID_PRIVILEGE;
+        let long = [&[1, 10, 32][..], &[b'x'; 32], &[0]].concat();
+        let table: [(&[u8], u8); 8] = [
+            (b"", field),
+            (b"\x01", field),
+            (b"\x01\x0a", field),
+            (b"\x01\x0a\xfftest", field),
+            (b"\x00\x00", field),
+            (b"\x01\x40\x00\x00", privilege),
+            (b"\x01\x0a\x00\x04demo", privilege),
+            (&long, privilege),
+        ];
+        for (list, code) in table {
+            assert_eq!(Privilege::read_all(list), Err(code), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn roles_of_administrators_hold_what_their_names_say() {
+        let of = |role: &str| {
+            let privileges = predefined(role).unwrap();
+            let all = privileges.iter().map(Privilege::permissions);
+            all.fold(Permissions::empty(), Permissions::union)
+        };
+        assert!(of("sys-admin").contains(of("data-admin")));
+        assert!(of("data-admin").contains(of("udf-admin") | of("sindex-admin") | of("truncate")));
+        assert!(!of("sys-admin").intersects(Permissions::USERS | READ_WRITE));
+        assert_eq!(of(SUPERUSER), Permissions::all());
+        assert!(predefined("nobody").is_none());
+    }
+}

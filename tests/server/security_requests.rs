@@ -1,0 +1,369 @@
+//! What each request needs, and quotas, allowlists and the audit log.
+
+use std::sync::Arc;
+
+use spikelet::server::{SecurityOptions, Server};
+use spikelet::storage::ManualClock;
+
+use crate::security::{connected, secured};
+use crate::server_client::admin::*;
+use crate::server_client::transaction;
+use crate::server_client::*;
+
+const READER: (u8, &str, &str) = (10, "", "");
+const WRITER: (u8, &str, &str) = (13, "", "");
+const BOTH: (u8, &str, &str) = (11, "", "");
+const CALLER: (u8, &str, &str) = (12, "", "");
+
+/// A user for each of these privileges, named by its place.
+fn with_users(running: &Running, all: &[&[(u8, &str, &str)]]) -> Vec<Wire> {
+    let mut admin = connected(running, "admin");
+    let mut wires = Vec::new();
+    for (at, privileges) in all.iter().enumerate() {
+        let name = format!("user{at}");
+        admin.create(&name, privileges);
+        wires.push(connected(running, &name));
+    }
+    wires
+}
+
+fn background() -> Message {
+    Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .op(5, 1, "i", &1_i64.to_be_bytes())
+}
+
+fn call(message: Message) -> Message {
+    message.field(30, b"m").field(31, b"f").field(32, &[0x90])
+}
+
+/// A message about a record of another set of `test`.
+fn elsewhere(message: &Message, set: &str) -> Message {
+    let mut message = message.clone();
+    message.fields[1].1 = set.as_bytes().to_vec();
+    message
+}
+
+#[test]
+fn every_request_about_records_needs_its_privilege() {
+    let running = secured();
+    let mut users = with_users(
+        &running,
+        &[&[READER], &[WRITER], &[BOTH], &[CALLER], &[(0, "", "")]],
+    );
+    assert_eq!(users[2].ask(&Message::put(1, "i", 7)).code, 0);
+    let operate = Message::about(READ, WRITE, 0, 1)
+        .op(5, 1, "i", &1_i64.to_be_bytes())
+        .op(1, 0, "i", &[]);
+    let delete = Message::about(0, WRITE | DELETE, 0, 9);
+    let exists = Message::about(READ | NO_BINS, 0, 0, 1);
+    let function = call(Message::about(0, WRITE, 0, 1));
+    // Who may: the reader, the writer, both, the caller of functions, the administrator.
+    let table = [
+        ("get", Message::get(1), [true, false, true, true, false]),
+        ("exists", exists, [true, false, true, true, false]),
+        (
+            "put",
+            Message::put(1, "i", 7),
+            [false, true, true, true, false],
+        ),
+        ("operate", operate, [false, false, true, true, false]),
+        ("delete", delete, [false, true, true, true, false]),
+        ("function", function, [false, false, false, true, false]),
+        ("query", query(), [true, false, true, true, false]),
+        (
+            "aggregation",
+            call(query()).field(33, &[1]),
+            [false, false, false, true, false],
+        ),
+        (
+            "background",
+            background().field(7, &[1; 8]),
+            [false, true, true, true, false],
+        ),
+        (
+            "background call",
+            call(query()).field(33, &[2]).field(7, &[2; 8]),
+            [false, false, false, true, false],
+        ),
+    ];
+    for (what, message, may) in &table {
+        for (user, may) in users.iter_mut().zip(may) {
+            let code = match *what {
+                "query" | "aggregation" if *may => user.ask_many(message).1,
+                _ => user.ask(message).code,
+            };
+            assert_eq!(code != 81, *may, "{what}: {code}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_batch_are_refused_one_by_one() {
+    let running = secured();
+    let mut users = with_users(&running, &[&[(11, "test", "demo")]]);
+    let put = |set: &str| {
+        let mut row = row(0, WRITE | RESPOND_ALL_OPS).op(2, 1, "i", &[0; 8]);
+        row.fields[1].1 = set.as_bytes().to_vec();
+        row
+    };
+    let rows = [
+        (digest(1), put("demo")),
+        (digest(2), put("other")),
+        (digest(3), row(READ | GET_ALL, 0)),
+        (digest(4), call(row(0, WRITE))),
+    ];
+    let (answers, code) = users[0].ask_many(&batch(0x0c, &rows));
+    let codes: Vec<u8> = answers.iter().map(|answer| answer.code).collect();
+    assert_eq!((codes, code), (vec![0, 81, 2, 81], 0));
+}
+
+#[test]
+fn privileges_for_a_set_or_namespace_count_there_alone() {
+    let running = secured();
+    let mut users = with_users(
+        &running,
+        &[&[(11, "test", "demo")], &[(11, "test", "")], &[BOTH]],
+    );
+    let namespace = |message: &Message, name: &str| {
+        let mut message = message.clone();
+        message.fields[0].1 = name.as_bytes().to_vec();
+        message
+    };
+    for (key, (what, place, may)) in (0..).zip([
+        ("its set", ("test", "demo"), [true, true, true]),
+        ("another set", ("test", "other"), [false, true, true]),
+        ("no set", ("test", ""), [false, true, true]),
+        ("another namespace", ("bar", "demo"), [false, false, true]),
+    ]) {
+        for (user, may) in users.iter_mut().zip(may) {
+            for message in [Message::get(key), Message::put(key, "i", 1), query()] {
+                let message = namespace(&elsewhere(&message, place.1), place.0);
+                let is_query = !message.fields.iter().any(|field| field.0 == 4);
+                let code = match is_query && may {
+                    true => user.ask_many(&message).1,
+                    false => user.ask(&message).code,
+                };
+                assert_eq!(code != 81, may, "{what}: {code}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_digest_does_not_reach_into_another_set_than_the_message_names() {
+    let running = secured();
+    let mut users = with_users(&running, &[&[(11, "test", "demo")], &[BOTH]]);
+    // The second user's record is of set "other", under a digest that the first one knows.
+    assert_eq!(
+        users[1]
+            .ask(&elsewhere(&Message::put(1, "i", 7), "other"))
+            .code,
+        0
+    );
+    for message in [
+        Message::get(1),
+        Message::put(1, "i", 8),
+        Message::about(0, WRITE | DELETE, 0, 1),
+    ] {
+        assert_eq!(users[0].ask(&message).code, 81);
+    }
+    let (rows, _) = users[0].ask_many(&batch(0x0c, &[(digest(1), row(READ | GET_ALL, 0))]));
+    assert_eq!(rows[0].code, 81);
+    assert_eq!(
+        users[1].ask(&elsewhere(&Message::get(1), "other")).int("i"),
+        7
+    );
+}
+
+#[test]
+fn info_commands_need_the_privileges_of_what_they_change() {
+    let running = secured();
+    let mut users = with_users(
+        &running,
+        &[
+            &[BOTH],
+            &[(1, "", "")],
+            &[(2, "", "")],
+            &[(3, "", "")],
+            &[(4, "", "")],
+            &[(14, "test", "demo")],
+        ],
+    );
+    // Who may: a writer, the administrators of system, data, functions, indexes, who truncates a
+    // set.
+    let table = [
+        (
+            "set-config:context=service;proto-fd-max=9000",
+            [false, true, false, false, false, false],
+        ),
+        ("query-abort-all:", [false, true, true, false, false, false]),
+        (
+            "udf-put:filename=m.lua;content=eA==",
+            [false, true, true, true, false, false],
+        ),
+        (
+            "udf-remove:filename=m.lua",
+            [false, true, true, true, false, false],
+        ),
+        (
+            "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric",
+            [false, true, true, false, true, false],
+        ),
+        (
+            "sindex-delete:namespace=test;indexname=i",
+            [false, true, true, false, true, false],
+        ),
+        (
+            "truncate:namespace=test;set=demo",
+            [false, true, true, false, false, true],
+        ),
+        (
+            "truncate:namespace=test;set=other",
+            [false, true, true, false, false, false],
+        ),
+        (
+            "truncate-namespace:namespace=test",
+            [false, true, true, false, false, false],
+        ),
+        ("statistics", [true; 6]),
+        ("udf-list", [true; 6]),
+        ("namespace/test", [true; 6]),
+    ];
+    for (command, may) in table {
+        for (user, may) in users.iter_mut().zip(may) {
+            let value = &user.info(&format!("{command}\n"))[0];
+            assert_eq!(
+                value != "ERROR:81:role violation",
+                may,
+                "{command}: {value}"
+            );
+        }
+    }
+}
+
+#[test]
+fn transactions_need_what_their_writes_need() {
+    let running = secured();
+    let mut users = with_users(
+        &running,
+        &[&[(11, "test", "demo")], &[READER], &[(11, "bar", "")]],
+    );
+    let begin = transaction::operate(7, true, &[1]);
+    for at in [1, 2] {
+        assert_eq!(users[at].ask(&begin).code, 81);
+    }
+    assert_eq!(users[0].ask(&begin).code, 0);
+    let number = 7_i64.to_le_bytes();
+    let write = Message::put(1, "i", 7).field(transaction::TRANSACTION, &number);
+    assert_eq!(users[1].ask(&write).code, 81);
+    assert_eq!(users[0].ask(&write).code, 0);
+    let commit = transaction::monitor(7, 0, WRITE).op(2, 17, "fwd", &[1]);
+    assert_eq!(users[1].ask(&commit).code, 81);
+    assert_eq!(users[0].ask(&commit).code, 0);
+    assert_eq!(users[1].ask(&Message::get(1)).int("i"), 7);
+}
+
+#[test]
+fn texts_of_functions_are_not_written_as_records() {
+    let running = secured();
+    let mut users = with_users(&running, &[&[BOTH], &[BOTH, (3, "", "")]]);
+    let put = elsewhere(&Message::put(1, "i", 7), "<functions");
+    assert_eq!(users[0].ask(&put).code, 81);
+    assert_eq!(users[1].ask(&put).code, 0);
+}
+
+#[test]
+fn quotas_count_reads_and_writes_of_a_second() {
+    let clock = Arc::new(ManualClock::at(509_760_000_000));
+    let store = namespaces().clock(clock.clone()).open().unwrap();
+    let options = SecurityOptions::default();
+    let handle = Server::builder(&store).security(options).start().unwrap();
+    let running = Running { store, handle };
+    let mut admin = connected(&running, "admin");
+    admin.create("ann", &[BOTH]);
+    let quotas = [
+        (ROLE, &b"ann"[..]),
+        (READ_QUOTA, &[0, 0, 0, 3]),
+        (WRITE_QUOTA, &[0, 0, 0, 2]),
+    ];
+    assert_eq!(admin.administer(SET_QUOTAS, &quotas), 0);
+    let (mut one, mut other) = (connected(&running, "ann"), connected(&running, "ann"));
+    for _ in 0..2 {
+        assert_eq!(one.ask(&Message::put(1, "i", 7)).code, 0);
+        assert_eq!(other.ask(&Message::get(1)).code, 0);
+        assert_eq!(one.ask(&Message::put(1, "i", 7)).code, 0);
+        assert_eq!(other.ask(&Message::put(1, "i", 7)).code, 83);
+        let rows = [1, 2, 3].map(|key| (digest(key), row(READ | GET_ALL, 0)));
+        let (rows, _) = one.ask_many(&batch(0x04, &rows));
+        let codes: Vec<u8> = rows.iter().map(|row| row.code).collect();
+        assert_eq!(codes, [0, 2, 83]);
+        clock.advance_ms(1000);
+    }
+}
+
+#[test]
+fn users_come_from_the_addresses_of_their_roles() {
+    let running = secured();
+    let mut admin = connected(&running, "admin");
+    admin.create("ann", &[BOTH]);
+    let mut ann = connected(&running, "ann");
+    assert_eq!(ann.ask(&Message::get(1)).code, 2);
+    let mut allow = |list: &[u8]| {
+        let fields = [(ROLE, &b"ann"[..]), (ALLOWLIST, list)];
+        assert_eq!(admin.administer(SET_ALLOWLIST, &fields), 0);
+    };
+    allow(b"10.0.0.0/8,192.0.2.1");
+    assert_eq!(ann.ask(&Message::get(1)).code, 82);
+    assert_eq!(ann.info("namespaces\n")[0], "ERROR:82:not on the allowlist");
+    let mut late = Wire::to(running.handle.addr());
+    assert_eq!(late.log_in("ann", &hash("ann")).0, 82);
+    allow(b"127.0.0.0/8");
+    assert_eq!(ann.ask(&Message::get(1)).code, 2);
+    assert_eq!(late.log_in("ann", &hash("ann")).0, 0);
+}
+
+#[test]
+fn the_audit_log_has_logins_refusals_and_changes_and_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("audit.log");
+    let options = SecurityOptions::default()
+        .audit_file(&file)
+        .audit_data("test", "demo");
+    let running = serve_with(|server| server.security(options));
+    let mut admin = connected(&running, "admin");
+    admin.create("ann\n\"x", &[READER]);
+    let mut ann = connected(&running, "ann\n\"x");
+    assert_eq!(ann.ask(&Message::get(1)).code, 2);
+    assert_eq!(ann.ask(&Message::put(1, "i", 7)).code, 81);
+    assert_eq!(
+        ann.info("truncate:namespace=test;set=demo\n")[0],
+        "ERROR:81:role violation"
+    );
+    assert_eq!(ann.ask(&elsewhere(&Message::get(1), "other")).code, 2);
+    assert_eq!(
+        Wire::to(running.handle.addr())
+            .log_in("bob", &hash("secret"))
+            .0,
+        60
+    );
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    let digest = digest(1);
+    let expected = [
+        r#"user "admin" from 127.0.0.1: login "admin": ok"#.to_owned(),
+        r#"user "admin" from 127.0.0.1: create role "ann\n\"x": ok"#.to_owned(),
+        r#"user "admin" from 127.0.0.1: create user "ann\n\"x": ok"#.to_owned(),
+        r#"user "ann\n\"x" from 127.0.0.1: login "ann\n\"x": ok"#.to_owned(),
+        format!(r#"user "ann\n\"x" from 127.0.0.1: read {digest} of test.demo: ok"#),
+        format!(r#"user "ann\n\"x" from 127.0.0.1: write {digest} of test.demo: refused (81)"#),
+        r#"user "ann\n\"x" from 127.0.0.1: info truncate test.demo: refused (81)"#.to_owned(),
+        r#"user "-" from 127.0.0.1: login "bob": refused (60)"#.to_owned(),
+    ];
+    assert_eq!(lines, expected);
+    assert!(!text.contains("$2a$"));
+}
