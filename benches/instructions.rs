@@ -41,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_230,
+        limit: 1_090,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -50,7 +50,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 1_060,
+        limit: 895,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_410,
+        limit: 4_310,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -71,12 +71,12 @@ const MEASURED: &[Measured] = &[
     // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy and clock.
     Measured {
         name: "storage put",
-        limit: 2_070,
+        limit: 2_020,
         run: put_to_storage,
     },
     Measured {
         name: "put-followed",
-        limit: 4_410,
+        limit: 4_310,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -86,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_770,
+        limit: 13_490,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_430,
+        limit: 10_960,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,23 +115,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 20_270,
+        limit: 19_740,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_070,
+        limit: 9_890,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_370,
+        limit: 5_215,
         run: put_by_turns,
     },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_450,
+        limit: 1_370,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -149,7 +149,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_230,
+        limit: 1_180,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -165,7 +165,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_300,
+        limit: 2_185,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -176,7 +176,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 2_010,
+        limit: 1_860,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -186,7 +186,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_840,
+        limit: 2_725,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_370,
+        limit: 5_190,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -208,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_150,
+        limit: 12_870,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -221,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_940,
+        limit: 4_865,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -231,17 +231,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_540,
+        limit: 3_430,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 19_000,
+        limit: 18_540,
         run: fetch_followers,
     },
     Measured {
         name: "two hops",
-        limit: 46_000,
+        limit: 44_200,
         run: go_two_hops,
     },
 ];

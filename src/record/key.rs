@@ -70,12 +70,16 @@ impl Key<'_> {
     /// Returns the stored form. Up to 64 bytes take no allocation.
     #[inline]
     pub(crate) fn stored(&self) -> SmallVec<[u8; 64]> {
-        let mut stored = SmallVec::new();
         self.with_bytes(|kind, bytes| {
-            stored.push(kind.number());
+            let mut stored = [kind.number(); 64];
+            if let Some(slot) = stored.get_mut(1..=bytes.len()) {
+                slot.copy_from_slice(bytes);
+                return SmallVec::from_buf_and_len(stored, 1 + bytes.len());
+            }
+            let mut stored = SmallVec::from_slice(&[kind.number()]);
             stored.extend_from_slice(bytes);
-        });
-        stored
+            stored
+        })
     }
 
     /// True if `stored` is the stored form of this key. Allocates nothing.

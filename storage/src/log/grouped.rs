@@ -14,6 +14,7 @@ use crate::log::directory::directory_bytes;
 use crate::log::lane::{Assembled, FILLER_BYTES_MIN};
 use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
+use std::cell::Cell;
 
 /// Entries of a group that one block can hold.
 struct Piece {
@@ -23,10 +24,17 @@ struct Piece {
     first: Location,
 }
 
+thread_local! {
+    static HEADERS: Cell<Vec<Header>> = const { Cell::new(Vec::new()) };
+}
+
+/// A thread keeps the memory of this many headers.
+const KEPT_HEADERS_MAX: usize = 1_024;
+
 impl Piece {
-    fn new(count: usize) -> Self {
+    fn new() -> Self {
         Self {
-            headers: Vec::with_capacity(count),
+            headers: HEADERS.try_with(Cell::take).unwrap_or_default(),
             entries: Assembled::new(),
             first: Location::from_packed(0),
         }
@@ -52,6 +60,16 @@ impl Piece {
     }
 }
 
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.headers.clear();
+        if self.headers.capacity() <= KEPT_HEADERS_MAX {
+            // A thread that is ending has no place for it any more.
+            let _ = HEADERS.try_with(|kept| kept.set(std::mem::take(&mut self.headers)));
+        }
+    }
+}
+
 /// Entries that are put together to be appended as a group, a piece a block.
 pub(crate) struct Group {
     /// Pieces that have no room for the entry behind them: most groups have none.
@@ -66,7 +84,7 @@ impl Group {
     pub(crate) fn of(count: usize) -> Self {
         Self {
             full: Vec::new(),
-            last: Piece::new(count.min(ENTRIES_AT_ONCE)),
+            last: Piece::new(),
             left: count,
         }
     }
@@ -81,7 +99,7 @@ impl Group {
             header.flags |= FLAG_HAS_PREVIOUS;
             if !self.last.has_room(bytes, block_bytes) {
                 self.full
-                    .push(std::mem::replace(&mut self.last, Piece::new(0)));
+                    .push(std::mem::replace(&mut self.last, Piece::new()));
             }
         }
         debug_assert!(self.left > 0, "more entries than the group was to have");
@@ -100,9 +118,6 @@ impl Group {
         pieces.flat_map(Piece::appended)
     }
 }
-
-/// Memory for this many headers is taken beforehand.
-const ENTRIES_AT_ONCE: usize = 1_024;
 
 impl Log {
     /// Appends the entries of a group, of which there is at least one.
