@@ -163,3 +163,20 @@ fn a_restored_collection_is_hidden_in_its_root_and_found_by_an_index() {
     let error = refused(restored(&from, &other, false, false));
     assert!(matches!(&error, Error::ShardIndexed { .. }), "{error}");
 }
+
+#[test]
+fn a_restore_that_a_record_stops_tells_how_many_were_restored_before() {
+    let (from, into) = (with_user("alice:0"), sharded());
+    let users = from.set("users").unwrap();
+    for id in 0..200 {
+        users.put(id, [("n", id)]).unwrap();
+    }
+    let stopped = restored(&from, &into, false, false).unwrap_err();
+    let BackupError::Stopped { restored, .. } = stopped else {
+        panic!("{stopped}")
+    };
+    let users = into.set("users").unwrap();
+    let there = (0..200).filter(|id| users.exists(*id).unwrap()).count();
+    assert_eq!(restored, there as u64);
+    assert!(0 < there && there < 200, "{there}");
+}
