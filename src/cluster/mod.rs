@@ -32,7 +32,7 @@
 //! - Deletes are durable only where [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the Enterprise Edition alone has
 //!   such deletes. Without them a server that restarts may have deleted records again: elements that were removed
 //!   stay removed, but a whole record that was deleted (an unsharded list whose handle deleted it, a child of a relation) is
-//!   back. Pages pass over it, and `verify` repairs edges that a kill left at one end. A transition that ends with deletes is refused before it begins where the server
+//!   back. Pages pass over it, unless it is a child by reference, and `verify` repairs edges that a kill left at one end. A transition that ends with deletes is refused before it begins where the server
 //!   refuses the deletes. `docs/from-aerospike.md` has the cases one by one.
 //! - No persisted index of a list or map is asked for, whatever the policy says: servers in memory have died of it.
 //! - The server knows nothing of shards: it does not protect roots and companions against other writers.
