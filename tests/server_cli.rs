@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use server_client::admin;
 use server_client::transaction::*;
 use server_client::*;
 use tempfile::TempDir;
@@ -331,4 +332,53 @@ fn a_killed_server_has_committed_transactions_whole_or_not_at_all() {
     }
     assert!(known.iter().all(|client| client.committed > 0));
     serving.end();
+}
+
+#[test]
+fn a_remote_address_is_refused_until_users_or_an_option_allow_it() {
+    let dir = TempDir::new().unwrap();
+    let open = refused(&["--memory", "--listen", "0.0.0.0:0"]);
+    assert!(
+        open.contains("--security") && open.contains("--allow-remote"),
+        "{open}"
+    );
+    let first = refused(&["--memory", "--listen", "0.0.0.0:0", "--security"]);
+    assert!(first.contains("--first-password-file"), "{first}");
+    let local = [
+        "--memory",
+        "--listen",
+        "127.0.0.1:0",
+        "--monitor",
+        "0.0.0.0:0",
+    ];
+    let local = refused(&local);
+    assert!(
+        local.contains("--allow-remote") && !local.contains("listening"),
+        "{local}"
+    );
+
+    let (password, audit) = (dir.path().join("password"), dir.path().join("audit.log"));
+    std::fs::write(&password, "better than admin\n").unwrap();
+    let serving = serve_by(&[
+        "--memory",
+        "--listen",
+        "0.0.0.0:0",
+        "--security",
+        "--first-password-file",
+        password.to_str().unwrap(),
+        "--audit-file",
+        audit.to_str().unwrap(),
+        "--audit-data",
+        "test.demo",
+    ]);
+    let mut wire = Wire::to(([127, 0, 0, 1], serving.addr.port()).into());
+    assert_eq!(wire.log_in("admin", admin::ADMIN).0, 65);
+    assert_eq!(wire.log_in("admin", admin::BETTER).0, 0);
+    assert_eq!(wire.ask(&Message::get(1)).code, 81);
+    let noted = std::fs::read_to_string(&audit).unwrap();
+    assert!(
+        noted.contains("refused (65)") && noted.contains("of test.demo: refused (81)"),
+        "{noted}"
+    );
+    assert!(!noted.contains("better"), "{noted}");
 }

@@ -81,4 +81,4 @@ pub use transaction::{
 };
 pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
-pub(crate) use write::WriteRefusal;
+pub(crate) use write::{WriteOutcome, WriteRefusal};

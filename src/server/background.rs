@@ -17,7 +17,7 @@ use super::counters::Outcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
 use super::job::{End, Job};
-use super::query::is_own;
+use super::query::{LastSet, is_own};
 use super::query_counters::{QueryKind, QueryOutcome};
 use super::rate_limit::RateLimit;
 use super::reply::Room;
@@ -61,8 +61,7 @@ struct Run<'a> {
     served: &'a ServedNamespace,
     pace: RateLimit,
     scratch: Vec<u8>,
-    /// The last set whose name was needed.
-    set_name: (u16, String),
+    set_name: LastSet,
 }
 
 impl Background {
@@ -127,7 +126,7 @@ impl Background {
             served,
             pace: RateLimit::new(self.job.records_per_second),
             scratch: Vec::new(),
-            set_name: (0, String::new()),
+            set_name: LastSet::default(),
         };
         match &self.condition {
             None => self.over_partitions(shared, &mut run),
@@ -209,22 +208,19 @@ impl Background {
             None => namespace.read_scanned(digest, self.set_id, set_of),
             Some(query) => query.read_again(namespace, digest, self.set_id, set_of),
         };
-        match found {
-            Ok(Some(set_id)) if set_id == run.set_name.0 => {}
-            Ok(Some(set_id)) => {
-                run.set_name = (set_id, namespace.set_name_of(set_id).unwrap_or_default());
-            }
+        let set = match found {
+            Ok(Some(set_id)) => run.set_name.of(namespace, set_id),
             // Deleted meanwhile, or not in the index.
             Ok(None) => return,
             Err(damage) => return self.job.fail(&damage),
-        }
+        };
         // Monitors belong to their transactions.
-        if is_own(&run.set_name.1) {
+        if is_own(set) {
             return;
         }
         let address = Address {
             digest: *digest,
-            set: &run.set_name.1,
+            set,
             key: None,
         };
         let counter = match self.change(&address, run.served, run.checked, &mut run.scratch) {

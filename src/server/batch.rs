@@ -159,10 +159,9 @@ impl<'a> Batch<'a> {
     /// message.
     pub(crate) fn start(
         shared: &'a Shared,
-        mut access: Access,
+        access: Access,
         message: &Message<'a>,
     ) -> Result<Self, u8> {
-        access.logged_in()?;
         let fields = &message.fields;
         let data = fields.get(Field::Batch).or(fields.get(Field::OldBatch));
         let mut cursor = Cursor(data.ok_or(result_code::PARAMETER)?);

@@ -10,7 +10,7 @@ use super::reply::{Answer, Reply};
 use super::result_code;
 use super::results::Results;
 use super::served::ServedNamespace;
-use crate::engine::{Address, ReadTouch, RemoteRecord, WriteRefusal};
+use crate::engine::{Address, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
@@ -124,30 +124,22 @@ impl Command<'_> {
         let operations = operations_of(&self.head, &self.ops)?;
         let checked = Checked::new(&operations, self.mode())?;
         let policy = self.policy(served)?;
-        let mut kept = None;
-        if let Some(community) = &served.community {
-            kept = community.begin(&served.namespace, &self.digest)?;
-            let wanted = (address, self.filter);
-            community
-                .check_write(&self.head, &served.namespace, wanted, &checked)
-                .map_err(Refusal::Code)?;
-        }
-        let wrote = served.namespace.write_at(
-            address,
-            self.filter,
-            &policy,
-            &checked,
-            scratch,
-            &mut self.results(reply),
-        )?;
-        // The generation of a record that is gone.
-        if let (Some(kept), 0) = (kept, wrote.generation) {
-            kept.done()?;
-        }
-        Ok(Answer {
-            generation: u32::from(wrote.generation),
-            void_time: wrote.void_time,
-            ..Answer::default()
+        served.keeping_deleted(&self.digest, || {
+            if let Some(community) = &served.community {
+                let wanted = (address, self.filter);
+                community
+                    .check_write(&self.head, &served.namespace, wanted, &checked)
+                    .map_err(Refusal::Code)?;
+            }
+            let outcome = served.namespace.write_at(
+                address,
+                self.filter,
+                &policy,
+                &checked,
+                scratch,
+                &mut self.results(reply),
+            )?;
+            Ok(wrote(&outcome))
         })
     }
 
@@ -157,15 +149,10 @@ impl Command<'_> {
         address: &Address<'_>,
     ) -> std::result::Result<Answer, Refusal> {
         let policy = self.delete_policy();
-        let kept = match &served.community {
-            Some(community) => community.begin(&served.namespace, &self.digest)?,
-            None => None,
-        };
-        served.namespace.delete_at(address, self.filter, &policy)?;
-        if let Some(kept) = kept {
-            kept.done()?;
-        }
-        Ok(Answer::code(result_code::OK))
+        served.keeping_deleted(&self.digest, || {
+            served.namespace.delete_at(address, self.filter, &policy)?;
+            Ok(Answer::code(result_code::OK))
+        })
     }
 
     /// How to delete.
@@ -320,6 +307,35 @@ pub(crate) fn found(metadata: &Metadata) -> Answer {
     Answer {
         generation: u32::from(metadata.generation),
         void_time: metadata.void_time,
+        ..Answer::default()
+    }
+}
+
+impl ServedNamespace {
+    /// Runs a write that may delete its record: the generation of its answer is 0 then. The Community Edition's namespace keeps
+    /// the version that there was.
+    pub(crate) fn keeping_deleted(
+        &self,
+        digest: &Digest,
+        write: impl FnOnce() -> std::result::Result<Answer, Refusal>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let kept = match &self.community {
+            Some(community) => community.begin(&self.namespace, digest)?,
+            None => None,
+        };
+        let answer = write()?;
+        if let (Some(kept), 0) = (kept, answer.generation) {
+            kept.done()?;
+        }
+        Ok(answer)
+    }
+}
+
+/// An answer with generation and expiry of what was written.
+pub(crate) fn wrote(outcome: &WriteOutcome) -> Answer {
+    Answer {
+        generation: u32::from(outcome.generation),
+        void_time: outcome.void_time,
         ..Answer::default()
     }
 }

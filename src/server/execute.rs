@@ -3,6 +3,7 @@
 use super::command::{Command, Refusal};
 use super::counters::RequestKind;
 use super::message::{Info1, Verb};
+use super::modules::MODULE_SET;
 use super::ops::code;
 use super::reply::{Answer, Reply, Room};
 use super::response_buffer::ResponseBuffer;
@@ -93,6 +94,24 @@ impl Command<'_> {
             set: self.set()?,
             key: self.key()?,
         };
+        // What the server knows of modules changes with what is stored.
+        let is_module = match self.verb() {
+            Verb::Read => false,
+            // A delete without a set deletes the record of any.
+            Verb::Delete if address.set.is_empty() => {
+                let set = served.namespace.set_number(MODULE_SET);
+                let met = |set| {
+                    served
+                        .namespace
+                        .read_scanned(&self.digest, Some(set), |_| ())
+                };
+                set.is_some_and(|set| matches!(met(set), Ok(Some(()))))
+            }
+            Verb::Write | Verb::Delete => address.set == MODULE_SET,
+        };
+        if is_module {
+            return Err(Refusal::Code(result_code::FORBIDDEN));
+        }
         if let Some(community) = &served.community {
             community
                 .check(&self.head, &self.fields, &self.ops)

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::command::{Command, Refusal, expiration, found};
+use super::command::{Command, Refusal, expiration, found, wrote};
 use super::function_call::{Change, FunctionCall, RecordInput, key_value};
 use super::ops::code;
 use super::reply::{Answer, Reply, Room};
@@ -133,15 +133,11 @@ impl RecordFunction<'_> {
         if matches!(change, Change::None) {
             return Ok(met.map(found).unwrap_or_default());
         }
-        let kept = match &served.community {
-            Some(community) => community.begin(&served.namespace, &address.digest)?,
-            None => None,
-        };
         let generation = met.map_or(GenerationPolicy::None, |met| {
             GenerationPolicy::ExpectEqual(met.generation.into())
         });
         let policy = self.policy.clone().generation(generation);
-        let answer = match change {
+        served.keeping_deleted(&address.digest, || match change {
             Change::Write {
                 is_new,
                 is_emptied,
@@ -167,7 +163,7 @@ impl RecordFunction<'_> {
                 }
                 let checked = Checked::new(&writes, Mode::empty())?;
                 let mut ignored = OperationResults::default();
-                let wrote = served.namespace.write_at(
+                let outcome = served.namespace.write_at(
                     address,
                     self.filter,
                     &policy,
@@ -175,21 +171,13 @@ impl RecordFunction<'_> {
                     scratch,
                     &mut ignored,
                 )?;
-                Answer {
-                    generation: u32::from(wrote.generation),
-                    void_time: wrote.void_time,
-                    ..Answer::default()
-                }
+                Ok(wrote(&outcome))
             }
             Change::None | Change::Remove => {
                 served.namespace.delete_at(address, self.filter, &policy)?;
-                Answer::default()
+                Ok(Answer::default())
             }
-        };
-        if let (Some(kept), 0) = (kept, answer.generation) {
-            kept.done()?;
-        }
-        Ok(answer)
+        })
     }
 }
 

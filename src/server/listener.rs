@@ -55,6 +55,7 @@ pub struct ServerBuilder {
     hold: Option<HoldConfig>,
     security: Option<SecurityOptions>,
     allows_remote: bool,
+    beside: Vec<SocketAddr>,
     #[cfg(feature = "tls")]
     listen_tls: Option<(SocketAddr, TlsIdentity)>,
     #[cfg(feature = "tls")]
@@ -68,7 +69,6 @@ pub struct ServerHandle {
     tls: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     shared: Arc<Shared>,
-    allows_remote: bool,
     stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
     ended: Option<mpsc::Receiver<()>>,
@@ -108,6 +108,7 @@ impl Server {
             hold: None,
             security: None,
             allows_remote: false,
+            beside: Vec::new(),
             #[cfg(feature = "tls")]
             listen_tls: None,
             #[cfg(feature = "tls")]
@@ -237,11 +238,20 @@ impl ServerBuilder {
         self
     }
 
+    /// The program will show the store at this address, too, such as by a
+    /// [`Monitor`](crate::monitor::Monitor): [`ServerBuilder::start`] refuses it as it refuses an
+    /// address of the server. May be called several times.
+    #[must_use]
+    pub fn beside(mut self, addr: SocketAddr) -> Self {
+        self.beside.push(addr);
+        self
+    }
+
     /// Starts the server on threads of its own. It answers when this returns.
     ///
     /// # Errors
     /// [`Error::Parameter`] if the address cannot be listened on, or a namespace hashes keys
-    /// differently from clients; if other machines reach the address and there is no
+    /// differently from clients; if other machines reach an address and there is no
     /// [`ServerBuilder::security`], or the first user still has the first password.
     pub fn start(self) -> Result<ServerHandle> {
         let cannot = |what: &str, error: &io::Error| Error::parameter(format!("{what}: {error}"));
@@ -250,8 +260,8 @@ impl ServerBuilder {
         let security = security.transpose()?;
         let (encrypted, metrics_acceptor) = self.encrypted()?;
         let tls_addr = encrypted.as_ref().map(|(addr, _)| *addr);
-        let addresses = [Some(self.listen), self.metrics, tls_addr];
-        for addr in addresses.into_iter().flatten() {
+        let own = [Some(self.listen), self.metrics, tls_addr];
+        for addr in own.into_iter().flatten().chain(self.beside) {
             check_reach(addr, security.as_ref(), self.allows_remote)?;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -308,7 +318,6 @@ impl ServerBuilder {
             tls,
             metrics,
             shared,
-            allows_remote: self.allows_remote,
             stopping,
             ended: Some(ended),
             runtime: Some(runtime),
@@ -356,16 +365,6 @@ impl ServerHandle {
     #[must_use]
     pub const fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics
-    }
-
-    /// Refuses an address for a further endpoint on the store, as [`ServerBuilder::start`] refuses
-    /// one for the server.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if other machines reach the address, and the server has no users, or
-    /// the first one still has the first password.
-    pub fn check_reach(&self, addr: SocketAddr) -> Result<()> {
-        check_reach(addr, self.shared.security.as_deref(), self.allows_remote)
     }
 
     /// How many connections are open.

@@ -89,14 +89,33 @@ impl Modules {
             return Ok(false);
         }
         if let Some((first, others)) = self.sets.split_first() {
-            let lasting = WritePolicy::default().expiration(Expiration::Never);
-            first.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])?;
+            store(first, file, content)?;
             others
                 .iter()
                 .try_for_each(|set| set.delete(file).map(drop))?;
         }
         self.keep(file, content);
         Ok(true)
+    }
+
+    /// Stores the modules that a truncation of their namespace has removed.
+    ///
+    /// # Errors
+    /// As for [`Set::put`].
+    pub(crate) fn store_again(&self) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(first) = self.sets.first() else {
+            return Ok(());
+        };
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        for (file, module) in known.iter() {
+            let is_stored = |set: &Set| set.exists(file.as_str());
+            let mut stored = self.sets.iter().map(is_stored);
+            if !stored.try_fold(false, |found, one| one.map(|one| found || one))? {
+                store(first, file, &module.content)?;
+            }
+        }
+        Ok(())
     }
 
     fn has_room(&self, file: &str, content: &str) -> bool {
@@ -146,6 +165,12 @@ impl Modules {
         let both = |(name, module): (&String, &Module)| (name.clone(), module.hash.clone());
         known.iter().map(both).collect()
     }
+}
+
+fn store(set: &Set, file: &str, content: &str) -> Result<()> {
+    let lasting = WritePolicy::default().expiration(Expiration::Never);
+    set.put_with(&lasting, file, [(FILE_BIN, file), (CONTENT_BIN, content)])
+        .map(drop)
 }
 
 #[cfg(test)]

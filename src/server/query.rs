@@ -63,8 +63,7 @@ pub(crate) struct Query<'a> {
     /// How many more records may be returned.
     left: u64,
     pace: RateLimit,
-    /// When a short query ends, done or not. `None`: the query has no time limit.
-    set_name: (u16, String),
+    set_name: LastSet,
     /// When a short query ends, done or not. Others take as long as they need.
     deadline: Option<Instant>,
     job: Arc<Job>,
@@ -233,18 +232,13 @@ impl Query<'_> {
         let namespace = &served.namespace;
         let is_of_all_sets = self.set_id.is_none();
         let visit = |record: &RemoteRecord<'_>| {
-            if record.set_id() != set_name.0 {
-                *set_name = (
-                    record.set_id(),
-                    namespace.set_name_of(record.set_id()).unwrap_or_default(),
-                );
-            }
-            if is_of_all_sets && is_own(&set_name.1) {
+            let set = set_name.of(namespace, record.set_id());
+            if is_of_all_sets && is_own(set) {
                 return Visited::Passed;
             }
-            let facts = namespace.facts(record, &set_name.1);
+            let facts = namespace.facts(record, set);
             if namespace
-                .check_filter(filter.as_ref(), record, &set_name.1)
+                .check_filter(filter.as_ref(), record, set)
                 .is_err()
             {
                 job.filtered.fetch_add(1, Ordering::Relaxed);
@@ -253,8 +247,8 @@ impl Query<'_> {
             let mut reply = Reply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
             reply.field(Field::Digest, digest.as_bytes());
-            if !set_name.1.is_empty() {
-                reply.field(Field::Set, set_name.1.as_bytes());
+            if !set.is_empty() {
+                reply.field(Field::Set, set.as_bytes());
             }
             if let Some(key) = record.key() {
                 if reply.reserve(key.len()) == Room::Refused {
@@ -295,16 +289,17 @@ impl Query<'_> {
     ) -> Result<Visited, String> {
         let namespace = &self.served.namespace;
         let (filter, set_id, job) = (self.filter.as_ref(), self.set_id, &self.job);
+        let set_name = &mut self.set_name;
         let take = |record: &RemoteRecord<'_>| {
-            let set = namespace.set_name_of(record.set_id()).unwrap_or_default();
-            if set_id.is_none() && is_own(&set) {
+            let set = set_name.of(namespace, record.set_id());
+            if set_id.is_none() && is_own(set) {
                 return None;
             }
-            if namespace.check_filter(filter, record, &set).is_err() {
+            if namespace.check_filter(filter, record, set).is_err() {
                 job.filtered.fetch_add(1, Ordering::Relaxed);
                 return None;
             }
-            let taken = RecordInput::of(namespace, record, *digest, &set);
+            let taken = RecordInput::of(namespace, record, *digest, set);
             taken.inspect_err(|damage| job.fail(damage)).ok()
         };
         let taken = read(&self.source, namespace, digest, set_id, job, take).flatten();
@@ -313,6 +308,24 @@ impl Query<'_> {
         };
         stream.push(self.served, record, out)?;
         Ok(Visited::Returned)
+    }
+}
+
+/// The last set whose name was needed.
+#[derive(Debug, Default)]
+pub(super) struct LastSet {
+    id: u16,
+    name: String,
+}
+
+impl LastSet {
+    /// The name of a set; empty for records of none.
+    pub(super) fn of(&mut self, namespace: &Namespace, id: u16) -> &str {
+        if id != self.id {
+            self.name = namespace.set_name_of(id).unwrap_or_default();
+            self.id = id;
+        }
+        &self.name
     }
 }
 

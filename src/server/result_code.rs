@@ -12,6 +12,8 @@ pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;
 pub(crate) const NAMESPACE: u8 = 20;
+/// Not allowed here, whoever asks; or too many queries at once.
+pub(crate) const FORBIDDEN: u8 = 22;
 /// Only the Enterprise Edition supports the request.
 pub(crate) const ENTERPRISE_ONLY: u8 = 25;
 pub(crate) const FILTERED_OUT: u8 = 27;

@@ -33,6 +33,11 @@ fn nothing_is_served_before_a_login_but_what_clients_ask_first() {
     assert_eq!(wire.ask(&Message::get(1)).code, 80);
     assert_eq!(wire.ask(&Message::put(1, "i", 7)).code, 80);
     assert_eq!(wire.ask(&query()).code, 80);
+    for namespace in ["nope", ""] {
+        let mut nowhere = Message::get(1);
+        nowhere.fields[0].1 = namespace.as_bytes().to_vec();
+        assert_eq!(wire.ask(&nowhere).code, 80, "{namespace:?}");
+    }
     let rows = [(digest(1), row(READ | GET_ALL, 0))];
     assert_eq!(wire.ask_many(&batch(0, &rows)).1, 80);
     for command in [QUERY_USERS, CREATE_USER, CHANGE_PASSWORD, QUERY_ROLES] {

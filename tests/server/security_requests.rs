@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use spikelet::Key;
+use spikelet::record::KeyHash;
 use spikelet::server::{SecurityOptions, Server};
 use spikelet::storage::ManualClock;
 
@@ -268,10 +270,83 @@ fn transactions_need_what_their_writes_need() {
 #[test]
 fn texts_of_functions_are_not_written_as_records() {
     let running = secured();
-    let mut users = with_users(&running, &[&[BOTH], &[BOTH, (3, "", "")]]);
-    let put = elsewhere(&Message::put(1, "i", 7), "<functions");
-    assert_eq!(users[0].ask(&put).code, 81);
-    assert_eq!(users[1].ask(&put).code, 0);
+    let mut users = with_users(&running, &[&[READER], &[BOTH], &[BOTH, (3, "", "")]]);
+    let open = serve();
+    users.push(Wire::to(open.handle.addr()));
+    users[2].info("udf-put:filename=m.lua;content=eD0x\n");
+    users[3].info("udf-put:filename=m.lua;content=eD0x\n");
+    let first = open.store.namespaces()[0].name().to_owned();
+    let module = KeyHash::Ripemd160.digest("<functions", &Key::from("m.lua"));
+    for (user, code) in users.iter_mut().zip([81, 22, 22, 22]) {
+        let put = elsewhere(&Message::put(1, "i", 7), "<functions");
+        let delete = Message::about(0, WRITE | DELETE, 0, 1);
+        for mut message in [put, elsewhere(&delete, "<functions")] {
+            assert_eq!(user.ask(&message).code, code);
+            message.fields[0].1 = first.as_bytes().to_vec();
+            message.fields[2].1 = module.as_bytes().to_vec();
+            assert_eq!(user.ask(&message).code, code);
+            // The name of another set does not help: the record is not of that set.
+            for set in ["demo", ""] {
+                let answer = user.ask(&elsewhere(&message, set));
+                assert!([4, 22, 81].contains(&answer.code), "{set:?}: {answer:?}");
+            }
+        }
+        let rows = [(digest(1), {
+            let mut row = row(0, WRITE).op(2, 1, "i", &[0; 8]);
+            row.fields[1].1 = b"<functions".to_vec();
+            row
+        })];
+        assert_eq!(user.ask_many(&batch(0x0c, &rows)).0[0].code, code);
+        assert!(user.info("udf-list\n")[0].contains("m.lua"));
+    }
+    for running in [running, open] {
+        let modules = running.store.namespaces().remove(0);
+        let modules = modules.set("<functions").unwrap();
+        assert!(modules.get("m.lua").unwrap().unwrap().get("i").is_none());
+    }
+}
+
+#[test]
+fn sets_of_the_store_itself_are_not_truncated_over_the_wire() {
+    let (secured, open) = (secured(), serve());
+    let mut users = with_users(&secured, &[&[(14, "", "")], &[(2, "", "")]]);
+    users.push(Wire::to(open.handle.addr()));
+    for user in &mut users[1..] {
+        let stored = user.info("udf-put:filename=m.lua;content=eD0x\n");
+        assert_eq!(stored, ["ok"]);
+    }
+    let kept = |running: &Running| {
+        let first = running.store.namespaces().remove(0);
+        let modules = first.set("<functions").unwrap();
+        modules
+            .get("m.lua")
+            .unwrap()
+            .map(|record| record.generation())
+    };
+    for user in &mut users {
+        for set in ["<functions", "<relations", "<tokens", "<ERO~MRT", "<other"] {
+            for namespace in ["test", "bar"] {
+                let command = format!("truncate:namespace={namespace};set={set}\n");
+                let value = user.info(&command).remove(0);
+                assert!(value.starts_with("ERROR:22:"), "{set}: {value}");
+            }
+        }
+        assert_eq!(user.info("truncate:namespace=test;set=demo\n"), ["ok"]);
+    }
+    assert_eq!((kept(&secured), kept(&open)), (Some(1), Some(1)));
+    // A truncation of everything keeps what only `udf-remove` removes, and who may truncate may not.
+    for user in [0, 2] {
+        for namespace in ["test", "bar"] {
+            let command = format!("truncate-namespace:namespace={namespace}\n");
+            assert_eq!(users[user].info(&command), ["ok"]);
+        }
+    }
+    assert_eq!((kept(&secured), kept(&open)), (Some(1), Some(1)));
+    let value = users[0].info("udf-remove:filename=m.lua\n");
+    assert_eq!(value, ["ERROR:81:role violation"]);
+    assert_eq!(users[2].info("udf-remove:filename=m.lua\n"), ["ok"]);
+    assert_eq!(users[2].info("truncate-namespace:namespace=test\n"), ["ok"]);
+    assert_eq!(kept(&open), None);
 }
 
 #[test]

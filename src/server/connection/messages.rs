@@ -22,14 +22,16 @@ use crate::{Digest, Expression};
 
 impl Connection<'_> {
     pub(super) async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
+        if let Err(code) = self.session.access.logged_in() {
+            let refusals = &self.shared.counters.early_refusals;
+            refusals.fetch_add(1, Ordering::Relaxed);
+            self.refuse(body, code);
+            return Ok(());
+        }
         let Some(message) = Message::parse(body) else {
             let malformed = &self.shared.counters.malformed;
             malformed.fetch_add(1, Ordering::Relaxed);
-            // Who asked for many answers waits for the one that is marked as the last.
-            match Message::asks_for_many(body) {
-                true => self.answer(&Answer::last(result_code::PARAMETER)),
-                false => self.answer_code(result_code::PARAMETER),
-            }
+            self.refuse(body, result_code::PARAMETER);
             return Ok(());
         };
         if message.head.info1.contains(Info1::BATCH) {
@@ -260,6 +262,14 @@ impl Connection<'_> {
                 }
             }
         }
+    }
+
+    /// Answers a message that is not looked at. Who asked for many answers waits for the one that is marked as the last.
+    fn refuse(&mut self, body: &[u8], code: u8) {
+        self.answer(&match Message::asks_for_many(body) {
+            true => Answer::last(code),
+            false => Answer::code(code),
+        });
     }
 
     fn answer_code(&mut self, code: u8) {

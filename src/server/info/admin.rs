@@ -4,6 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use super::{Answer, Ask, InfoError};
 use crate::Error;
+use crate::server::result_code;
+
+/// Sets of the store itself have names that begin so.
+const OWN_SETS_BEGIN: char = '<';
 
 /// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
 pub(super) fn truncate(ask: &mut Ask<'_>) -> Answer {
@@ -34,13 +38,21 @@ fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> Answer {
     let Some(served) = ask.served(name) else {
         return ok();
     };
+    // Rules, tokens, modules and transactions: what reads them relies on finding all of them.
+    if let Some(own) = set.filter(|set| set.starts_with(OWN_SETS_BEGIN)) {
+        let text = format!("set \"{own}\" is the store's own and not truncated by itself");
+        return Err(InfoError::new(result_code::FORBIDDEN, text));
+    }
     let failed = |error: Error| InfoError::new(error.result_code(), error.to_string());
     let truncated = match set {
         Some(set) => served
             .namespace
             .set(set)
             .and_then(|set| set.truncate(before)),
-        None => served.namespace.truncate(before),
+        None => served.namespace.truncate(before).and_then(|removed| {
+            ask.shared.functions.modules.store_again()?;
+            Ok(removed)
+        }),
     };
     truncated.map_err(failed)?;
     ok()

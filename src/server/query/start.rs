@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Query;
 use super::projection::{Projection, projection_of};
 use super::source::{RecordSource, Start};
 use super::stream::StreamState;
+use super::{LastSet, Query};
 use crate::operation::{Checked, Mode};
 use crate::policy::RecordExistsAction;
 use crate::server::background::{Background, Work};
@@ -39,9 +39,6 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Of [`Field::UdfKind`].
 const AGGREGATE: u8 = 1;
 const IN_BACKGROUND: u8 = 2;
-
-/// The code of too many queries at once.
-const FORBIDDEN: u8 = 22;
 
 /// What becomes of a message without a digest.
 #[derive(Debug)]
@@ -114,7 +111,7 @@ pub(crate) fn start<'a>(
         return Ok(Started::Empty);
     };
     if !short && shared.jobs.running() >= QUERIES_MAX {
-        return Err(FORBIDDEN);
+        return Err(result_code::FORBIDDEN);
     }
     let filter = filter_of(fields)?;
     let resumed = starts.iter().filter(|start| start.1.is_some()).count();
@@ -206,7 +203,7 @@ pub(crate) fn start<'a>(
             Some(most) => most,
         },
         pace: RateLimit::new(rps),
-        set_name: (0, String::new()),
+        set_name: LastSet::default(),
         deadline: short.then(|| Instant::now() + timeout),
         job,
     })))

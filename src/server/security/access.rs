@@ -15,7 +15,6 @@ use super::users::Security;
 use crate::server::command::Command;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
-use crate::server::modules::MODULE_SET;
 use crate::server::ops::{Ops, code};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -190,10 +189,13 @@ impl Access {
         self.noted(may, namespace, set, action).map(|()| rate)
     }
 
-    /// Checks that the client has logged in, for messages whose parts are checked one by one.
+    /// Checks that the client has logged in, before anything else of its message is looked at.
     pub(crate) fn logged_in(&mut self) -> Result<(), u8> {
+        if self.security.is_none() {
+            return Ok(());
+        }
         let may = self.current().map(drop);
-        self.noted(may, b"", b"", || "batch".to_owned())
+        self.noted(may, b"", b"", || "request".to_owned())
     }
 
     /// Checks an info command that needs one of these, in a namespace and set if it is about one.
@@ -251,10 +253,8 @@ fn place(namespace: &[u8], set: &[u8]) -> String {
 
 /// The permissions that a request about a record needs.
 fn needed_by(command: &Command<'_>) -> Permissions {
-    let own = command.fields.get(Field::Set) == Some(MODULE_SET.as_bytes());
     match command.verb() {
         Verb::Read => Permissions::READ,
-        _ if own => Permissions::FUNCTIONS | Permissions::WRITE,
         Verb::Delete => Permissions::WRITE,
         Verb::Write if command.calls_function() => Permissions::CALL,
         Verb::Write if reads(&command.ops) || command.head.info1.contains(Info1::READ) => {

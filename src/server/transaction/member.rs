@@ -7,7 +7,7 @@ use super::part::{TransactionPart, transaction_of, version_bytes, version_of};
 use super::table::{Known, OpenTransaction, State};
 use crate::engine::{Address, Before, Provisional, ProvisionalWrite, WriteRefusal};
 use crate::operation::Checked;
-use crate::server::command::{Command, Refusal, found};
+use crate::server::command::{Command, Refusal, found, wrote};
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info4, Verb};
 use crate::server::operation::operations_of;
@@ -130,11 +130,7 @@ fn write(
             .namespace
             .write_provisional(write, &checked, scratch, &mut results)
     })?;
-    Ok(Answer {
-        generation: u32::from(outcome.generation),
-        void_time: outcome.void_time,
-        ..Answer::default()
-    })
+    Ok(wrote(&outcome))
 }
 
 fn delete(

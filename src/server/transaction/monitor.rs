@@ -11,7 +11,7 @@ use super::table::{
 };
 use crate::engine::{Address, Before, Provisional, ProvisionalWrite, ReadTouch, RemoteRecord};
 use crate::operation::Checked;
-use crate::server::command::{Command, Refusal, found};
+use crate::server::command::{Command, Refusal, found, wrote};
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Verb};
 use crate::server::operation::operations_of;
@@ -139,11 +139,7 @@ fn written(
     if record_count(&monitor) > MAX_RECORDS {
         return Err(Refusal::Code(result_code::MRT_TOO_MANY_WRITES));
     }
-    let answer = Answer {
-        generation: u32::from(outcome.generation),
-        void_time: outcome.void_time,
-        ..Answer::default()
-    };
+    let answer = wrote(&outcome);
     Ok((monitor, answer))
 }
 

@@ -216,10 +216,14 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
         }
         server = server.metrics_tls(identity);
     }
+    let monitor = arguments.monitor.as_ref();
+    let monitor = monitor.map(|addr| Monitor::builder(&store).listen(addr));
+    let monitor = monitor.transpose()?;
+    if let Some(monitor) = &monitor {
+        server = server.beside(monitor.addr());
+    }
     let handle = server.start()?;
-    let monitor = arguments.monitor.as_ref().map(|addr| {
-        let monitor = Monitor::builder(&store).listen(addr)?;
-        handle.check_reach(monitor.addr())?;
+    let monitor = monitor.map(|monitor| {
         let mut monitor = monitor.connections(handle.connection_count());
         if arguments.security {
             monitor = monitor.logins(handle.login_check());
