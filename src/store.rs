@@ -217,6 +217,14 @@ pub trait RecordSet {
         Ok(())
     }
 
+    /// Returns whether a restart of the store may bring back a record that this policy deletes, as it
+    /// was before the delete. A caller then closes the record by a write before it deletes it.
+    /// Default: false.
+    fn may_bring_back(&self, policy: &WritePolicy) -> bool {
+        let _ = policy;
+        false
+    }
+
     /// Returns the number of roots that have lost the description of their shards since the store
     /// was opened, through writes with [`WritePolicy::override_shards`] or over the wire. A handle
     /// that remembers companions reads its root again when this number has changed. 0 if the store

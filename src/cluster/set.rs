@@ -243,6 +243,10 @@ impl RecordSet for ClusterSet {
         Ok(())
     }
 
+    fn may_bring_back(&self, policy: &WritePolicy) -> bool {
+        !policy.durable_delete
+    }
+
     /// `None`: servers do not tell it.
     fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
         None

@@ -334,6 +334,14 @@ impl<R: RecordSet> Handle<R> {
         busy_since: &mut Option<Instant>,
     ) -> Result<Reply<Bin>> {
         let encoded = self.executor.encode_request(request);
+        if matches!(request.edit, Edit::Delete) && self.records.may_bring_back(&encoded.policy) {
+            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete.
+            let frozen = Request {
+                edit: Edit::Freeze,
+                ..request.clone()
+            };
+            self.execute(&frozen, busy_since)?;
+        }
         loop {
             let operated =
                 self.records

@@ -126,7 +126,26 @@ fn what_a_restart_brings_back_is_what_the_documents_say() {
     comments().put("post", 2, &text).unwrap();
     assert!(comments().remove("post", 1).unwrap());
     alone.delete().unwrap();
+    // Other handles, which remember where the collections were, outlive their deletes.
+    let gone = list("gone");
+    gone.add(0).unwrap();
+    gone.shards().activate(4).unwrap();
+    gone.add(1).unwrap();
+    list("gone").delete().unwrap();
+    let noon = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let times = || TimeShards::new(&cluster, "feeds", "gone", "at", TimeWidth::Hourly).unwrap();
+    let past = times();
+    past.add(noon, 0).unwrap();
+    times().delete().unwrap();
     let served = restarted(served, path);
+    // What they write now is there for all.
+    for element in 0..20 {
+        assert!(gone.add(element).unwrap());
+    }
+    let found = list("gone").iter().collect::<Result<Vec<_>>>().unwrap();
+    assert_eq!(found, ints(20));
+    past.add(noon, 1).unwrap();
+    assert_eq!(times().latest(9).unwrap(), [(noon, Value::Int(1))]);
     // Elements that were removed stay removed, and companions that come back belong to nothing.
     assert_eq!(
         sharded.iter().collect::<Result<Vec<_>>>().unwrap(),

@@ -366,8 +366,13 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
     }
 
     fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>> {
+        let key = self.key_of(route.keys, part);
         let guard = part.is_before(self.layout, self.owner(), route);
-        self.write_existing(&self.key_of(route.keys, part), guard, &[delete_all_bins()])
+        if self.records.may_bring_back(&self.policy) {
+            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete. No token is 0.
+            self.write_existing(&key, guard.clone(), &[put(FROZEN, 0)])?;
+        }
+        self.write_existing(&key, guard, &[delete_all_bins()])
     }
 
     fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>> {
