@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 10_960,
+        limit: 11_150,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,7 +115,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_740,
+        limit: 20_060,
         run: link_edges,
     },
     Measured {
@@ -149,7 +149,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_180,
+        limit: 1_215,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -176,7 +176,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_860,
+        limit: 1_900,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_190,
+        limit: 5_320,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
