@@ -41,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_090,
+        limit: 1_115,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -50,7 +50,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 895,
+        limit: 915,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_310,
+        limit: 4_375,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -71,12 +71,12 @@ const MEASURED: &[Measured] = &[
     // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy and clock.
     Measured {
         name: "storage put",
-        limit: 2_020,
+        limit: 2_070,
         run: put_to_storage,
     },
     Measured {
         name: "put-followed",
-        limit: 4_310,
+        limit: 4_375,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -86,7 +86,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_490,
+        limit: 13_790,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -101,7 +101,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_150,
+        limit: 11_360,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -115,23 +115,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 20_060,
+        limit: 20_460,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 9_890,
+        limit: 10_090,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_215,
+        limit: 5_310,
         run: put_by_turns,
     },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_370,
+        limit: 1_400,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -149,7 +149,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_215,
+        limit: 1_230,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -165,7 +165,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_185,
+        limit: 2_295,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -176,7 +176,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_900,
+        limit: 1_950,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -186,7 +186,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_725,
+        limit: 2_780,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -197,7 +197,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_320,
+        limit: 5_420,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -208,7 +208,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 12_870,
+        limit: 13_150,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -221,7 +221,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_865,
+        limit: 4_960,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -231,17 +231,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_430,
+        limit: 3_510,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 18_540,
+        limit: 18_980,
         run: fetch_followers,
     },
     Measured {
         name: "two hops",
-        limit: 44_200,
+        limit: 46_000,
         run: go_two_hops,
     },
 ];
