@@ -358,6 +358,15 @@ fn a_remote_address_is_refused_until_users_or_an_option_allow_it() {
     );
 
     let (password, audit) = (dir.path().join("password"), dir.path().join("audit.log"));
+    let given = ["--first-password-file", password.to_str().unwrap()];
+    let secured = ["--memory", "--listen", "0.0.0.0:0", "--security"];
+    let with_password = [&secured[..], &given].concat();
+    std::fs::write(&password, "\n").unwrap();
+    let empty = refused(&with_password);
+    assert!(
+        empty.contains("write the password in its first line"),
+        "{empty}"
+    );
     std::fs::write(&password, "better than admin\n").unwrap();
     let serving = serve_by(&[
         "--memory",

@@ -13,6 +13,7 @@ mod indexes;
 mod killed;
 mod killed_handles;
 mod moved;
+mod moved_watched;
 mod operations;
 mod program;
 mod records;

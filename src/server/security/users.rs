@@ -145,7 +145,9 @@ impl Security {
         let listed = roles.iter().map(|role| &role.allowlist);
         let mut allowed = Vec::new();
         for list in listed.filter(|list| !list.is_empty()) {
-            allowed.extend(Network::parse_list(list).unwrap_or_default());
+            // A list that cannot be read lets nobody in: taken for an empty one, it would let in all.
+            let networks = Network::parse_list(list).ok_or(result_code::INVALID_ALLOWLIST)?;
+            allowed.extend(networks);
         }
         let most = |quota: fn(&Role) -> u32| roles.iter().map(quota).max().unwrap_or(0);
         Ok(Account {

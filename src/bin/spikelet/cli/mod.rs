@@ -55,7 +55,7 @@ mod target;
 mod top;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -205,12 +205,15 @@ fn completions(shell: Shell) -> Result<Outcome, Failure> {
 /// Returns the first line of a file: a password.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file that cannot be read; an empty line.
 #[cfg(any(feature = "cluster", feature = "server"))]
-fn first_line(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+fn first_line(file: &std::path::Path) -> Result<String, Failure> {
+    let refused = |why: String| Failure::Input(format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(refused("write the password in its first line".to_owned())),
+    }
 }
 
 /// Runs the program with the arguments of the process.

@@ -77,7 +77,7 @@ pub(crate) struct MoveArguments {
     #[arg(long, value_name = "FILE", default_value = "spikelet-move.json")]
     resume: PathBuf,
     /// Move into sets of the cluster that have records. Records that the source lacks are deleted
-    /// there.
+    /// there, and declarations of relations over these sets are replaced.
     #[arg(long)]
     into_existing: bool,
     /// Compare the bins of about this many records at the end, rather than of all. Which records

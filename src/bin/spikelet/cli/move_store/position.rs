@@ -26,7 +26,6 @@ pub(super) struct MovePosition {
     /// compared at the end.
     pub(super) silent_sets: BTreeSet<String>,
     /// The sets of which the cluster has refused a record: all their records are compared at the end.
-    #[serde(default)]
     pub(super) refused_sets: BTreeSet<String>,
     /// How many records were copied.
     pub(super) records: u64,
