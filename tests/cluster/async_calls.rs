@@ -13,7 +13,7 @@ use spikelet::{Error, RecordCall, RecordSet, RecordStore, Result, ShardedList, W
 
 use crate::common::Served;
 
-/// Every call, whatever runs the futures.
+/// Makes every call; any runtime may run the futures.
 async fn all_calls(users: AsyncSet) {
     users.put("alice", [("n", 1)]).await.unwrap();
     let visit = [ops::add("n", 2), ops::get_bin("n")];

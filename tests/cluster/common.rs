@@ -14,7 +14,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves a namespace `test` in memory, as the Community Edition would, which refuses lists with a persisted index there.
+    /// Serves a namespace `test` in memory, as the Community Edition would, which refuses lists
+    /// with a persisted index there.
     pub fn in_memory() -> Self {
         Self::with(&["--memory", "--like-ce"])
     }
@@ -88,7 +89,8 @@ impl Both {
         }
     }
 
-    /// Makes the same call on both, which must answer the same: generation and results, or the code of the error.
+    /// Makes the same call on both, which must answer the same: generation and results, or the code
+    /// of the error.
     pub fn agree(&self, what: &str, key: &str, operations: &[Operation]) {
         self.agree_with(what, &WritePolicy::default(), key, operations);
     }
@@ -107,7 +109,7 @@ impl Both {
                 let values: Vec<_> = result
                     .results
                     .iter()
-                    // What is nil is left out by a cluster.
+                    // A cluster leaves out nil results.
                     .filter(|result| result.value != spikelet::Value::Nil)
                     .map(|result| (result.operation, result.bin, plain(&result.value)))
                     .collect();
@@ -125,7 +127,7 @@ impl Both {
     }
 }
 
-/// A value without the order of its lists and maps, which the client does not tell.
+/// A value without the order of its lists and maps, which the client drops.
 fn plain(value: &spikelet::Value) -> String {
     match value {
         spikelet::Value::List(list) => {
