@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use spikelet::cluster::{Cluster, ClusterSet};
+use spikelet::cluster::{Cluster, ClusterBuilder, ClusterSet};
 use spikelet::{Operation, RecordSet, RecordStore, Result, Set, Store, WritePolicy};
 
 /// A running `spikelet serve`; it ends with this.
@@ -42,10 +42,11 @@ impl Served {
     }
 
     pub fn cluster(&self) -> Cluster {
-        Cluster::builder(&self.addr)
-            .namespace("test")
-            .connect()
-            .unwrap()
+        self.builder().connect().unwrap()
+    }
+
+    pub fn builder(&self) -> ClusterBuilder {
+        Cluster::builder(&self.addr).namespace("test")
     }
 
     /// Stops the server, and waits until it has stopped.
