@@ -6,14 +6,14 @@ mod common;
 use common::turns::{alone, beside_others};
 use common::{
     Chance, NOW_MS, delete, devices, digest, files, get, options, other_live_bytes, put, simulated,
-    version,
+    small_header, version,
 };
 use spikelet_storage::{
-    Change, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,
+    Change, Device, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 const BLOCKS: u64 = 16;
 const LARGE: usize = 200 << 10;
@@ -317,5 +317,41 @@ fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
         );
         let third = is_there.then_some(&large);
         assert!(read(&namespace, 3).as_ref() == third, "seed {seed}");
+    }
+}
+
+/// A sync beside the appending of a group calls nothing of it durable, or all of it.
+#[test]
+fn a_sync_beside_a_group_larger_than_a_block_does_not_tear_it() {
+    let _turn = alone();
+    for change in 1..=24 {
+        let disk = Arc::new(SimulatedDevice::new(&small_header(0, 1, 16)).unwrap());
+        let open = |disk: &Arc<SimulatedDevice>| {
+            let wanted = Options {
+                max_record_bytes: 1 << 20,
+                ..options(devices(std::slice::from_ref(disk)), 16)
+            };
+            Namespace::open(wanted).unwrap().0
+        };
+        let namespace = open(&disk);
+        let payload = vec![change as u8; 700 << 10];
+        let begins = Arc::new(Barrier::new(2));
+        std::thread::scope(|scope| {
+            let of_hook = Arc::clone(&begins);
+            disk.before_change(change, move || drop(of_hook.wait()));
+            scope.spawn(|| {
+                begins.wait();
+                namespace.sync().unwrap();
+            });
+            let members = [1, 2, 3].map(|record| (record, Some(payload.as_slice())));
+            commit(&namespace, &members).unwrap();
+            // The hook of a change that has not come.
+            (0..change).for_each(|_| disk.sync().unwrap());
+        });
+        let namespace = open(&Arc::new(disk.kill().unwrap()));
+        for record in 1..=3 {
+            let found = read(&namespace, record);
+            assert!(found.as_ref() == Some(&payload), "{change}: {record}");
+        }
     }
 }
