@@ -388,6 +388,21 @@ fn a_slow_reader_never_stops_writers_for_good() {
 }
 
 #[test]
+fn a_block_whose_disk_space_cannot_be_given_back_keeps_its_changes() {
+    let disk = simulated(1, 12);
+    let (namespace, _) = Namespace::open(options(devices(&disk), 12)).unwrap();
+    let set = fed(&namespace);
+    let start = namespace.changes_kept_after().get();
+    disk[0].fail_release(1);
+    for number in 0..40 {
+        put(&namespace, set, number, 1, &[7; 700 << 10]);
+    }
+    assert_eq!(namespace.stats().used_blocks, 4);
+    let read = read_from(&namespace, Delivery::Published, start);
+    assert_eq!(read.len(), 40);
+}
+
+#[test]
 fn a_damaged_change_is_an_error_and_no_gap() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
