@@ -263,9 +263,9 @@ impl OpenBlock {
             return;
         }
         let offset = self.id.offset_bytes();
-        if volume.device().release(offset + from, to - from).is_ok() {
-            self.backed_to = self.backed_to.min(from);
-        }
+        // What stays is given back when the block is freed.
+        let _ = volume.device().release(offset + from, to - from);
+        self.backed_to = self.backed_to.min(from);
     }
 }
 
