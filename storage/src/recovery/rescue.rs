@@ -373,7 +373,16 @@ impl Rescue<'_> {
             self.moved.insert(*from, to);
             if is_version(header.kind) {
                 let found = Found::new(to, header, header.digest.as_bytes(), false);
-                enterer.enter_one(found);
+                let mut partition = self.index.lock(&header.digest);
+                let tag = header.digest.tag();
+                match partition.find(tag, |slot| slot.location == *from) {
+                    // A durable copy, of which the first place is given up.
+                    Some(at) => partition.replace(at, found.slot()),
+                    None => {
+                        drop(partition);
+                        enterer.enter_one(found);
+                    }
+                }
             }
             if header.kind == Kind::Delta {
                 self.recovered.deltas.push((to, header.digest));
