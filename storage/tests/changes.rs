@@ -427,9 +427,20 @@ fn a_damaged_change_is_an_error_and_no_gap() {
     bytes[at.unwrap()] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let namespace = open();
-    let mut reader = namespace.read_changes(Delivery::Durable, Lsn::new(start));
-    let refused = reader.read(10, |_, _| true).unwrap_err();
-    assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+    for most in [1, 10] {
+        let mut reader = namespace.read_changes(Delivery::Durable, Lsn::new(start));
+        let read = reader.read(most, |_, _| true).unwrap();
+        assert_eq!(read.changes.len(), 1, "the one before");
+        assert_eq!(read.end, ReadEnd::Full);
+        for _ in 0..2 {
+            let refused = reader.read(most, |_, _| true).unwrap_err();
+            assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+        }
+        // Behind it.
+        let after = Lsn::new(reader.position().get() + 1);
+        let mut reader = namespace.read_changes(Delivery::Durable, after);
+        assert_eq!(reader.read(most, |_, _| true).unwrap().changes.len(), 1);
+    }
 }
 
 #[test]
