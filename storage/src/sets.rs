@@ -32,8 +32,8 @@ pub const SET_NAME_BYTES_MAX: usize = 63;
 
 const VERSION: u8 = 4;
 
-/// The most bytes of a catalog: 1 MiB.
-pub const CATALOG_BYTES_MAX: usize = 1 << 20;
+/// The most bytes of a catalog: 512 KiB. All sets and truncations fit into a small block beside it.
+pub const CATALOG_BYTES_MAX: usize = 512 << 10;
 
 /// The truncation of a set, or of the namespace.
 #[derive(Debug, Default)]
@@ -409,7 +409,7 @@ impl Sets {
             return Err(Error::BadOption {
                 option: "catalog",
                 value: format!("{} bytes", catalog.len()),
-                rule: "at most 1 MiB",
+                rule: "at most 512 KiB",
             });
         }
         let mut names = self.names.lock();
@@ -473,9 +473,12 @@ fn check_name(name: &str) -> Result<()> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::device::SMALL_BLOCK_BYTES;
+    use crate::entry::ENTRY_HEADER_BYTES;
+    use crate::log::block::entry_units_max;
 
     #[test]
     fn names_numbers_and_truncations_survive_their_stored_form() {
@@ -534,6 +537,35 @@ mod tests {
         assert_eq!(sets.number_of("users"), None);
         assert!(!sets.any_fed() && !sets.any_truncated());
         assert_eq!(sets.create("posts", |_| Ok(())).unwrap(), 1);
+    }
+
+    #[test]
+    fn the_largest_metadata_fits_into_a_small_block() {
+        let sets = Sets::new();
+        for number in 0..SETS_MAX {
+            sets.create(&format!("{number:063}"), |_| Ok(())).unwrap();
+        }
+        let follow_all = |feed: &mut Feed| {
+            let (numbers, since) = (1..=SETS_MAX as u16, 0);
+            feed.sets = numbers
+                .map(|number| feed::FedSet { number, since })
+                .collect();
+            for lsn in 1..=1_000 {
+                let (set, before_ms, noted) = (None, None, 0);
+                feed.note_truncation(feed::TruncationEvent {
+                    lsn,
+                    set,
+                    before_ms,
+                    noted,
+                });
+            }
+        };
+        sets.change_feed(follow_all, |_| Ok(())).unwrap();
+        sets.set_catalog(&[0; CATALOG_BYTES_MAX], |_| Ok(()))
+            .unwrap();
+        let bytes = (ENTRY_HEADER_BYTES + sets.encoded().len()) as u64;
+        let room = u64::from(entry_units_max(SMALL_BLOCK_BYTES)) * UNIT_BYTES;
+        assert!(bytes <= room, "{bytes}");
     }
 
     #[test]

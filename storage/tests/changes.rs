@@ -388,6 +388,21 @@ fn a_slow_reader_never_stops_writers_for_good() {
 }
 
 #[test]
+fn a_block_whose_disk_space_cannot_be_given_back_keeps_its_changes() {
+    let disk = simulated(1, 12);
+    let (namespace, _) = Namespace::open(options(devices(&disk), 12)).unwrap();
+    let set = fed(&namespace);
+    let start = namespace.changes_kept_after().get();
+    disk[0].fail_release(1);
+    for number in 0..40 {
+        put(&namespace, set, number, 1, &[7; 700 << 10]);
+    }
+    assert_eq!(namespace.stats().used_blocks, 4);
+    let read = read_from(&namespace, Delivery::Published, start);
+    assert_eq!(read.len(), 40);
+}
+
+#[test]
 fn a_damaged_change_is_an_error_and_no_gap() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
@@ -412,9 +427,20 @@ fn a_damaged_change_is_an_error_and_no_gap() {
     bytes[at.unwrap()] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let namespace = open();
-    let mut reader = namespace.read_changes(Delivery::Durable, Lsn::new(start));
-    let refused = reader.read(10, |_, _| true).unwrap_err();
-    assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+    for most in [1, 10] {
+        let mut reader = namespace.read_changes(Delivery::Durable, Lsn::new(start));
+        let read = reader.read(most, |_, _| true).unwrap();
+        assert_eq!(read.changes.len(), 1, "the one before");
+        assert_eq!(read.end, ReadEnd::Full);
+        for _ in 0..2 {
+            let refused = reader.read(most, |_, _| true).unwrap_err();
+            assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+        }
+        // Behind it.
+        let after = Lsn::new(reader.position().get() + 1);
+        let mut reader = namespace.read_changes(Delivery::Durable, after);
+        assert_eq!(reader.read(most, |_, _| true).unwrap().changes.len(), 1);
+    }
 }
 
 #[test]

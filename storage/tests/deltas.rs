@@ -319,3 +319,29 @@ fn a_snapshot_of_records_with_chains_gives_them_back() {
         assert_eq!(namespace.stats().live_bytes, live);
     }
 }
+
+/// The index has 19 bits for the bytes of a record, in units of 16.
+#[test]
+fn a_chain_of_a_large_record_does_not_outgrow_the_bytes_that_the_index_can_count() {
+    let disks = simulated(1, BLOCKS);
+    let namespace = open(&disks, 64 << 20);
+    let mut chance = Chance(7);
+    let mut record = bytes(&mut chance, 6 << 20);
+    let stored = |namespace: &Namespace| namespace.sets()[0].stored_bytes;
+    put(&namespace, &digest(1), &record).unwrap();
+    for edit in 0..7 {
+        let part = edit * (700 << 10);
+        record[part..part + (500 << 10)].fill(edit as u8);
+        put(&namespace, &digest(1), &record).unwrap();
+        assert!(stored(&namespace) < 8 << 20);
+        assert!(get(&namespace, &digest(1)).unwrap().as_ref() == Some(&record));
+    }
+    let before = stored(&namespace);
+    let killed = Arc::new(disks[0].kill().unwrap());
+    let reopened = open(&[killed], 64 << 20);
+    assert_eq!(stored(&reopened), before);
+    for namespace in [namespace, reopened] {
+        assert!(delete(&namespace, &digest(1)).unwrap());
+        assert_eq!(stored(&namespace), 0);
+    }
+}

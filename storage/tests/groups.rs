@@ -6,14 +6,14 @@ mod common;
 use common::turns::{alone, beside_others};
 use common::{
     Chance, NOW_MS, delete, devices, digest, files, get, options, other_live_bytes, put, simulated,
-    version,
+    small_header, version,
 };
 use spikelet_storage::{
-    Change, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,
+    Change, Device, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier, Mutex};
 
 const BLOCKS: u64 = 16;
 const LARGE: usize = 200 << 10;
@@ -317,5 +317,85 @@ fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
         );
         let third = is_there.then_some(&large);
         assert!(read(&namespace, 3).as_ref() == third, "seed {seed}");
+    }
+}
+
+/// A sync beside the appending of a group calls nothing of it durable, or all of it.
+#[test]
+fn a_sync_beside_a_group_larger_than_a_block_does_not_tear_it() {
+    let _turn = alone();
+    for change in 1..=24 {
+        let disk = Arc::new(SimulatedDevice::new(&small_header(0, 1, 16)).unwrap());
+        let open = |disk: &Arc<SimulatedDevice>| {
+            let wanted = Options {
+                max_record_bytes: 1 << 20,
+                ..options(devices(std::slice::from_ref(disk)), 16)
+            };
+            Namespace::open(wanted).unwrap().0
+        };
+        let namespace = open(&disk);
+        let payload = vec![change as u8; 700 << 10];
+        let begins = Arc::new(Barrier::new(2));
+        std::thread::scope(|scope| {
+            let of_hook = Arc::clone(&begins);
+            disk.before_change(change, move || drop(of_hook.wait()));
+            scope.spawn(|| {
+                begins.wait();
+                namespace.sync().unwrap();
+            });
+            let members = [1, 2, 3].map(|record| (record, Some(payload.as_slice())));
+            commit(&namespace, &members).unwrap();
+            // The hook of a change that has not come.
+            (0..change).for_each(|_| disk.sync().unwrap());
+        });
+        let namespace = open(&Arc::new(disk.kill().unwrap()));
+        for record in 1..=3 {
+            let found = read(&namespace, record);
+            assert!(found.as_ref() == Some(&payload), "{change}: {record}");
+        }
+    }
+}
+
+/// On a full disk an opening appends a part of what was not durable, makes that durable, and gives blocks back, before it
+/// appends the rest.
+#[test]
+fn an_opening_that_has_to_make_room_tears_no_group() {
+    let _turn = beside_others();
+    const GROUPS: u64 = 14;
+    let open = |disk: &Arc<SimulatedDevice>| {
+        let wanted = Options {
+            max_record_bytes: 1 << 20,
+            ..options(devices(std::slice::from_ref(disk)), 24)
+        };
+        Namespace::open(wanted).map(|(namespace, _)| namespace)
+    };
+    let disk = Arc::new(SimulatedDevice::new(&small_header(0, 1, 24)).unwrap());
+    let namespace = open(&disk).unwrap();
+    let payload = vec![7; 200 << 10];
+    for first in (0..2 * GROUPS).step_by(2) {
+        let members = [first, first + 1].map(|record| (record, Some(payload.as_slice())));
+        commit(&namespace, &members).unwrap();
+    }
+    for room in [1_u64 << 19, 1 << 20] {
+        for change in (1..160).step_by(4) {
+            let killed = Arc::new(disk.kill().unwrap());
+            killed.set_space_bytes(killed.allocated_bytes() + room);
+            let left = Arc::new(Mutex::new(None));
+            let (of_hook, again) = (Arc::clone(&left), Arc::clone(&killed));
+            killed.before_change(change, move || {
+                *of_hook.lock().unwrap() = Some(again.kill().unwrap());
+            });
+            let _ = open(&killed);
+            killed.before_change(u64::MAX, || {});
+            let Some(left) = left.lock().unwrap().take() else {
+                break;
+            };
+            left.set_space_bytes(u64::MAX);
+            let namespace = open(&Arc::new(left)).unwrap();
+            for record in 0..2 * GROUPS {
+                let is_there = read(&namespace, record).is_some();
+                assert!(is_there, "room {room}, change {change}: record {record}");
+            }
+        }
     }
 }

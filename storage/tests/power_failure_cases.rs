@@ -216,13 +216,8 @@ fn small_bytes(blocks: u64) -> u64 {
     HEADER_BYTES + blocks * SMALL_BLOCK_BYTES
 }
 
-/// The header of a device with small blocks.
 fn small_header(index: u8, count: u8) -> Header {
-    Header {
-        max_bytes: small_bytes(SMALL_BLOCKS / u64::from(count)),
-        block_bytes: SMALL_BLOCK_BYTES,
-        ..common::header(index, count, SMALL_BLOCKS)
-    }
+    common::small_header(index, count, SMALL_BLOCKS / u64::from(count))
 }
 
 fn on(disks: &[Arc<SimulatedDevice>]) -> Options {

@@ -7,10 +7,10 @@
 
 mod common;
 
-use common::{Chance, devices, digest, get, long, options, simulated, version};
+use common::{Chance, devices, digest, get, long, options, version};
 use spikelet_storage::{
-    Change, DeviceError, Durability, Error, Lsn, Namespace, Options, RecordChange, SeenRecord,
-    SimulatedDevice,
+    Change, Device, DeviceError, Durability, Error, Lsn, Namespace, Options, RecordChange,
+    SeenRecord, SimulatedDevice,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,6 +30,40 @@ const DURABILITIES: [Durability; 3] = [
 
 /// What a write leaves: records and their contents, `None` for a deletion.
 type Write = Vec<(u64, Option<Vec<u8>>)>;
+
+/// How large a store's blocks and records are.
+#[derive(Clone, Copy)]
+struct Sizes {
+    has_small_blocks: bool,
+    blocks: u64,
+    /// Bodies of accounts, and of other records, are smaller than this.
+    account_bytes: u64,
+    other_bytes: u64,
+    /// One in so many new balances comes with a new body.
+    new_body_one_in: u64,
+    /// How many writes a life has, at least and beyond that.
+    writes: (u64, u64),
+}
+
+/// A transfer fits into a block many times, and an opening appends few batches again.
+const SMALL: Sizes = Sizes {
+    has_small_blocks: false,
+    blocks: BLOCKS,
+    account_bytes: 6_000,
+    other_bytes: 3_000,
+    new_body_one_in: 8,
+    writes: (20, 200),
+};
+
+/// A transfer may be larger than a block, and than what an opening appends again at a time.
+const LARGE: Sizes = Sizes {
+    has_small_blocks: true,
+    blocks: 2 * BLOCKS,
+    account_bytes: 500_000,
+    other_bytes: 150_000,
+    new_body_one_in: 2,
+    writes: (8, 40),
+};
 
 /// All writes by the number of their last entry, and the highest number acknowledged when they ended.
 #[derive(Default)]
@@ -66,10 +100,10 @@ fn apply(state: &mut State, write: &Write) {
 }
 
 /// A balance, and a body that makes the record large enough for edits to be written as such.
-fn account(balance: u64, chance: &mut Chance, before: Option<&[u8]>) -> Vec<u8> {
+fn account(sizes: Sizes, balance: u64, chance: &mut Chance, before: Option<&[u8]>) -> Vec<u8> {
     let mut content = match before {
-        Some(before) if !chance.one_in(8) => before.to_vec(),
-        _ => vec![chance.next() as u8; 8 + chance.below(6_000) as usize],
+        Some(before) if !chance.one_in(sizes.new_body_one_in) => before.to_vec(),
+        _ => vec![chance.next() as u8; 8 + chance.below(sizes.account_bytes) as usize],
     };
     content[..8].copy_from_slice(&balance.to_le_bytes());
     content
@@ -88,7 +122,7 @@ fn look(namespace: &Namespace, record: u64) -> (SeenRecord, Option<Vec<u8>>) {
 }
 
 /// Moves an amount from one account to some others. Returns false for a conflict, or if there is no room.
-fn transfer(namespace: &Namespace, history: &History, chance: &mut Chance) -> bool {
+fn transfer(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mut Chance) -> bool {
     let members = 2 + chance.below(4);
     let first = chance.below(ACCOUNTS);
     let amount = chance.below(20);
@@ -102,7 +136,7 @@ fn transfer(namespace: &Namespace, history: &History, chance: &mut Chance) -> bo
             _ => Some(balance_of(&before) + amount),
         };
         let Some(balance) = balance else { return false };
-        writes.push((seen, record, account(balance, chance, Some(&before))));
+        writes.push((seen, record, account(sizes, balance, chance, Some(&before))));
     }
     writes.sort_by_key(|(seen, ..)| seen.digest);
     let changes: Vec<_> = writes
@@ -130,9 +164,9 @@ fn transfer(namespace: &Namespace, history: &History, chance: &mut Chance) -> bo
 }
 
 /// Writes or deletes one record.
-fn write_one(namespace: &Namespace, history: &History, chance: &mut Chance) {
+fn write_one(namespace: &Namespace, history: &History, sizes: Sizes, chance: &mut Chance) {
     let record = ACCOUNTS + chance.below(OTHERS);
-    let content = vec![chance.next() as u8; chance.below(3_000) as usize];
+    let content = vec![chance.next() as u8; chance.below(sizes.other_bytes) as usize];
     let mut lock = namespace.lock(&digest(record), None).unwrap();
     let is_deletion = chance.one_in(4);
     let change = match is_deletion {
@@ -177,6 +211,7 @@ enum Fault {
 struct Run {
     durability: Durability,
     lanes: usize,
+    sizes: Sizes,
 }
 
 /// Opens devices, perhaps without any room, and fails the power or kills the process in the middle. Returns what is left,
@@ -201,12 +236,15 @@ fn open_without_power(
     });
     let is_full = chance.one_in(2);
     if is_full {
-        disks.iter().for_each(|disk| disk.set_space_bytes(0));
+        // Room for some of what is appended again, or for none.
+        let room = chance.below(4) * chance.below(1 << 20);
+        for disk in disks {
+            disk.set_space_bytes(disk.allocated_bytes() + room);
+        }
     }
     match run.try_open(disks) {
         Ok(namespace) => drop(namespace),
-        Err(Error::NoSpace { .. } | Error::Device(DeviceError::Full { .. }))
-            if is_full && may_refuse => {}
+        Err(Error::NoSpace { .. } | Error::Device(DeviceError::Full { .. })) if may_refuse => {}
         Err(error) => panic!("{what}: {error}"),
     }
     disks[turn].before_change(u64::MAX, || {});
@@ -217,12 +255,40 @@ fn open_without_power(
 }
 
 impl Run {
+    /// New devices, with all blocks together.
+    fn create(&self, count: u8) -> Vec<Arc<SimulatedDevice>> {
+        let blocks = self.sizes.blocks / u64::from(count);
+        let device = |index| {
+            let header = match self.sizes.has_small_blocks {
+                true => common::small_header(index, count, blocks),
+                false => common::header(index, count, blocks),
+            };
+            Arc::new(SimulatedDevice::new(&header).unwrap())
+        };
+        (0..count).map(device).collect()
+    }
+
     fn open(&self, left: &[Arc<SimulatedDevice>], what: &str) -> Namespace {
+        let opened = self.open_if_room(left, false, what);
+        opened.unwrap_or_else(|| panic!("{what}: refused"))
+    }
+
+    /// `None`: all blocks are full, and there is no room for what is not known to be durable. `may_refuse`: more than a
+    /// kill has happened to the devices.
+    fn open_if_room(
+        &self,
+        left: &[Arc<SimulatedDevice>],
+        may_refuse: bool,
+        what: &str,
+    ) -> Option<Namespace> {
         let verified = Namespace::verify(&self.options(left));
         let verified = verified.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(!verified.is_damaged(), "{what}: {verified:?}");
-        let opened = self.try_open(left);
-        opened.unwrap_or_else(|error| panic!("{what}: {error}"))
+        match self.try_open(left) {
+            Ok(namespace) => Some(namespace),
+            Err(Error::NoSpace { .. }) if may_refuse => None,
+            Err(error) => panic!("{what}: {error}"),
+        }
     }
 
     fn try_open(&self, left: &[Arc<SimulatedDevice>]) -> Result<Namespace, Error> {
@@ -234,7 +300,8 @@ impl Run {
             durability: self.durability,
             write_lanes: self.lanes,
             defrag_threshold_percent: 90,
-            ..options(devices(left), BLOCKS)
+            max_record_bytes: 1 << 20,
+            ..options(devices(left), self.sizes.blocks)
         }
     }
 
@@ -253,22 +320,28 @@ impl Run {
         };
         let (stop, gate) = (AtomicBool::new(false), RwLock::new(()));
         let seeds: Vec<u64> = (0..=self.lanes).map(|_| chance.next()).collect();
+        let mut own = Chance(seeds[0]);
+        let (least, beyond) = self.sizes.writes;
+        let wanted = (least + own.below(beyond)) as usize;
         let (image, needed) = std::thread::scope(|scope| {
             for seed in &seeds[1..] {
                 let (history, stop, gate) = (&history, &stop, &gate);
                 scope.spawn(move || {
                     let mut chance = Chance(*seed);
                     while !stop.load(Ordering::SeqCst) {
+                        // Cleaning that is behind comes to its end.
+                        if history.writes.lock().unwrap().len() > 3 * wanted {
+                            std::thread::yield_now();
+                            continue;
+                        }
                         let _writing = gate.read().unwrap();
                         match chance.below(4) {
-                            0 => write_one(namespace, history, &mut chance),
-                            _ => drop(transfer(namespace, history, &mut chance)),
+                            0 => write_one(namespace, history, self.sizes, &mut chance),
+                            _ => drop(transfer(namespace, history, self.sizes, &mut chance)),
                         }
                     }
                 });
             }
-            let mut own = Chance(seeds[0]);
-            let wanted = 20 + own.below(200) as usize;
             let fails_at = wanted / 2;
             while history.writes.lock().unwrap().len() < wanted {
                 match own.below(12) {
@@ -343,13 +416,13 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
         let run = Run {
             durability: DURABILITIES[(seed % 3) as usize],
             lanes: 1 + chance.below(4) as usize,
+            sizes: if seed % 4 == 3 { LARGE } else { SMALL },
         };
-        let count = 1 + chance.below(2) as u8;
-        let mut disks = simulated(count, BLOCKS / u64::from(count));
+        let mut disks = run.create(1 + chance.below(2) as u8);
         let namespace = run.open(&disks, "new");
         let mut state = State::new();
         for record in 0..ACCOUNTS {
-            let content = account(BALANCE, &mut chance, None);
+            let content = account(run.sizes, BALANCE, &mut chance, None);
             common::put(&namespace, &digest(record), &content).unwrap();
             state.insert(record, content);
         }
@@ -373,7 +446,9 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
                     }
                 }
             }
-            let namespace = run.open(&image, &what);
+            let Some(namespace) = run.open_if_room(&image, may_refuse, &what) else {
+                break;
+            };
             let found = read_all(&namespace, &what);
             let writes = history.writes.into_inner().unwrap();
             let prefix = prefix_of(&state, &writes, &found, needed);
@@ -389,7 +464,9 @@ fn campaign(fault: Fault, seeds: std::ops::Range<u64>) {
             let again = SimulatedDevice::crash_all(&image, seed).unwrap();
             let again: Vec<_> = again.into_iter().map(Arc::new).collect();
             drop(namespace);
-            let reopened = run.open(&again, &what);
+            let Some(reopened) = run.open_if_room(&again, true, &what) else {
+                break;
+            };
             assert_eq!(read_all(&reopened, &what), found, "{what}, again");
             drop(reopened);
             state = found;

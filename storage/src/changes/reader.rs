@@ -225,7 +225,12 @@ impl ChangeReader {
             ..ReadChanges::default()
         };
         while read.changes.len() < most {
-            if !self.find_next(frame)? {
+            let is_found = match self.find_next(frame) {
+                // The next read has it.
+                Err(_) if read.position > self.position => break,
+                found => found?,
+            };
+            if !is_found {
                 read.end = ReadEnd::Last;
                 read.position = read.position.max(Lsn(frame.to));
                 break;

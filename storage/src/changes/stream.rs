@@ -98,7 +98,7 @@ impl BlockStream {
         let mut at = self.at;
         for (offset, header) in walk.entries() {
             if *offset != at {
-                return Err(self.damaged(at));
+                break;
             }
             let lsn = header.lsn.0;
             if lsn > to && header.kind != Kind::Filler {
@@ -107,8 +107,9 @@ impl BlockStream {
             }
             if lsn > after && header.flags & FLAG_COPIED == 0 {
                 let change = if is_followed(header) {
-                    let entry = walk.whole_entry(at, header);
-                    let entry = entry.ok_or_else(|| self.damaged(at))?;
+                    let Some(entry) = walk.whole_entry(at, header) else {
+                        break;
+                    };
                     Some(LoggedChange::of_version(header, &entry))
                 } else {
                     None
@@ -117,8 +118,8 @@ impl BlockStream {
             }
             at = offset + u64::from(header.span_units) * UNIT_BYTES;
         }
-        // Every byte of a block parses, up to its end.
-        if !self.is_ahead && at < next {
+        // Every byte of a block parses, up to its end. What is before the damage is read first.
+        if !self.is_ahead && at == self.at && at < next {
             return Err(self.damaged(at));
         }
         self.at = at;

@@ -237,7 +237,12 @@ unsafe impl Device for FileDevice {
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_writable("release space of")?;
         check_range(self, offset, len)?;
-        punch(&self.file, offset, len).map_err(DeviceError::io(&self.path, "release space of"))
+        punch(&self.file, offset, len).map_err(refused(
+            &self.path,
+            "release space of",
+            offset,
+            offset + len,
+        ))
     }
 
     fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {

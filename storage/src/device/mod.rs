@@ -159,7 +159,8 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Does nothing where the file system cannot; the content of the range is then unspecified.
     ///
     /// # Errors
-    /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`].
+    /// [`DeviceError::Full`] where even that takes disk space; [`DeviceError::Truncated`], [`DeviceError::ReadOnly`],
+    /// [`DeviceError::Io`].
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
     /// Writes the parts one after the other, beginning at `offset`. Up to 8 parts cost one call of

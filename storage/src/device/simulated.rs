@@ -31,7 +31,8 @@ use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES}
 use chance::Coin;
 pub use disk::SECTOR_BYTES;
 use disk::{
-    Counts, Disk, FreshPages, Page, SECTORS_A_PAGE, ZEROS, pages_of, sectors_of, touched_sectors,
+    Counts, Disk, FreshPages, Page, SECTORS_A_PAGE, ZEROS, is_failing, pages_of, sectors_of,
+    touched_sectors,
 };
 use mapping::{fill_zeros, load, load_page, store, store_changes};
 
@@ -66,7 +67,8 @@ impl Atomicity {
 /// Damage ([`flip_bit`](Self::flip_bit), [`invert_byte`](Self::invert_byte), [`zero`](Self::zero),
 /// [`swap_sectors`](Self::swap_sectors), [`overwrite`](Self::overwrite),
 /// [`truncate`](Self::truncate)) and failures ([`fail_sync`](Self::fail_sync),
-/// [`fail_sync_for_good`](Self::fail_sync_for_good), [`fail_write`](Self::fail_write), [`fail_read`](Self::fail_read),
+/// [`fail_sync_for_good`](Self::fail_sync_for_good), [`fail_write`](Self::fail_write),
+/// [`fail_release`](Self::fail_release), [`fail_read`](Self::fail_read),
 /// [`set_space_bytes`](Self::set_space_bytes)) are asked for by the test.
 ///
 /// All of it may be called while other threads use the device.
@@ -117,6 +119,7 @@ impl SimulatedDevice {
             stranded: BTreeSet::new(),
             failing_sync: None,
             failing_write: None,
+            failing_release: None,
             unreadable: Vec::new(),
             chance: Coin::fair(header.device_id),
             boot: 1,
@@ -418,6 +421,9 @@ unsafe impl Device for SimulatedDevice {
         check_range(self, offset, len)?;
         self.announce_change();
         let mut disk = self.disk.lock();
+        if is_failing(&mut disk.failing_release) {
+            return Err(self.io_error("release space of"));
+        }
         for page in pages_of(offset, len) {
             if !disk.allocated.contains(&page) {
                 continue;
@@ -449,7 +455,7 @@ unsafe impl Device for SimulatedDevice {
         if disk.refuses_writes {
             return Err(self.refuse(offset, offset + len));
         }
-        let fails = disk.is_write_failing();
+        let fails = is_failing(&mut disk.failing_write);
         let wanted = if fails {
             disk.chance.below(len + 1)
         } else {

@@ -18,7 +18,7 @@ mod table;
 mod tests;
 
 pub(crate) use partition::{PartitionGuard, Position};
-pub(crate) use slot::{Candidate, Slot};
+pub(crate) use slot::{Candidate, SIZE_UNITS_MAX, Slot};
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::Guard;

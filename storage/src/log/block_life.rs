@@ -225,7 +225,7 @@ impl Log {
                     .map_err(Error::Device)?;
                 closed = true;
             } else {
-                open.release_surplus(volume).map_err(Error::Device)?;
+                open.release_surplus(volume);
             }
         }
         Ok(closed)

@@ -133,14 +133,14 @@ impl Log {
         self.append_in_many(purpose, group)
     }
 
-    /// Appends the pieces of a group that is larger than a block, each to a block of its own. Syncs
-    /// wait for the lane meanwhile.
+    /// Appends the pieces of a group that is larger than a block, each to a block of its own. A sync
+    /// sees all of their numbers and blocks, or none.
     #[cold]
     fn append_in_many(&self, purpose: Purpose, group: &mut Group) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let (number, mut state) = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
-        let _in_order = self.writes_may_fail.then(|| self.in_order.lock());
+        let _in_order = self.in_order.lock();
         let count: usize = pieces().map(|piece| piece.headers.len()).sum();
         let mut lsn = self.next_lsn.fetch_add(count as u64, Ordering::SeqCst);
         let last = std::iter::once(&mut group.last);

@@ -256,19 +256,16 @@ impl OpenBlock {
 
 impl OpenBlock {
     /// Gives the disk space between the entries and the directory back, but for a part that deletes need.
-    pub(crate) fn release_surplus(
-        &mut self,
-        volume: &Volume,
-    ) -> std::result::Result<(), DeviceError> {
+    pub(crate) fn release_surplus(&mut self, volume: &Volume) {
         let from = (self.tail + SLACK_BYTES).next_multiple_of(PAGE_BYTES);
         let to = self.backed_from;
         if from + RELEASED_BYTES_MIN > to {
-            return Ok(());
+            return;
         }
         let offset = self.id.offset_bytes();
-        volume.device().release(offset + from, to - from)?;
+        // What stays is given back when the block is freed.
+        let _ = volume.device().release(offset + from, to - from);
         self.backed_to = self.backed_to.min(from);
-        Ok(())
     }
 }
 
@@ -572,11 +569,11 @@ impl LockedLane<'_> {
         let Some(open) = self.state.open.take() else {
             return Ok(());
         };
-        // Disk space that the block does not need goes back.
+        // Disk space that the block does not need goes back, now or when the block is freed.
         let from = (open.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
         let to = (end / PAGE_BYTES * PAGE_BYTES).min(open.backed_to.max(open.backed_from));
         if to >= from + RELEASED_BYTES_MIN {
-            device.release(offset + from, to - from)?;
+            let _ = device.release(offset + from, to - from);
         }
         if let Some(block) = self.volume.block(open.id.index) {
             block.set_all_flushed();

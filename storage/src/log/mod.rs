@@ -85,7 +85,8 @@ pub(crate) struct Log {
     next_lsn: CachePadded<AtomicU64>,
     /// Rises with every block that is opened or freed.
     block_sequence: AtomicU64,
-    /// Held while an entry gets its number and is written, where `writes_may_fail`.
+    /// Held while the entries of a group larger than a block get numbers and blocks, and, where `writes_may_fail`, while
+    /// an entry gets its number and is written.
     in_order: Mutex<()>,
     /// Whether an entry can fail to be written after its number was drawn: where entries are not staged, but
     /// in memory.

@@ -119,8 +119,10 @@ impl Log {
     /// up to which all is durable.
     fn sync_devices(&self) -> std::result::Result<u64, SyncError> {
         // A writer that drew a number before this has left its lane when that is flushed.
-        let complete = self.last_lsn();
-        let next_block = self.next_block();
+        let (complete, next_block) = {
+            let _no_part_of_a_group = self.in_order.lock();
+            (self.last_lsn(), self.next_block())
+        };
         let used = self.used_blocks.iter();
         let used: Vec<u32> = used.map(|used| used.load(Ordering::SeqCst)).collect();
         // A block that is not among the extents counts as durable to its end.

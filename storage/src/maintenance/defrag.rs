@@ -298,10 +298,12 @@ impl Core {
 mod tests {
     use super::*;
     use crate::core::Namespace;
-    use crate::device::{BLOCK_BYTES, HEADER_BYTES};
+    use crate::device::{HEADER_BYTES, SMALL_BLOCK_BYTES};
     use crate::digest::Digest;
     use crate::options::{Options, Storage};
     use crate::record_lock::NewVersion;
+    #[cfg(feature = "simulated")]
+    use std::sync::Arc;
 
     fn digest(record: u32) -> Digest {
         let mut bytes = [0; Digest::LEN];
@@ -309,39 +311,57 @@ mod tests {
         Digest::new(bytes)
     }
 
-    #[test]
-    fn a_store_without_a_free_block_gets_well_by_the_room_in_open_blocks() {
-        const BLOCKS: u64 = 10;
+    const BLOCKS: u64 = 10;
+    const PAYLOAD: [u8; 16 << 10] = [1; 16 << 10];
+
+    fn open(storage: Storage) -> Namespace {
         let options = Options {
             background: false,
             write_lanes: 1,
-            max_device_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
-            max_record_bytes: Options::RECORD_BYTES_MAX,
-            ..Options::new("test", Storage::Memory)
+            max_device_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
+            ..Options::new("test", storage)
         };
-        let (namespace, _) = Namespace::open(options).unwrap();
-        let core = &namespace.core;
-        let payload = vec![1; 64 << 10];
+        Namespace::open(options).unwrap().0
+    }
+
+    /// Of how many records each eighth one is left, in six blocks beside which there is none.
+    fn fill(namespace: &Namespace) -> u32 {
         let version = NewVersion {
             generation: 1,
             void_time: 0,
             last_update_ms: 1,
             set_id: 0,
             key: None,
-            payload: &payload,
+            payload: &PAYLOAD,
         };
         let lock = |record| namespace.lock(&digest(record), None).unwrap();
         // Five blocks and a part of a sixth.
-        let records = (5 * BLOCK_BYTES / payload.len() as u64) as u32 + 10;
+        let records = (5 * SMALL_BLOCK_BYTES / PAYLOAD.len() as u64) as u32 + 10;
         for record in 0..records {
             lock(record).put(&version).unwrap();
         }
-        let take = || core.log.space().take(core.log.volumes(), Purpose::Defrag);
+        let log = &namespace.core.log;
+        let take = || log.space().take(log.volumes(), Purpose::Defrag);
         while take().unwrap().is_some() {}
         assert_eq!(namespace.stats().available_blocks, 0);
         for record in (0..records).filter(|record| record % 8 > 0) {
             assert!(lock(record).delete(2).unwrap().is_some());
         }
+        records
+    }
+
+    fn check(namespace: &Namespace, records: std::ops::Range<u32>) {
+        for record in records {
+            let found = namespace.get(&digest(record), |entry| entry.payload() == PAYLOAD);
+            let expected = (record % 8 == 0).then_some(true);
+            assert_eq!(found.unwrap(), expected, "record {record}");
+        }
+    }
+
+    #[test]
+    fn a_store_without_a_free_block_gets_well_by_the_room_in_open_blocks() {
+        let namespace = open(Storage::Memory);
+        let records = fill(&namespace);
         let before = namespace.stats().traffic;
         namespace.maintain().unwrap();
         let stats = namespace.stats();
@@ -350,9 +370,40 @@ mod tests {
         assert_eq!(stats.traffic.appended_bytes, before.appended_bytes);
         // All but the one that is being filled, and another one.
         assert!(stats.available_blocks >= 4, "{stats:?}");
-        for record in 0..records {
-            let found = namespace.get(&digest(record), |entry| entry.payload() == payload);
-            assert_eq!(found.unwrap(), (record % 8 == 0).then_some(true));
-        }
+        check(&namespace, 0..records);
+    }
+
+    /// A sync may note a number from before a write, and a length from after it.
+    #[cfg(feature = "simulated")]
+    #[test]
+    fn copies_behind_a_write_that_is_not_durable_are_found_where_an_opening_moves_them() {
+        use crate::device::{Header, Member, SimulatedDevice, read_state, write_state};
+        let header = Header {
+            device_id: 77,
+            member: Member {
+                namespace: "test".into(),
+                index: 0,
+                count: 1,
+                key_hash: 0,
+            },
+            max_bytes: HEADER_BYTES + BLOCKS * SMALL_BLOCK_BYTES,
+            block_bytes: SMALL_BLOCK_BYTES,
+            created_unix_ms: 1,
+        };
+        let disk = Arc::new(SimulatedDevice::new(&header).unwrap());
+        let namespace = open(Storage::Devices(vec![Arc::clone(&disk) as _]));
+        let records = fill(&namespace);
+        let lock = namespace.lock(&digest(0), None).unwrap();
+        assert!(lock.delete(2).unwrap().is_some());
+        let last = namespace.last_lsn().get();
+        namespace.maintain().unwrap();
+        namespace.sync().unwrap();
+        assert!(namespace.stats().traffic.moved_bytes > 0);
+        let killed = Arc::new(disk.kill().unwrap());
+        let mut state = read_state(killed.as_ref()).unwrap();
+        (state.durable_lsn, state.sequence) = (last - 1, state.sequence + 1);
+        write_state(killed.as_ref(), &state).unwrap();
+        let namespace = open(Storage::Devices(vec![killed]));
+        check(&namespace, 1..records);
     }
 }

@@ -8,7 +8,7 @@ use crate::entry::{
 use crate::error::Result;
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
-use crate::index::Slot;
+use crate::index::{SIZE_UNITS_MAX, Slot};
 use crate::location::Location;
 use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
@@ -182,6 +182,9 @@ impl RecordLock<'_> {
         let before = (location?, old.lsn());
         let prefix = prefix_bytes(version.key);
         let delta = encode(before, count, prefix, &splices, version.payload);
+        if seen.size_units + Header::span_for(delta.len()) > SIZE_UNITS_MAX {
+            return None;
+        }
         let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
         let header = Header {
             kind: Kind::Delta,

@@ -311,20 +311,17 @@ impl Judge<'_> {
 
     fn standing(&self, block: &UsedBlock, offset: u64, lsn: Lsn, flags: u8) -> Standing {
         let known = self.sweep.known;
-        let is_copy = flags & FLAG_COPIED != 0;
         let was_durable = lsn.0 <= known.state.durable_lsn;
+        let has_original = flags & (FLAG_COPIED | FLAG_REAPPENDED) != 0;
         if offset < block.id.offset_bytes() + block.durable_to {
-            return match (was_durable, is_copy) {
+            match (was_durable, has_original) {
                 (true, _) => Standing::Durable,
-                // Its original is there: that goes when the state of the device is durable that
-                // names the copy.
+                // The original goes when the state of the device is durable that calls the number durable.
                 (false, true) => Standing::Void,
                 (false, false) => Standing::Young,
-            };
-        }
-        // Behind the end of its block, an entry with a durable number was appended again.
-        let is_void = is_copy || flags & FLAG_REAPPENDED != 0 || was_durable;
-        if is_void {
+            }
+        } else if has_original || was_durable {
+            // Behind the end of its block, an entry with a durable number was appended again.
             Standing::Void
         } else {
             Standing::Young
@@ -355,7 +352,10 @@ impl Judge<'_> {
                         self.young_at = self.young_at.min(offset);
                         self.found.young.push(Young::new(location, header, true));
                     }
-                    Standing::Void if offset < block.id.offset_bytes() + block.durable_to => {}
+                    // Of what an opening has appended again before it died, nothing may count later.
+                    Standing::Void
+                        if header.flags & FLAG_REAPPENDED == 0
+                            && offset < block.id.offset_bytes() + block.durable_to => {}
                     Standing::Void => self.young_at = self.young_at.min(offset),
                 }
             }

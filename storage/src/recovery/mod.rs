@@ -21,7 +21,7 @@ use crate::entry::{Appended, Header, Kind, is_version, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
-use crate::index::Index;
+use crate::index::{Index, SIZE_UNITS_MAX};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
@@ -197,9 +197,12 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
         let Some(at) = partition.find(digest.tag(), |slot| slot.location == newest.location) else {
             continue;
         };
-        let older_units: u32 = older.iter().map(|part| part.units).sum();
-        partition.update(at, |slot| slot.size_units += older_units);
-        sets.count(partition.get(at).set_id, 0, i64::from(older_units));
+        let units: u32 = parts.iter().map(|part| part.units).sum();
+        // Edits that an opening has put behind folded ones may come to more than a slot can hold.
+        let units = units.min(SIZE_UNITS_MAX);
+        partition.update(at, |slot| slot.size_units = units);
+        let older_units = i64::from(units) - i64::from(newest.units);
+        sets.count(partition.get(at).set_id, 0, older_units);
         for part in older {
             log.count_live(part.location, part.units);
         }

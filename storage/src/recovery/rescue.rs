@@ -5,7 +5,7 @@
 //! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
-use crate::entry::{FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn, is_version};
+use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Header, Kind, Lsn, is_version};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
@@ -58,6 +58,8 @@ struct Rescue<'a> {
     young: Vec<Young>,
     /// How many of them have been written.
     written: usize,
+    /// Of the groups up to this number all members are written, or were durable.
+    whole_to: u64,
     /// A lane of its own: the staging memory of the others holds entries that are not rescued yet.
     lane: LaneState,
     batch: Batch,
@@ -89,6 +91,7 @@ impl Recovered {
             recovered: self,
             young,
             written: 0,
+            whole_to: log.syncer().durable_lsn(),
             lane: LaneState::unstaged(),
             batch: Batch::new(),
             moved: HashMap::new(),
@@ -343,7 +346,7 @@ impl Rescue<'_> {
             return Ok(());
         };
         let (first, last) = (first.lsn.0, last.lsn.0);
-        // A sync in between calls durable all that was written by then.
+        // No entry of a block that is closed for want of room has a higher number.
         self.log.set_last_lsn(first - 1);
         let batch = &mut self.batch;
         self.log.swap_open(&mut self.lane);
@@ -355,6 +358,10 @@ impl Rescue<'_> {
         let location = appended?;
         self.log.set_last_lsn(last);
         self.written += self.batch.headers.len();
+        let mut headers = self.batch.headers.iter().rev();
+        if let Some(end) = headers.find(|header| header.flags & FLAG_HAS_NEXT == 0) {
+            self.whole_to = self.whole_to.max(end.lsn.0);
+        }
         let batch = std::mem::replace(&mut self.batch, Batch::new());
         // Every entry of the index is counted later.
         self.log.release(location, unit_of(batch.entries.bytes()));
@@ -366,7 +373,16 @@ impl Rescue<'_> {
             self.moved.insert(*from, to);
             if is_version(header.kind) {
                 let found = Found::new(to, header, header.digest.as_bytes(), false);
-                enterer.enter_one(found);
+                let mut partition = self.index.lock(&header.digest);
+                let tag = header.digest.tag();
+                match partition.find(tag, |slot| slot.location == *from) {
+                    // A durable copy, of which the first place is given up.
+                    Some(at) => partition.replace(at, found.slot()),
+                    None => {
+                        drop(partition);
+                        enterer.enter_one(found);
+                    }
+                }
             }
             if header.kind == Kind::Delta {
                 self.recovered.deltas.push((to, header.digest));
@@ -379,31 +395,29 @@ impl Rescue<'_> {
         Ok(())
     }
 
-    /// Returns where the version was that an entry builds on.
-    fn base_of(&self, young: &Young) -> Option<Location> {
-        let guard = epoch::pin();
-        let entry = self.log.entry(young.location, &guard)?;
-        let view = entry.view();
-        let delta = Delta::decode(view.body()).filter(|_| view.kind_is(Kind::Delta));
-        delta.map(|delta| delta.before)
-    }
-
     /// Gives blocks back of which nothing is needed any more: they hold no durable number, and all that
     /// counts in them is durable elsewhere. `full`: why.
     #[cold]
     fn make_room(&mut self, full: Error) -> Result<()> {
-        let left = self.young.get(self.written..).unwrap_or_default();
-        let places = left
-            .iter()
-            .flat_map(|young| [Some(young.location), self.base_of(young)])
-            .flatten();
+        // A sync calls whole groups durable, and the first places of the others count.
+        let whole = (self.young).partition_point(|young| young.lsn.0 <= self.whole_to);
+        let left = self.young.get(whole.min(self.written)..);
+        let left = left.unwrap_or_default();
+        let (volumes, guard) = (self.log.volumes(), epoch::pin());
+        // Should it come to adopting them, their chains have to be there, too.
+        let chains = left.iter().map(|young| young.location);
+        let chains = chains.filter_map(|at| parts_of(volumes, at, &guard));
+        let places = left.iter().map(|young| young.location);
+        let places = places.chain(chains.flatten().map(|part| part.location));
         let needed: HashSet<BlockId> = places.map(|at| self.log.block_id_of(at)).collect();
+        drop(guard);
         let is_gone = |end: &EndOfBlock| end.end <= ENTRIES_AT && !needed.contains(&end.block.id);
         let ends = &mut self.recovered.ends;
         let gone: Vec<EndOfBlock> = ends.extract_if(.., |end| is_gone(end)).collect();
         if gone.is_empty() {
             return Err(full);
         }
+        self.log.set_last_lsn(self.whole_to);
         self.log.sync()?;
         self.log.sync()?;
         for end in &gone {

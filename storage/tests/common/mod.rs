@@ -12,7 +12,7 @@ pub mod turns;
 pub use chance::Chance;
 use spikelet_storage::{
     BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace,
-    NewVersion, Options, PARTITIONS, Result, SimulatedDevice, Storage,
+    NewVersion, Options, PARTITIONS, Result, SMALL_BLOCK_BYTES, SimulatedDevice, Storage,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -94,6 +94,15 @@ pub fn header(index: u8, count: u8, blocks: u64) -> Header {
         max_bytes: device_bytes(blocks),
         block_bytes: BLOCK_BYTES,
         created_unix_ms: 1,
+    }
+}
+
+/// The header of a device with small blocks.
+pub fn small_header(index: u8, count: u8, blocks: u64) -> Header {
+    Header {
+        max_bytes: HEADER_BYTES + blocks * SMALL_BLOCK_BYTES,
+        block_bytes: SMALL_BLOCK_BYTES,
+        ..header(index, count, blocks)
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Disk {
     pub(super) failing_sync: Option<FailingSync>,
     /// How many writes from now one fails.
     pub(super) failing_write: Option<u64>,
+    /// The same for releases.
+    pub(super) failing_release: Option<u64>,
     /// What cannot be read.
     pub(super) unreadable: Vec<Range<u64>>,
     /// What happens at moments for which the test gives no seed.
@@ -147,7 +149,7 @@ impl Disk {
     /// Forgets the failures that were asked for, and the counts.
     pub(super) fn restart(&mut self) {
         self.failing_sync = None;
-        self.failing_write = None;
+        (self.failing_write, self.failing_release) = (None, None);
         self.counts = Counts::default();
     }
 
@@ -161,18 +163,12 @@ impl Disk {
         }
         Some(failing)
     }
+}
 
-    /// Counts down to the failing write. Returns whether this is the one.
-    pub(super) fn is_write_failing(&mut self) -> bool {
-        match self.failing_write.take() {
-            Some(left) if left > 1 => {
-                self.failing_write = Some(left - 1);
-                false
-            }
-            Some(_) => true,
-            None => false,
-        }
-    }
+/// Counts down to the call that fails. Returns whether this is the one.
+pub(super) fn is_failing(calls_left: &mut Option<u64>) -> bool {
+    *calls_left = calls_left.map(|left| left - 1);
+    calls_left.take_if(|left| *left == 0).is_some()
 }
 
 /// The pages that a range touches.

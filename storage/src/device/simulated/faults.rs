@@ -116,6 +116,11 @@ impl SimulatedDevice {
         self.disk.lock().failing_write = Some(nth.max(1));
     }
 
+    /// Lets the `nth` release from now fail with an I/O error, 1 being the next. It releases nothing.
+    pub fn fail_release(&self, nth: u64) {
+        self.disk.lock().failing_release = Some(nth.max(1));
+    }
+
     /// Lets every [`read`](crate::device::Device::read) that overlaps the range fail with an I/O error, until
     /// [`mend_reads`](Self::mend_reads). The mapping keeps the bytes. Found devices have the same
     /// unreadable ranges.
