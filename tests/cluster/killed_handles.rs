@@ -16,13 +16,13 @@ use spikelet::{
     WritePolicy,
 };
 
-use crate::killed::DyingStore;
+use crate::watched::WatchedCluster;
 
 /// A call that a process dies in.
 pub struct Case {
     pub name: &'static str,
     pub prepare: fn(&Cluster, &str),
-    pub act: fn(&DyingStore, &str),
+    pub act: fn(&WatchedCluster, &str),
     /// Checks and repairs the records; the flag says whether the call has ended.
     pub check: fn(&Cluster, &str, bool),
 }
