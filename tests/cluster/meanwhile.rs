@@ -56,6 +56,12 @@ fn all_interleavings(pairs: &[Pair]) {
     assert!(failed.is_empty(), "failed at {failed:?}");
 }
 
+fn done<T>(result: Result<T>) {
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
 fn go_on<T>(_: T) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -149,9 +155,13 @@ fn an_addition_beside_a_delete_with_edges_is_there_at_both_ends_or_at_none() {
     all_interleavings(&[
         Pair {
             name: "detach",
-            prepare: |cluster, set| drop(follows(cluster, set).link(1, 2).unwrap()),
+            prepare: |cluster, set| {
+                follows(cluster, set).link(1, 2).unwrap();
+            },
             act: delete_follower,
-            meanwhile: |cluster, set| drop(follows(cluster, set).link(1, 5).unwrap()),
+            meanwhile: |cluster, set| {
+                follows(cluster, set).link(1, 5).unwrap();
+            },
             check: check_follower,
         },
         Pair {
@@ -161,7 +171,9 @@ fn an_addition_beside_a_delete_with_edges_is_there_at_both_ends_or_at_none() {
                 assert!(follows(cluster, set).unlink(1, 2).unwrap());
             },
             act: delete_follower,
-            meanwhile: |cluster, set| drop(follows(cluster, set).link(1, 5).unwrap()),
+            meanwhile: |cluster, set| {
+                follows(cluster, set).link(1, 5).unwrap();
+            },
             check: check_follower,
         },
         Pair {
@@ -171,12 +183,16 @@ fn an_addition_beside_a_delete_with_edges_is_there_at_both_ends_or_at_none() {
                 shard_follower(cluster, set);
             },
             act: delete_follower,
-            meanwhile: |cluster, set| drop(follows(cluster, set).link(1, 5).unwrap()),
+            meanwhile: |cluster, set| {
+                follows(cluster, set).link(1, 5).unwrap();
+            },
             check: check_follower,
         },
         Pair {
             name: "detach-beside-shards",
-            prepare: |cluster, set| drop(follows(cluster, set).link(1, 2).unwrap()),
+            prepare: |cluster, set| {
+                follows(cluster, set).link(1, 2).unwrap();
+            },
             act: delete_follower,
             meanwhile: |cluster, set| {
                 follows(cluster, set).link(1, 5).unwrap();
@@ -275,7 +291,9 @@ fn a_child_that_two_callers_move_is_listed_by_the_parent_that_it_names() {
         ),
         pair(
             "remove-and-move",
-            |store, set| drop(listed(store, set).remove(1, 7).unwrap()),
+            |store, set| {
+                listed(store, set).remove(1, 7).unwrap();
+            },
             |cluster, set| set_parent(cluster, set, 2),
         ),
     ]);
@@ -291,35 +309,49 @@ fn a_record_that_is_put_and_removed_at_once_is_listed_if_it_is_there() {
         check: check_child,
     };
     let put_member = |cluster: &Cluster, set: &str| {
-        drop(members(cluster, set).put(7, bins! { "n" => 1 }).unwrap());
+        members(cluster, set).put(7, bins! { "n" => 1 }).unwrap();
     };
     let check_member = |cluster: &Cluster, set: &str| {
         let found = cluster.records(set).unwrap().read_each(&[7.into()], None);
         let is_there = found.into_iter().next().unwrap().unwrap().is_some();
-        assert_eq!(members(cluster, set).contains(7).unwrap(), is_there, "{set}");
+        assert_eq!(
+            members(cluster, set).contains(7).unwrap(),
+            is_there,
+            "{set}"
+        );
     };
     all_interleavings(&[
         pair(
             "put-removed",
             |store, set| put_child(store, set, 1),
-            |cluster, set| drop(listed(cluster, set).remove(1, 7).unwrap()),
+            |cluster, set| {
+                listed(cluster, set).remove(1, 7).unwrap();
+            },
         ),
         pair(
             "removed-put",
-            |store, set| drop(listed(store, set).remove(1, 7).unwrap()),
+            |store, set| {
+                listed(store, set).remove(1, 7).unwrap();
+            },
             |cluster, set| put_child(cluster, set, 1),
         ),
         Pair {
             name: "member-put-removed",
             prepare: put_member,
-            act: |store, set| drop(members(store, set).put(7, bins! { "n" => 2 }).unwrap()),
-            meanwhile: |cluster, set| drop(members(cluster, set).remove(7).unwrap()),
+            act: |store, set| {
+                members(store, set).put(7, bins! { "n" => 2 }).unwrap();
+            },
+            meanwhile: |cluster, set| {
+                members(cluster, set).remove(7).unwrap();
+            },
             check: check_member,
         },
         Pair {
             name: "member-removed-put",
             prepare: put_member,
-            act: |store, set| drop(members(store, set).remove(7).unwrap()),
+            act: |store, set| {
+                members(store, set).remove(7).unwrap();
+            },
             meanwhile: put_member,
             check: check_member,
         },
@@ -365,28 +397,28 @@ fn writes_in_the_middle_of_a_transition_are_there_afterwards() {
         Pair {
             name: "activate",
             prepare: |cluster, set| sharded_list(cluster, set, 0),
-            act: |store, set| drop(list(store, set).shards().activate(2).unwrap()),
+            act: |store, set| done(list(store, set).shards().activate(2)),
             meanwhile: change_list,
             check: changed,
         },
         Pair {
             name: "split",
             prepare: |cluster, set| sharded_list(cluster, set, 2),
-            act: |store, set| drop(list(store, set).shards().split().unwrap()),
+            act: |store, set| done(list(store, set).shards().split()),
             meanwhile: change_list,
             check: changed,
         },
         Pair {
             name: "merge",
             prepare: |cluster, set| sharded_list(cluster, set, 4),
-            act: |store, set| drop(list(store, set).shards().merge().unwrap()),
+            act: |store, set| done(list(store, set).shards().merge()),
             meanwhile: change_list,
             check: changed,
         },
         Pair {
             name: "deactivate",
             prepare: |cluster, set| sharded_list(cluster, set, 2),
-            act: |store, set| drop(list(store, set).shards().deactivate().unwrap()),
+            act: |store, set| done(list(store, set).shards().deactivate()),
             meanwhile: change_list,
             check: changed,
         },
@@ -397,7 +429,7 @@ fn writes_in_the_middle_of_a_transition_are_there_afterwards() {
                 assert!(list(store, set).add(ELEMENTS).unwrap());
                 assert!(list(store, set).remove(&0.into()).unwrap());
             },
-            meanwhile: |cluster, set| drop(list(cluster, set).shards().split().unwrap()),
+            meanwhile: |cluster, set| done(list(cluster, set).shards().split()),
             check: changed,
         },
         Pair {
@@ -440,14 +472,14 @@ fn a_transition_in_the_middle_of_another_one_loses_nothing() {
         pair(
             "activate-twice",
             |cluster, set| sharded_list(cluster, set, 0),
-            |store, set| drop(list(store, set).shards().activate(2).unwrap()),
-            |cluster, set| drop(list(cluster, set).shards().activate(4).unwrap()),
+            |store, set| done(list(store, set).shards().activate(2)),
+            |cluster, set| done(list(cluster, set).shards().activate(4)),
         ),
         pair(
             "activate-and-back",
             |cluster, set| sharded_list(cluster, set, 0),
-            |store, set| drop(list(store, set).shards().activate(2).unwrap()),
-            |cluster, set| drop(list(cluster, set).shards().deactivate().unwrap()),
+            |store, set| done(list(store, set).shards().activate(2)),
+            |cluster, set| done(list(cluster, set).shards().deactivate()),
         ),
         pair(
             "split-and-merge",
@@ -465,7 +497,7 @@ fn a_transition_in_the_middle_of_another_one_loses_nothing() {
             "back-and-activate",
             |cluster, set| sharded_list(cluster, set, 2),
             |store, set| applied(list(store, set).shards().deactivate()),
-            |cluster, set| drop(list(cluster, set).shards().activate(2).unwrap()),
+            |cluster, set| done(list(cluster, set).shards().activate(2)),
         ),
     ]);
 }
@@ -482,8 +514,8 @@ fn hour(number: u64) -> SystemTime {
 fn two_writers_of_a_new_hour_have_both_their_events() {
     all_interleavings(&[Pair {
         name: "hours",
-        prepare: |cluster, set| drop(times(cluster, set).add(hour(0), 0).unwrap()),
-        act: |store, set| drop(times(store, set).add(hour(1), 1).unwrap()),
+        prepare: |cluster, set| done(times(cluster, set).add(hour(0), 0)),
+        act: |store, set| done(times(store, set).add(hour(1), 1)),
         meanwhile: |cluster, set| {
             times(cluster, set).add(hour(1), 2).unwrap();
             times(cluster, set).add(hour(2), 3).unwrap();
