@@ -12,7 +12,8 @@ use spikelet::shard::ShardPolicy;
 use spikelet::{Result, ShardedList, ShardedMap, Value};
 
 use crate::common::Served;
-use crate::killed_handles::CASES;
+use crate::killed_handles::{self, Case};
+use crate::killed_lists;
 use crate::watched::interrupted;
 
 const CHILD_ADDR: &str = "SPIKELET_CLUSTER_KILL_ADDR";
@@ -24,6 +25,10 @@ const DONE: i32 = 87;
 
 const TRANSITIONS: [&str; 5] = ["activate", "split", "merge", "deactivate", "delete"];
 const ELEMENTS: i64 = 60;
+
+fn cases() -> impl Iterator<Item = &'static Case> {
+    killed_handles::CASES.iter().chain(killed_lists::CASES)
+}
 
 fn set_of(transition: &str, step: usize) -> String {
     format!("{transition}{step}")
@@ -61,7 +66,7 @@ fn child() {
     let cluster = Cluster::connect(&addr).unwrap();
     let (store, _) = interrupted(cluster, step, || std::process::exit(DIED));
     let set = set_of(&transition, step);
-    if let Some(case) = CASES.iter().find(|case| case.name == transition) {
+    if let Some(case) = cases().find(|case| case.name == transition) {
         (case.act)(&store, &set);
         std::process::exit(DONE);
     }
@@ -108,7 +113,7 @@ fn runs_to_its_end(served: &Served, transition: &str, step: usize) -> bool {
 fn a_process_may_die_at_any_step_of_a_call_of_any_handle() {
     let served = Served::in_memory();
     let cluster = served.cluster();
-    for case in CASES {
+    for case in cases() {
         for step in 0.. {
             let set = set_of(case.name, step);
             (case.prepare)(&cluster, &set);

@@ -12,6 +12,7 @@ mod gateway;
 mod indexes;
 mod killed;
 mod killed_handles;
+mod killed_lists;
 mod meanwhile;
 mod moved;
 mod moved_watched;

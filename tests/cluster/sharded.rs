@@ -5,9 +5,7 @@ use std::thread;
 
 use spikelet::cluster::ClusterSet;
 use spikelet::shard::{ShardPolicy, sharded_collections};
-use spikelet::{
-    RecordStore, Result, ShardedCounter, ShardedList, ShardedMap, Value, WritePolicy,
-};
+use spikelet::{RecordStore, Result, ShardedCounter, ShardedList, ShardedMap, Value, WritePolicy};
 
 use crate::common::Served;
 use crate::watched::counted;
