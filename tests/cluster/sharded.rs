@@ -10,6 +10,8 @@ use spikelet::{RecordStore, Result, ShardedCounter, ShardedList, ShardedMap, Val
 use crate::common::Served;
 use crate::watched::counted;
 
+const RECORD_TOO_BIG: u8 = 13;
+
 fn ints(from: i64, to: i64) -> Vec<Value> {
     (from..to).map(Value::Int).collect()
 }
@@ -94,6 +96,29 @@ fn a_list_is_sharded_by_its_size_and_by_a_record_that_is_too_large() {
         }
         assert!(list.shards().state().unwrap().shards > 1, "{key}");
         assert_eq!(list.len().unwrap(), count as u64);
+    }
+}
+
+#[test]
+fn a_merge_that_no_record_could_hold_is_not_begun_where_servers_do_not_tell_sizes() {
+    let served = Served::in_memory();
+    let (cluster, _) = counted(served.cluster());
+    for cluster in [cluster.clone(), cluster.hiding_sizes()] {
+        let list = ShardedList::new(&cluster, "s", "large", "by").unwrap();
+        let list = list.policy(ShardPolicy::manual());
+        list.add(0).unwrap();
+        list.shards().activate(2).unwrap();
+        for number in 0..12 {
+            list.add("x".repeat(100_000) + &number.to_string()).unwrap();
+        }
+        for refused in [list.shards().merge(), list.shards().deactivate()] {
+            let code = refused.unwrap_err().result_code();
+            assert_eq!(code, RECORD_TOO_BIG);
+        }
+        let state = list.shards().state().unwrap();
+        assert_eq!((state.shards, state.transition), (2, None));
+        assert_eq!(list.len().unwrap(), 13);
+        list.delete().unwrap();
     }
 }
 

@@ -27,9 +27,40 @@ pub enum Moment {
 pub struct Watched<T> {
     inner: T,
     see: Rc<dyn Fn(Moment)>,
+    hides_sizes: bool,
 }
 
 pub type WatchedCluster = Watched<Cluster>;
+
+impl WatchedCluster {
+    fn new(inner: Cluster, see: Rc<dyn Fn(Moment)>) -> Self {
+        let hides_sizes = false;
+        Self {
+            inner,
+            see,
+            hides_sizes,
+        }
+    }
+
+    /// The cluster as one of servers that do not know how large a record is.
+    pub fn hiding_sizes(self) -> Self {
+        let hides_sizes = true;
+        Self {
+            hides_sizes,
+            ..self
+        }
+    }
+}
+
+impl Watched<ClusterSet> {
+    fn shown(&self, result: Result<OperateResult>) -> Result<OperateResult> {
+        let mut result = result?;
+        if self.hides_sizes {
+            result.record_bytes = 0;
+        }
+        Ok(result)
+    }
+}
 
 impl<T> Watched<T> {
     fn during<R>(&self, round_trips: usize, request: impl FnOnce(&T) -> R) -> R {
@@ -49,8 +80,7 @@ pub fn counted(cluster: Cluster) -> (WatchedCluster, Rc<Cell<usize>>) {
             counts.set(counts.get() + round_trips);
         }
     });
-    let inner = cluster;
-    (Watched { inner, see }, count)
+    (Watched::new(cluster, see), count)
 }
 
 /// A cluster that calls `happens` once: at the step of this number, where each request has one
@@ -70,8 +100,7 @@ pub fn interrupted(
         }
         left => steps.set(left - 1),
     });
-    let inner = cluster;
-    (Watched { inner, see }, left)
+    (Watched::new(cluster, see), left)
 }
 
 impl RecordStore for Watched<Cluster> {
@@ -81,6 +110,7 @@ impl RecordStore for Watched<Cluster> {
         Ok(Watched {
             inner: self.inner.records(set)?,
             see: Rc::clone(&self.see),
+            hides_sizes: self.hides_sizes,
         })
     }
 }
@@ -92,7 +122,7 @@ impl RecordSet for Watched<ClusterSet> {
         key: &Key<'_>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        self.during(1, |set| set.operate_on(policy, key, operations))
+        self.shown(self.during(1, |set| set.operate_on(policy, key, operations)))
     }
 
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
@@ -100,7 +130,11 @@ impl RecordSet for Watched<ClusterSet> {
         keys.sort();
         let is_batch = keys.is_sorted_by(|one, other| one < other);
         let round_trips = if is_batch { 1 } else { calls.len() };
-        self.during(round_trips, |set| set.operate_on_each(calls))
+        let results = self.during(round_trips, |set| set.operate_on_each(calls));
+        results
+            .into_iter()
+            .map(|result| self.shown(result))
+            .collect()
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
