@@ -215,7 +215,8 @@ impl Side {
             .write_policy
             .clone()
             .record_exists_action(RecordExistsAction::UpdateOnly)
-            .filter(and([is_unsharded(&self.bin), eq(size, 0)]));
+            .filter(and([is_unsharded(&self.bin), eq(size, 0)]))
+            .of_relation();
         let records = store.records(&self.set)?;
         match records.operate_on(&policy, owner, &[delete_bin(&self.bin)]) {
             Ok(_) => Ok(true),
