@@ -26,6 +26,9 @@ use crate::{Error, Operation, Result, WritePolicy};
 /// What a record may take where the cluster does not say.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
+/// The first servers that take batches of operations.
+const TAKES_BATCHES: Version = Version::new(6, 0, 0, 0);
+
 /// The first servers that know the expression for the size of a record.
 const KNOWS_RECORD_SIZE: Version = Version::new(7, 0, 0, 0);
 
@@ -234,9 +237,11 @@ impl Link {
         };
         link.namespace = link.choose_namespace().await?;
         let nodes = link.client.nodes();
-        link.tells_sizes = nodes
-            .iter()
-            .all(|node| *node.version() >= KNOWS_RECORD_SIZE);
+        link.tells_sizes = true;
+        for node in &nodes {
+            check_version(node.version())?;
+            link.tells_sizes &= *node.version() >= KNOWS_RECORD_SIZE;
+        }
         link.max_record_bytes = link.ask_max_record_bytes().await?;
         Ok(link)
     }
@@ -353,6 +358,22 @@ impl Drop for Link {
     }
 }
 
+fn check_version(version: &Version) -> Result<()> {
+    if *version >= TAKES_BATCHES {
+        return Ok(());
+    }
+    let Version {
+        major,
+        minor,
+        patch,
+        build,
+    } = version;
+    Err(failed(format!(
+        "a server has version {major}.{minor}.{patch}.{build}: servers before 6.0 take no batches of operations, which collections and \
+         relations are made of"
+    )))
+}
+
 /// The sets in what a node says of a namespace's sets, with their records: `ns=N:set=S:objects=..;ns=N:set=..`. A name may
 /// have colons and semicolons itself.
 fn sets_of<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = (&'t str, u64)> {
@@ -368,6 +389,14 @@ fn sets_of<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = (&'t str,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_without_batches_are_refused_by_their_version() {
+        assert!(check_version(&Version::new(6, 0, 0, 0)).is_ok());
+        let refused = check_version(&Version::new(5, 7, 0, 8)).unwrap_err();
+        assert!(refused.to_string().contains("5.7.0.8"), "{refused}");
+        assert!(!refused.is_retryable());
+    }
 
     #[test]
     fn sets_are_listed_whatever_their_names_are() {

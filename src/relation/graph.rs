@@ -15,10 +15,10 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::keys::{BATCH, element_of};
-use super::side::DeleteEmpty;
+use super::side::{Side, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::unguarded::Unguarded;
-use super::writes::{check_owned, delete_without, puts};
+use super::writes::{check_owned, puts};
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
@@ -440,17 +440,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         )
     }
 
-    /// Deletes the records of a node, unless others have added edges since.
+    /// Deletes the records of a node, its own one last, unless others have added edges since.
     fn delete_emptied(&self, key: &Key<'static>) -> Result<bool> {
-        for map in self.schema.edge_maps() {
-            let side = &self.schema.side(map);
-            self.store.atomically(&DeleteEmpty { side, key })?;
-        }
-        let mut deleted = true;
-        for (set, bins) in self.schema.records_of_maps() {
-            deleted = deleted && delete_without(&self.store.records(set)?, key, bins)?;
-        }
-        Ok(deleted)
+        let maps = self.schema.edge_maps().map(|map| self.schema.side(map));
+        let maps: Vec<Side> = maps.collect();
+        let maps: Vec<&Side> = maps.iter().collect();
+        let (own, ends) = maps.split_at(1);
+        Ok(delete_emptied(&self.store, key, ends)? && delete_emptied(&self.store, key, own)?)
     }
 
     /// Removes some edges from or to a node; none: there are none.

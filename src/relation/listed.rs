@@ -4,11 +4,11 @@ use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::{BATCH, element_of, key_of, read_one};
 use super::side::{Edge, Side};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
-use super::writes::{delete_with, names, puts, replacing};
+use super::writes::{REMOVED, delete, delete_referring, names, puts, replacing};
 use crate::expression::Expression;
 use crate::expressions::{bin_exists, not, or};
 use crate::record::Record;
-use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
 /// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
@@ -86,30 +86,76 @@ impl ListedRecords {
         make_together(store, edits, 0, &in_order)
     }
 
-    /// Reads the records of keys in one batch, without missing ones.
+    /// Reads the records of keys that this owner lists in one batch, without missing ones and those that name another owner.
     pub(super) fn read<S: RecordStore>(
         &self,
         store: &S,
+        owner: &Key<'_>,
         edges: Vec<Edge>,
     ) -> Result<Vec<(Key<'static>, Record)>> {
         let keys: Vec<Key<'_>> = edges.iter().map(|(key, _)| key.into()).collect();
         let found = store.records(&self.set)?.read_each(&keys, None);
         drop(keys);
-        let there = edges.into_iter().zip(found);
-        there
-            .filter_map(|((key, _), record)| record.transpose().map(|record| Ok((key, record?))))
-            .collect()
+        let mut there = Vec::with_capacity(edges.len());
+        for ((key, _), record) in edges.into_iter().zip(found) {
+            if let Some(record) = record?.filter(|record| self.is_listed_by(record, owner)) {
+                there.push((key, record));
+            }
+        }
+        Ok(there)
     }
 
-    /// Whether a record, with its own bin of the owner, is there and belongs to this owner.
-    fn is_listed_by(&self, record: Option<&Record>, owner: &Key<'_>) -> bool {
-        record.is_some_and(|record| match self.owner_bin.as_deref() {
-            // A record that names nobody was written past the relation, and loses nothing by being listed.
-            Some(bin) => record
-                .get(bin)
-                .is_none_or(|named| named == element_of(owner)),
-            None => true,
-        })
+    /// The bins of a record by which [`ListedRecords::is_listed_by`] decides.
+    fn deciding_bins(&self) -> Vec<&str> {
+        let bin = self.owner_bin.as_deref();
+        bin.into_iter().flat_map(|bin| [bin, REMOVED]).collect()
+    }
+
+    /// Whether a record belongs to this owner.
+    fn is_listed_by(&self, record: &Record, owner: &Key<'_>) -> bool {
+        let Some(bin) = self.owner_bin.as_deref() else {
+            return true;
+        };
+        match record.get(bin) {
+            Some(named) => named == element_of(owner),
+            // It was written past the relation, and loses nothing by being listed; or it is being deleted.
+            None => record.view().bin(REMOVED).is_none(),
+        }
+    }
+
+    /// Lists a record again that another caller has taken off the list since it was listed.
+    pub(super) fn list_again<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+    ) -> Result<()> {
+        if store.is_transaction() || self.side.get(store, owner, key)?.is_some() {
+            return Ok(());
+        }
+        self.side.add(store, owner, key, &Value::Nil)?;
+        self.follow_record(store, (owner, key), true).map(drop)
+    }
+
+    /// Makes a list agree with a record of this key, which others may write or remove meanwhile. `is_listed`: whether the list has
+    /// the key now. Returns whether it has it afterwards.
+    fn follow_record<S: RecordStore>(
+        &self,
+        store: &S,
+        (owner, key): (&Key<'_>, &Key<'_>),
+        mut is_listed: bool,
+    ) -> Result<bool> {
+        let (records, bins) = (store.records(&self.set)?, self.deciding_bins());
+        loop {
+            let found = read_one(&records, key, Some(&bins))?;
+            let is_there = found.is_some_and(|record| self.is_listed_by(&record, owner));
+            match (is_there, is_listed) {
+                (true, false) => self.side.add(store, owner, key, &Value::Nil)?,
+                (false, true) => self.side.remove(store, owner, key)?,
+                _ => return Ok(is_listed),
+            };
+            is_listed = is_there;
+        }
     }
 
     /// Finds the keys of one list that have no record, or the record of another owner, and takes them off if asked to.
@@ -128,10 +174,10 @@ impl ListedRecords {
             after = Some(last.clone());
             degree += page.len() as u64;
             let keys: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
-            let found = records.read_each(&keys, Some(self.owner_bin.as_deref().as_slice()));
+            let found = records.read_each(&keys, Some(&self.deciding_bins()));
             for (key, record) in keys.iter().zip(found) {
                 let record = record?;
-                if self.is_listed_by(record.as_ref(), owner) {
+                if (record.as_ref()).is_some_and(|record| self.is_listed_by(record, owner)) {
                     continue;
                 }
                 if repair == Repair::Yes {
@@ -154,6 +200,27 @@ impl ListedRecords {
         audit.note_degree(owner, degree);
         Ok(())
     }
+
+    /// Finds out whether the owner of a record lists it, and lists it if asked to.
+    pub(super) fn verify_record<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        key: Key<'static>,
+        repair: Repair,
+        audit: &mut RelationAudit,
+    ) -> Result<()> {
+        audit.records += 1;
+        if self.side.get(store, owner, &key)?.is_some() {
+            return Ok(());
+        }
+        if repair == Repair::Yes {
+            let added = self.side.add(store, owner, &key, &Value::Nil)?;
+            audit.repaired += u64::from(added);
+        }
+        audit.faults.push(RelationFault::Orphan { key });
+        Ok(())
+    }
 }
 
 struct PutListed<'a> {
@@ -167,13 +234,14 @@ impl AtomicWrites for PutListed<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let listed = self.listed;
+        let (listed, owner, key) = (self.listed, self.owner, self.key);
         let records = store.records(&listed.set)?;
-        let former = listed.other_owner(&records, self.owner, self.key)?;
-        let is_new = listed.side.add(store, self.owner, self.key, &Value::Nil)?;
-        records.operate_on(&replacing(), self.key, &puts(self.bins))?;
-        if let Some(former) = former {
-            listed.side.remove(store, &former, self.key)?;
+        let former = listed.other_owner(&records, owner, key)?;
+        let is_new = listed.side.add(store, owner, key, &Value::Nil)?;
+        records.operate_on(&replacing(), key, &puts(self.bins))?;
+        listed.list_again(store, owner, key)?;
+        if let Some(owner) = &former {
+            Unlist { listed, owner, key }.make(store)?;
         }
         Ok(is_new)
     }
@@ -189,43 +257,35 @@ impl AtomicWrites for RemoveListed<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let records = store.records(&self.listed.set)?;
-        let bin = self.listed.owner_bin.as_deref();
-        // In the delete itself: a store without transactions may give the record to another owner just before.
-        let own = bin.map(|bin| or([not(bin_exists(bin)), names(bin, self.owner)]));
-        let deleted = delete_with(&records, &WritePolicy::default().filter(own), self.key)?;
-        self.listed.side.remove(store, self.owner, self.key)?;
+        let (listed, owner, key) = (self.listed, self.owner, self.key);
+        let records = store.records(&listed.set)?;
+        let deleted = match listed.owner_bin.as_deref() {
+            Some(bin) => {
+                let own = or([not(bin_exists(bin)), names(bin, owner)]);
+                delete_referring(&records, key, bin, own)?
+            }
+            None => delete(&records, key)?,
+        };
+        Unlist { listed, owner, key }.make(store)?;
         Ok(deleted)
     }
 }
 
-/// Takes a key off its list, if it has no record of this owner. Where others write meanwhile without transactions, the record may come
-/// just then: so it is looked at again, and listed again if need be.
-struct Unlist<'a> {
-    listed: &'a ListedRecords,
-    owner: &'a Key<'a>,
-    key: &'a Key<'a>,
+/// Takes a key off a list, unless it has a record there. Returns whether it was taken off.
+pub(super) struct Unlist<'a> {
+    pub(super) listed: &'a ListedRecords,
+    pub(super) owner: &'a Key<'a>,
+    pub(super) key: &'a Key<'a>,
 }
 
 impl AtomicWrites for Unlist<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let records = store.records(&self.listed.set)?;
-        let bin = self.listed.owner_bin.as_deref();
-        let is_there = || {
-            let found = read_one(&records, self.key, Some(bin.as_slice()))?;
-            Ok::<_, Error>(self.listed.is_listed_by(found.as_ref(), self.owner))
-        };
-        if is_there()? || !self.listed.side.remove(store, self.owner, self.key)? {
+        let (listed, owner, key) = (self.listed, self.owner, self.key);
+        if !listed.side.remove(store, owner, key)? {
             return Ok(false);
         }
-        if is_there()? {
-            self.listed
-                .side
-                .add(store, self.owner, self.key, &Value::Nil)?;
-            return Ok(false);
-        }
-        Ok(true)
+        Ok(!listed.follow_record(store, (owner, key), false)?)
     }
 }

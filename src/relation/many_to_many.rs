@@ -16,11 +16,10 @@ use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::keys::{BATCH, from_value, to_value};
-use super::side::{DeleteEmpty, Side};
+use super::side::{Side, delete_emptied};
 use super::side_reader::SideReader;
 use super::together::Added;
 use super::unguarded::Unguarded;
-use super::writes::delete_without;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::shard::ShardPolicy;
 use crate::{Error, Key, RecordStore, Result, Value, WritePolicy};
@@ -420,7 +419,13 @@ impl<S: RecordStore> ManyToMany<S> {
                 true => self.unlink(key, other),
                 false => self.unlink(other, key),
             },
-            || self.delete_emptied(key, sides),
+            || {
+                let deleted = delete_emptied(&self.store, key, sides);
+                deleted.map_err(|error| match sides.first() {
+                    Some(side) => self.edges.failed(side, error),
+                    None => error,
+                })
+            },
             &mut observe,
         )
     }
@@ -436,23 +441,6 @@ impl<S: RecordStore> ManyToMany<S> {
             }
         }
         Ok(Vec::new())
-    }
-
-    /// Deletes a record, unless others have linked it since.
-    fn delete_emptied(&self, key: &Key<'_>, sides: &[&Side]) -> Result<bool> {
-        let failed = |side: &Side, error| self.edges.failed(side, error);
-        for side in sides {
-            let emptied = self.store.atomically(&DeleteEmpty { side, key });
-            emptied.map_err(|error| failed(side, error))?;
-        }
-        let Some(side) = sides.first() else {
-            return Ok(true);
-        };
-        let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
-        match delete_without(&self.store.records(&side.set)?, key, &bins) {
-            Err(Error::ShardRoot { .. }) if !self.some_edges(key, sides)?.is_empty() => Ok(false),
-            deleted => deleted.map_err(|error| failed(side, error)),
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::audit::{RelationAudit, RelationProgress, Repair};
 use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
 use super::listed::ListedRecords;
@@ -13,7 +13,7 @@ use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, SHARD_OF, to_bins};
 use crate::shard::ShardPolicy;
-use crate::{Bins, BulkProgress, Error, Key, RecordSet, RecordStore, Result, Value};
+use crate::{Bins, BulkProgress, Error, Key, RecordSet, RecordStore, Result};
 
 /// The records of a set that are found without knowing their keys: an ordered collection lists the keys, page by page, and is
 /// changed with the records.
@@ -267,7 +267,7 @@ impl<S: RecordStore> Members<S> {
     ) -> Result<Vec<(Key<'static>, Record)>> {
         let side = &self.listed.side;
         let page = self.named(side.page_after(&self.store, &self.owner, after, limit))?;
-        self.named(self.listed.read(&self.store, page))
+        self.named(self.listed.read(&self.store, &self.owner, page))
     }
 
     /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
@@ -287,18 +287,9 @@ impl<S: RecordStore> Members<S> {
             .verify(&self.store, &self.owner, repair, &mut audit);
         self.named(listed)?;
         for key in self.named(self.keys_of_set())? {
-            let side = &self.listed.side;
-            audit.records += 1;
-            if self
-                .named(side.get(&self.store, &self.owner, &key))?
-                .is_none()
-            {
-                if repair == Repair::Yes {
-                    let added = side.add(&self.store, &self.owner, &key, &Value::Nil);
-                    audit.repaired += u64::from(self.named(added)?);
-                }
-                audit.faults.push(RelationFault::Orphan { key });
-            }
+            let owner = &self.owner;
+            let checked = (self.listed).verify_record(&self.store, owner, key, repair, &mut audit);
+            self.named(checked)?;
             if observe(audit.progress(None)).is_break() {
                 return Ok(audit);
             }

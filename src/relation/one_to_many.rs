@@ -1,5 +1,6 @@
 //! `OneToMany`: children that belong to one parent, in one of three layouts.
 
+mod audit;
 mod bulk;
 mod declare;
 mod delete;
@@ -12,7 +13,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::keys::{key_of, read_one};
 use super::side::RecentAttempts;
@@ -449,84 +450,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             progress.records += 1;
         }
         self.declare_moved(former).map(|()| true)
-    }
-
-    /// Looks at the children of all parents: keys without a record are removed if asked to, children in both layouts are
-    /// moved to the present one. `observe` is called after each parent, and may stop it.
-    ///
-    /// # Errors
-    /// As for [`OneToMany::move_children`].
-    pub fn verify(
-        &self,
-        repair: Repair,
-        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
-    ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        // What the former layout finds besides has not been moved yet.
-        let first = usize::from(self.former_has_all());
-        for place in self.places().skip(first) {
-            for parent in self.named(place, place.all_parents(&self.store))? {
-                let checked = self.verify_parent(place, &parent, repair, &mut audit);
-                self.named(place, checked)?;
-                if observe(audit.progress(None)).is_break() {
-                    return Ok(audit);
-                }
-            }
-        }
-        audit.complete = true;
-        Ok(audit)
-    }
-
-    fn verify_parent(
-        &self,
-        place: &ChildPlace,
-        parent: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
-    ) -> Result<()> {
-        if matches!(place.layout, Layout::KeyList { .. }) {
-            place.listed().verify(&self.store, parent, repair, audit)?;
-        } else {
-            let degree = place.count(&self.store, parent)?;
-            audit.records += 1;
-            audit.edges += degree;
-            audit.note_degree(parent, degree);
-        }
-        let is_former = self
-            .former
-            .as_ref()
-            .is_some_and(|former| std::ptr::eq(former, place));
-        if !is_former {
-            return Ok(());
-        }
-        let mut token: Option<String> = None;
-        loop {
-            let (children, next) =
-                place.page(&self.store, parent, token.as_deref(), CHILDREN_AT_ONCE)?;
-            for (child, _) in children {
-                if self.current.get(&self.store, parent, &child)?.is_none() {
-                    continue;
-                }
-                if repair == Repair::Yes {
-                    let (from, to, child) = (place, &self.current, &child);
-                    let moved = self.store.atomically(&MoveChild {
-                        from,
-                        to,
-                        parent,
-                        child,
-                    })?;
-                    audit.repaired += u64::from(moved);
-                }
-                audit.faults.push(RelationFault::Twice {
-                    parent: parent.clone(),
-                    key: child,
-                });
-            }
-            match next {
-                Some(next) => token = Some(next),
-                None => return Ok(()),
-            }
-        }
     }
 
     /// Looks at how many children parents have and what they take, and returns the layout that suits them. Reads every parent

@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use super::address::Address;
 use super::keys::{element_of, read_one};
 use crate::engine::declaration::{DeclaredSide, SideForm};
+use crate::error::ShardLoss;
+use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not};
+use crate::operations::{delete_all_bins, delete_bin};
+use crate::policy::RecordExistsAction;
 use crate::record::{Record, SHARD_OF, SUBKEYS};
-use crate::shard::{PAUSE_MS, ShardPolicy};
+use crate::shard::{PAUSE_MS, ShardPolicy, is_unsharded};
 use crate::value::Value;
 use crate::{
-    AtomicWrites, Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap,
-    WritePolicy,
+    Error, Expiration, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
 };
 
 /// An edge as one side has it: the key at its other end, and its attributes.
@@ -186,6 +189,42 @@ impl Side {
         Ok(())
     }
 
+    /// Removes the collection of a record, if nothing is in it.
+    fn remove_empty<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<()> {
+        if self.remove_empty_bin(store, owner)?
+            || !self.is_sharded(store, owner)?
+            || self.len(store, owner)? > 0
+        {
+            return Ok(());
+        }
+        // Not deleted: others may add to its shards meanwhile.
+        match self.has_attributes {
+            true => self.map(store, owner)?.shards().deactivate(),
+            false => self.list(store, owner)?.shards().deactivate(),
+        }?;
+        self.remove_empty_bin(store, owner).map(drop)
+    }
+
+    /// Removes the bin of an unsharded collection, if nothing is in it. Returns whether it was so.
+    fn remove_empty_bin<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
+        let size = match self.has_attributes {
+            true => maps::size(map_bin(&self.bin), &[]),
+            false => lists::size(list_bin(&self.bin), &[]),
+        };
+        let policy = self
+            .write_policy
+            .clone()
+            .record_exists_action(RecordExistsAction::UpdateOnly)
+            .filter(and([is_unsharded(&self.bin), eq(size, 0)]))
+            .of_relation();
+        let records = store.records(&self.set)?;
+        match records.operate_on(&policy, owner, &[delete_bin(&self.bin)]) {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns whether a scanned record is the root of such a collection, or may be.
     pub(super) fn may_have_edges(&self, record: &Record) -> bool {
         let view = record.view();
@@ -229,19 +268,47 @@ pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) 
     }
 }
 
-/// Deletes the collection of a record, if nothing is in it.
-pub(super) struct DeleteEmpty<'a> {
-    pub(super) side: &'a Side,
-    pub(super) key: &'a Key<'a>,
-}
-
-impl AtomicWrites for DeleteEmpty<'_> {
-    type Output = ();
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
-        match self.side.len(store, self.key)? {
-            0 => self.side.delete(store, self.key),
-            _ => Ok(()),
+/// Deletes a record whose collections on these sides, all of one set, have been emptied. Returns whether it is gone; false:
+/// others have added to them since.
+///
+/// # Errors
+/// [`Error::ShardRoot`] for a record with other collections that are sharded.
+pub(super) fn delete_emptied<S: RecordStore>(
+    store: &S,
+    key: &Key<'_>,
+    sides: &[&Side],
+) -> Result<bool> {
+    let Some(set) = sides.first().map(|side| &side.set) else {
+        return Ok(true);
+    };
+    for side in sides {
+        side.remove_empty(store, key)?;
+    }
+    let records = store.records(set)?;
+    let bins = sides.iter().map(|side| &*side.bin).chain([SUBKEYS]);
+    let policy = WritePolicy::default().filter(and(bins.map(|bin| not(bin_exists(bin)))));
+    match records.operate_on(&policy, key, &[delete_all_bins()]) {
+        Ok(_) | Err(Error::NotFound { .. }) => return Ok(true),
+        Err(Error::FilteredOut { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let found = read_one(&records, key, None)?;
+    let has = |bin: &str| {
+        found
+            .as_ref()
+            .is_some_and(|found| found.view().bin(bin).is_some())
+    };
+    if !has(SUBKEYS) || sides.iter().any(|side| has(&side.bin)) {
+        return Ok(false);
+    }
+    for side in sides {
+        if side.is_sharded(store, key)? {
+            return Ok(false);
         }
     }
+    Err(Error::ShardRoot {
+        set: set.clone(),
+        key: key.bare().into(),
+        loses: ShardLoss::Now,
+    })
 }

@@ -9,6 +9,9 @@ use crate::policy::RecordExistsAction;
 use crate::record::BinName;
 use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
+/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
+pub(super) const REMOVED: &str = "removed";
+
 /// Returns the operations that write these bins.
 pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
     let put = |(name, value): (&BinName, &Value)| operations::put(name.as_str(), value.clone());
@@ -80,18 +83,27 @@ pub(super) fn delete_with<R: RecordSet>(
     }
 }
 
-/// Deletes a record, unless it has one of these bins: others have written it since it was emptied. Returns whether it is gone.
-pub(super) fn delete_without<R: RecordSet>(
+/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it did.
+///
+/// Where a restart may bring the record back, it loses the reference before it is deleted: what returns refers to nothing.
+pub(super) fn delete_referring<R: RecordSet>(
     records: &R,
     key: &Key<'_>,
-    bins: &[&str],
+    bin: &str,
+    condition: Expression,
 ) -> Result<bool> {
-    let absent = bins.iter().map(|bin| not(bin_exists(bin)));
-    let filter = absent.reduce(|all, absent| and([all, absent]));
-    let policy = WritePolicy::default().filter(filter);
-    match records.operate_on(&policy, key, &[delete_all_bins()]) {
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
-        Err(Error::FilteredOut { .. }) => Ok(false),
+    let deleting = WritePolicy::default().filter(condition);
+    if !records.may_bring_back(&deleting) {
+        return delete_with(records, &deleting, key);
+    }
+    let emptying = deleting.record_exists_action(RecordExistsAction::ReplaceOnly);
+    match records.operate_on(&emptying, key, &[operations::put(REMOVED, 1)]) {
+        Ok(_) => {
+            let still = and([bin_exists(REMOVED), not(bin_exists(bin))]);
+            delete_with(records, &WritePolicy::default().filter(still), key)?;
+            Ok(true)
+        }
+        Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

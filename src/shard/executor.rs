@@ -156,27 +156,15 @@ impl Executor {
         match neighbors {
             Neighbors::None => &self.alone,
             Neighbors::Sharded => self.beside.get_or_init(|| {
-                let policy = self.alone.creating.clone().filter(self.is_unsharded());
+                let policy = self
+                    .alone
+                    .creating
+                    .clone()
+                    .filter(is_unsharded(self.bin.as_str()));
                 // The root of a sharded collection does not expire.
                 RootPolicies::new(policy.expiration(Expiration::Never))
             }),
         }
-    }
-
-    /// Returns the filter of a root whose collection is unsharded, whatever is sharded beside it.
-    fn is_unsharded(&self) -> Expression {
-        let bin = self.bin.as_str();
-        let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
-        let count = MapReturnType::Count;
-        let entries = maps::get_by_key(count, ExpType::Int, bin, map_bin(SUBKEYS), &[]);
-        and([
-            not(bin_exists(SHARD_OF)),
-            or([
-                not(bin_exists(SUBKEYS)),
-                and([holds(ParticleType::List), ne(string_bin(SUBKEYS_BIN), bin)]),
-                and([holds(ParticleType::Map), eq(entries, 0)]),
-            ]),
-        ])
     }
 
     /// Encodes a request as operations on one record, under the policy that bears its filter.
@@ -281,7 +269,7 @@ impl Executor {
         Some(match precondition {
             Precondition::None => return None,
             Precondition::Unsharded(Neighbors::None) => NONE_SHARDED.clone(),
-            Precondition::Unsharded(Neighbors::Sharded) => self.is_unsharded(),
+            Precondition::Unsharded(Neighbors::Sharded) => is_unsharded(self.bin.as_str()),
             Precondition::Bears(description) => bears(description),
             Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));
@@ -484,6 +472,21 @@ impl Executor {
         };
         Some((companion, state))
     }
+}
+
+/// Returns the filter of a root whose collection in this bin is unsharded, whatever is sharded beside it.
+pub(crate) fn is_unsharded(bin: &str) -> Expression {
+    let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
+    let count = MapReturnType::Count;
+    let entries = maps::get_by_key(count, ExpType::Int, bin, map_bin(SUBKEYS), &[]);
+    and([
+        not(bin_exists(SHARD_OF)),
+        or([
+            not(bin_exists(SUBKEYS)),
+            and([holds(ParticleType::List), ne(string_bin(SUBKEYS_BIN), bin)]),
+            and([holds(ParticleType::Map), eq(entries, 0)]),
+        ]),
+    ])
 }
 
 /// Returns the form of a companion's key, and its number.

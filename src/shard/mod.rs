@@ -53,6 +53,7 @@ pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
 pub(crate) use auto_shard::PAUSE_MS;
 pub(crate) use content::Collection;
+pub(crate) use executor::is_unsharded;
 pub(crate) use scheme::check_bin;
 
 pub use audit::{

@@ -1,10 +1,11 @@
 //! Servers of the Community Edition: they refuse durable deletes, and bring back deleted records
 //! after a restart.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use spikelet::operations::{lists, maps};
-use spikelet::relation::{Layout, OneToMany};
+use spikelet::relation::{Layout, OneToMany, Repair};
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
     ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
@@ -90,6 +91,46 @@ fn durable_deletes_are_made_where_the_server_has_them() {
     assert_eq!(map.shards().deactivate().unwrap().shards, 0);
     map.delete().unwrap();
     assert_eq!(map.len().unwrap(), 0);
+}
+
+#[test]
+fn a_child_that_was_removed_is_no_child_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let children = |set: &str, layout| {
+        let sets = (&*format!("{set}-p"), &*format!("{set}-c"));
+        OneToMany::new(&cluster, set, sets, layout).unwrap()
+    };
+    let named = children("named", Layout::key_list("kids")).with_parent_bin("parent");
+    let referring = children("referring", Layout::reference("parent", "by_parent"));
+    let child = serde_json::json!({ "n": 1 });
+    for children in [&named, &referring] {
+        children.put(1, 2, &child).unwrap();
+        children.put(1, 3, &child).unwrap();
+        assert!(children.remove(1, 2).unwrap());
+        assert!(!children.remove(1, 2).unwrap());
+    }
+    let served = restarted(served, path);
+    for children in [&named, &referring] {
+        let page = children.page(1, None, 9).unwrap().children;
+        assert_eq!(page.len(), 1, "{page:?}");
+        assert_eq!(page[0].key, 3.into());
+        assert_eq!(children.parent_of(2).unwrap(), None);
+        let found: Option<serde_json::Value> = children.get(1, 2).unwrap();
+        assert_eq!(found, None);
+        assert!(!children.remove(1, 2).unwrap());
+        assert!(
+            children
+                .verify(Repair::Yes, |_| ControlFlow::Continue(()))
+                .unwrap()
+                .is_sound()
+        );
+        children.put(1, 2, &child).unwrap();
+        assert_eq!(children.len(1).unwrap(), 2);
+    }
+    drop(served);
 }
 
 /// A server that ends without notice, and comes back with its disk.

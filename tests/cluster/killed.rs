@@ -5,22 +5,16 @@
 //! The child is this test binary, started again with [`CHILD_ADDR`] set. It takes one step after
 //! the other and ends itself, without any clean-up, at the step that [`CHILD_STEP`] names.
 
-use std::cell::Cell;
-use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
-use std::rc::Rc;
 
 use spikelet::cluster::{Cluster, ClusterSet};
-use spikelet::query::IndexDefinition;
 use spikelet::shard::ShardPolicy;
-use spikelet::storage::HotRecord;
-use spikelet::{
-    IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation, Record, RecordCall,
-    RecordSet, RecordStore, Result, ShardedList, ShardedMap, Value, WritePolicy,
-};
+use spikelet::{Result, ShardedList, ShardedMap, Value};
 
 use crate::common::Served;
-use crate::killed_handles::CASES;
+use crate::killed_handles::{self, Case};
+use crate::killed_lists;
+use crate::watched::interrupted;
 
 const CHILD_ADDR: &str = "SPIKELET_CLUSTER_KILL_ADDR";
 const CHILD_STEP: &str = "SPIKELET_CLUSTER_KILL_STEP";
@@ -32,86 +26,8 @@ const DONE: i32 = 87;
 const TRANSITIONS: [&str; 5] = ["activate", "split", "merge", "deactivate", "delete"];
 const ELEMENTS: i64 = 60;
 
-/// A set that ends the process before, or right after, the call of a number.
-pub struct Dying {
-    inner: ClusterSet,
-    /// Two for each call that is made: one before it and one after it. All sets of a store count
-    /// together.
-    left: Rc<Cell<usize>>,
-}
-
-impl Dying {
-    fn step(&self) {
-        match self.left.get() {
-            0 => std::process::exit(DIED),
-            left => self.left.set(left - 1),
-        }
-    }
-}
-
-pub struct DyingStore(Cluster, Rc<Cell<usize>>);
-
-impl RecordStore for DyingStore {
-    type Records = Dying;
-
-    fn records(&self, set: &str) -> Result<Dying> {
-        Ok(Dying {
-            inner: self.0.records(set)?,
-            left: Rc::clone(&self.1),
-        })
-    }
-}
-
-impl IndexedRecordSet for Dying {
-    fn has_ordered_indexes(&self) -> bool {
-        self.inner.has_ordered_indexes()
-    }
-
-    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
-        self.inner.ensure_index(definition)
-    }
-
-    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
-        self.step();
-        self.inner.query_keys(query)
-    }
-}
-
-impl RecordSet for Dying {
-    fn operate_on(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> Result<OperateResult> {
-        self.step();
-        let result = self.inner.operate_on(policy, key, operations);
-        self.step();
-        result
-    }
-
-    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
-        self.step();
-        let results = self.inner.operate_on_each(calls);
-        self.step();
-        results
-    }
-
-    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        self.inner.scan_each(each);
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    fn max_record_bytes(&self) -> Option<u64> {
-        self.inner.max_record_bytes()
-    }
-
-    fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
-        None
-    }
+fn cases() -> impl Iterator<Item = &'static Case> {
+    killed_handles::CASES.iter().chain(killed_lists::CASES)
 }
 
 fn set_of(transition: &str, step: usize) -> String {
@@ -148,9 +64,9 @@ fn child() {
     let transition = std::env::var(CHILD_TRANSITION).unwrap();
     let step: usize = std::env::var(CHILD_STEP).unwrap().parse().unwrap();
     let cluster = Cluster::connect(&addr).unwrap();
-    let store = DyingStore(cluster, Rc::new(Cell::new(step)));
+    let (store, _) = interrupted(cluster, step, || std::process::exit(DIED));
     let set = set_of(&transition, step);
-    if let Some(case) = CASES.iter().find(|case| case.name == transition) {
+    if let Some(case) = cases().find(|case| case.name == transition) {
         (case.act)(&store, &set);
         std::process::exit(DONE);
     }
@@ -197,7 +113,7 @@ fn runs_to_its_end(served: &Served, transition: &str, step: usize) -> bool {
 fn a_process_may_die_at_any_step_of_a_call_of_any_handle() {
     let served = Served::in_memory();
     let cluster = served.cluster();
-    for case in CASES {
+    for case in cases() {
         for step in 0.. {
             let set = set_of(case.name, step);
             (case.prepare)(&cluster, &set);

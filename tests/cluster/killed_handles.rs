@@ -7,22 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use spikelet::cluster::Cluster;
 use spikelet::operations::put;
-use spikelet::relation::{
-    EdgeType, Graph, Layout, ManyToMany, NodeId, OnDelete, OneToMany, Propagate, Repair,
-};
+use spikelet::relation::{EdgeType, Graph, ManyToMany, NodeId, OnDelete, Propagate, Repair};
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
     IndexedRecordSet, RecordSet, RecordStore, Result, ShardedCounter, TimeShards, Value,
     WritePolicy,
 };
 
-use crate::killed::DyingStore;
+use crate::watched::WatchedCluster;
 
 /// A call that a process dies in.
 pub struct Case {
     pub name: &'static str,
     pub prepare: fn(&Cluster, &str),
-    pub act: fn(&DyingStore, &str),
+    pub act: fn(&WatchedCluster, &str),
     /// Checks and repairs the records; the flag says whether the call has ended.
     pub check: fn(&Cluster, &str, bool),
 }
@@ -48,6 +46,25 @@ pub const CASES: &[Case] = &[
             (0..9).for_each(|_| counter.add(1).unwrap());
         },
         act: |store, set| assert_eq!(counter(store, set).shards().deactivate().unwrap().shards, 0),
+        check: |cluster, set, _| {
+            let counter = counter(cluster, set);
+            assert_eq!(counter.read().unwrap(), 16);
+            counter.shards().deactivate().unwrap();
+            assert_eq!(counter.read().unwrap(), 16);
+        },
+    },
+    Case {
+        name: "count-further",
+        prepare: |cluster, set| {
+            let counter = counter(cluster, set);
+            counter.add(7).unwrap();
+            counter.shards().activate(2).unwrap();
+            (0..9).for_each(|_| counter.add(1).unwrap());
+        },
+        act: |store, set| {
+            assert_eq!(counter(store, set).shards().split().unwrap().shards, 4);
+            assert_eq!(counter(store, set).shards().merge().unwrap().shards, 2);
+        },
         check: |cluster, set, _| {
             let counter = counter(cluster, set);
             assert_eq!(counter.read().unwrap(), 16);
@@ -112,26 +129,36 @@ pub const CASES: &[Case] = &[
         check: |cluster, set, is_done| check_follows(cluster, set, &[2, 3, 4], 5, is_done, false),
     },
     Case {
-        name: "child",
+        name: "detach",
         prepare: |cluster, set| {
-            children(cluster, set)
-                .put(1, 1, &json!({ "n": 1 }))
-                .unwrap()
-        },
-        act: |store, set| children(store, set).put(1, 2, &json!({ "n": 2 })).unwrap(),
-        check: |cluster, set, is_done| check_children(cluster, set, is_done.then_some(2)),
-    },
-    Case {
-        name: "orphan",
-        prepare: |cluster, set| {
-            for id in 1..3 {
-                children(cluster, set)
-                    .put(1, id, &json!({ "n": id }))
-                    .unwrap();
+            for id in 2..4 {
+                follows(cluster, set).link(1, id).unwrap();
+                follows(cluster, set).link(id, 1).unwrap();
             }
         },
-        act: |store, set| assert!(children(store, set).remove(1, 2).unwrap()),
-        check: |cluster, set, is_done| check_children(cluster, set, is_done.then_some(1)),
+        act: |store, set| {
+            let deleted = follows(store, set).delete_with_edges(1, OnDelete::Detach, go_on);
+            assert!(deleted.unwrap());
+        },
+        check: |cluster, set, _| {
+            let follows = follows(cluster, set);
+            assert!(follows.verify(Repair::Yes, go_on).unwrap().complete);
+            let deleted = follows.delete_with_edges(1, OnDelete::Detach, go_on);
+            assert!(deleted.unwrap());
+            assert!(follows.verify(Repair::No, go_on).unwrap().is_sound());
+            assert_eq!(follows.sources(2).len().unwrap(), 0);
+            assert_eq!(follows.targets(1).len().unwrap(), 0);
+        },
+    },
+    Case {
+        name: "assign",
+        prepare: |cluster, set| name_user(cluster, set, "Homer Simpson"),
+        act: |store, set| copies(store, set).assign(1, "homer").unwrap(),
+        check: |cluster, set, is_done| {
+            let copies = copies(cluster, set);
+            let audit = copies.verify(Repair::Yes, go_on).unwrap();
+            assert!(audit.is_sound() && (audit.edges == 1 || !is_done));
+        },
     },
     Case {
         name: "edge",
@@ -199,7 +226,7 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-fn go_on<T>(_: T) -> ControlFlow<()> {
+pub fn go_on<T>(_: T) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -246,27 +273,13 @@ fn check_follows(
     assert!(found == wanted || !is_done, "{set}: {found:?}");
 }
 
-fn children<'s, S: RecordStore<Records: IndexedRecordSet>>(
-    store: &'s S,
-    set: &str,
-) -> OneToMany<&'s S> {
-    let sets = (&*format!("{set}-p"), &*format!("{set}-c"));
-    OneToMany::new(store, set, sets, Layout::key_list("children")).unwrap()
-}
-
-fn check_children(cluster: &Cluster, set: &str, count: Option<usize>) {
-    let children = children(cluster, set);
-    let audit = children.verify(Repair::Yes, go_on).unwrap();
-    assert!(audit.is_sound() || count.is_none(), "{set}: {audit:?}");
-    assert!(children.verify(Repair::No, go_on).unwrap().is_sound());
-    let page = children.page(1, None, 9).unwrap().children;
-    assert_eq!(page[0].bins.get("n"), Some(&1.into()));
-    assert!(
-        count.is_none_or(|count| page.len() == count),
-        "{set}: {page:?}"
-    );
-}
-
+/// Children that are listed, and name their parents.
+/// Children that move from lists into their parents.
+/// The child of key 2 has moved from parent 1 to parent 3, or has not.
+/// The child of key 2 was removed from parent 1, or was not.
+/// The members that were there before are; `count`: how many there are, if that is known.
+/// Links of the record of key 1 have their reciprocals after a repair; `wanted`: its links, if they
+/// are known.
 fn graph<'s, S: RecordStore<Records: IndexedRecordSet>>(store: &'s S, set: &str) -> Graph<&'s S> {
     let ranks = [("LEAD", 500), ("TEAM", 300)];
     let member = EdgeType::new("MEMBER").ranked_by("role", ranks);

@@ -3,102 +3,22 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use spikelet::cluster::{Cluster, ClusterSet};
 use spikelet::operations::put;
-use spikelet::query::IndexDefinition;
 use spikelet::relation::{
     Address, EdgeType, Graph, Includes, KeyCorrespondence, Layout, Links, ManyToMany, Members,
     NodeId, OneToMany, Propagate, WalkStep,
 };
 use spikelet::shard::{ShardPolicy, TimeWidth};
-use spikelet::storage::HotRecord;
 use spikelet::{
-    IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation, Record, RecordCall,
     RecordSet, RecordStore, Result, ShardedCounter, ShardedList, ShardedMap, TimeShards,
     WritePolicy, bins,
 };
 
 use crate::common::Served;
-
-/// A cluster, or a set of it, that counts round trips. It has one node, so a batch is one; a scan
-/// is not counted.
-#[derive(Clone)]
-struct Counted<T> {
-    inner: T,
-    count: Rc<Cell<usize>>,
-}
-
-impl<T> Counted<T> {
-    fn add(&self, round_trips: usize) {
-        self.count.set(self.count.get() + round_trips);
-    }
-}
-
-impl RecordStore for Counted<Cluster> {
-    type Records = Counted<ClusterSet>;
-
-    fn records(&self, set: &str) -> Result<Counted<ClusterSet>> {
-        Ok(Counted {
-            inner: self.inner.records(set)?,
-            count: Rc::clone(&self.count),
-        })
-    }
-}
-
-impl RecordSet for Counted<ClusterSet> {
-    fn operate_on(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> Result<OperateResult> {
-        self.add(1);
-        self.inner.operate_on(policy, key, operations)
-    }
-
-    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
-        let mut keys: Vec<&Key<'_>> = calls.iter().map(|call| &call.key).collect();
-        keys.sort();
-        let is_batch = keys.is_sorted_by(|one, other| one < other);
-        self.add(if is_batch { 1 } else { calls.len() });
-        self.inner.operate_on_each(calls)
-    }
-
-    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        self.inner.scan_each(each);
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    fn max_record_bytes(&self) -> Option<u64> {
-        self.inner.max_record_bytes()
-    }
-
-    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
-        self.inner.contention_on(key)
-    }
-}
-
-impl IndexedRecordSet for Counted<ClusterSet> {
-    fn has_ordered_indexes(&self) -> bool {
-        self.inner.has_ordered_indexes()
-    }
-
-    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
-        self.inner.ensure_index(definition)
-    }
-
-    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
-        self.add(1);
-        self.inner.query_keys(query)
-    }
-}
+use crate::watched::counted;
 
 /// The row of a handle: its name in the table, and the figures there.
 struct Row<'a> {
@@ -132,12 +52,7 @@ fn figures(count: &Cell<usize>, fill: impl FnOnce(&mut Row<'_>)) -> String {
 #[test]
 fn the_table_of_handles_has_what_their_calls_cost() {
     let served = Served::in_memory();
-    let count = Rc::new(Cell::new(0));
-    let store = &Counted {
-        inner: served.cluster(),
-        count: Rc::clone(&count),
-    };
-    let count = &*count;
+    let (store, count) = &counted(served.cluster());
     let noon = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let lists = figures(count, |row| {
         let list = ShardedList::new(store, "lists", "a", "of").unwrap();

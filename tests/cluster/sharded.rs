@@ -1,74 +1,16 @@
 //! Sharded collections in a cluster: the same handles, unchanged.
 
-use std::cell::Cell;
-use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use spikelet::cluster::{Cluster, ClusterSet};
+use spikelet::cluster::ClusterSet;
 use spikelet::shard::{ShardPolicy, sharded_collections};
-use spikelet::storage::HotRecord;
-use spikelet::{
-    Key, OperateResult, Operation, Record, RecordCall, RecordSet, RecordStore, Result,
-    ShardedCounter, ShardedList, ShardedMap, Value, WritePolicy,
-};
+use spikelet::{RecordStore, Result, ShardedCounter, ShardedList, ShardedMap, Value, WritePolicy};
 
 use crate::common::Served;
+use crate::watched::counted;
 
-/// A cluster that counts its round trips.
-#[derive(Clone)]
-struct Counted<T> {
-    inner: T,
-    trips: Rc<Cell<usize>>,
-}
-
-impl RecordStore for Counted<Cluster> {
-    type Records = Counted<ClusterSet>;
-
-    fn records(&self, set: &str) -> Result<Self::Records> {
-        Ok(Counted {
-            inner: self.inner.records(set)?,
-            trips: Rc::clone(&self.trips),
-        })
-    }
-}
-
-impl RecordSet for Counted<ClusterSet> {
-    fn operate_on(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> Result<OperateResult> {
-        self.trips.set(self.trips.get() + 1);
-        self.inner.operate_on(policy, key, operations)
-    }
-
-    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
-        // A batch is one round trip, since the cluster has one node and the keys differ.
-        let keys: std::collections::HashSet<_> = calls.iter().map(|call| &call.key).collect();
-        assert_eq!(keys.len(), calls.len());
-        self.trips.set(self.trips.get() + 1);
-        self.inner.operate_on_each(calls)
-    }
-
-    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        self.inner.scan_each(each);
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    fn max_record_bytes(&self) -> Option<u64> {
-        self.inner.max_record_bytes()
-    }
-
-    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
-        self.inner.contention_on(key)
-    }
-}
+const RECORD_TOO_BIG: u8 = 13;
 
 fn ints(from: i64, to: i64) -> Vec<Value> {
     (from..to).map(Value::Int).collect()
@@ -158,13 +100,32 @@ fn a_list_is_sharded_by_its_size_and_by_a_record_that_is_too_large() {
 }
 
 #[test]
+fn a_merge_that_no_record_could_hold_is_not_begun_where_servers_do_not_tell_sizes() {
+    let served = Served::in_memory();
+    let (cluster, _) = counted(served.cluster());
+    for cluster in [cluster.clone(), cluster.hiding_sizes()] {
+        let list = ShardedList::new(&cluster, "s", "large", "by").unwrap();
+        let list = list.policy(ShardPolicy::manual());
+        list.add(0).unwrap();
+        list.shards().activate(2).unwrap();
+        for number in 0..12 {
+            list.add("x".repeat(100_000) + &number.to_string()).unwrap();
+        }
+        for refused in [list.shards().merge(), list.shards().deactivate()] {
+            let code = refused.unwrap_err().result_code();
+            assert_eq!(code, RECORD_TOO_BIG);
+        }
+        let state = list.shards().state().unwrap();
+        assert_eq!((state.shards, state.transition), (2, None));
+        assert_eq!(list.len().unwrap(), 13);
+        list.delete().unwrap();
+    }
+}
+
+#[test]
 fn a_page_over_sixteen_shards_takes_at_most_two_round_trips_a_step() {
     let served = Served::in_memory();
-    let trips = Rc::new(Cell::new(0));
-    let cluster = Counted {
-        inner: served.cluster(),
-        trips: Rc::clone(&trips),
-    };
+    let (cluster, trips) = counted(served.cluster());
     let list = ShardedList::new(&cluster, "s", "paged", "by").unwrap();
     let list = list.policy(ShardPolicy::manual());
     for element in 0..500 {

@@ -361,7 +361,7 @@ impl Schema {
         Ok(bins)
     }
 
-    /// The maps that the store keeps.
+    /// The maps that the store keeps of a node: that in its own record first.
     pub(super) fn edge_maps(&self) -> impl Iterator<Item = EdgeMap> {
         let beside = [EdgeMap::Omitted, EdgeMap::Incoming];
         let beside = beside.into_iter().filter(|_| self.keeps_edge_maps);
@@ -374,13 +374,6 @@ impl Schema {
             EdgeMap::Omitted => self.side_of(&self.ends, OMITTED),
             EdgeMap::Incoming => self.side_of(&self.ends, INCOMING),
         }
-    }
-
-    /// The sets with the maps of a node, and the bins of these; the node's own record is the last one.
-    pub(super) fn records_of_maps(&self) -> impl Iterator<Item = (&str, &'static [&'static str])> {
-        let ends: (&str, &'static [_]) = (&self.ends, &[OMITTED, INCOMING]);
-        let ends = self.keeps_edge_maps.then_some(ends);
-        ends.into_iter().chain([(&*self.nodes, &[EDGE_SET][..])])
     }
 
     /// The edge sets of the nodes.

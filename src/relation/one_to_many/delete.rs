@@ -8,9 +8,9 @@ use crate::Error;
 use crate::engine::declaration::OnDelete;
 use crate::relation::audit::RelationProgress;
 use crate::relation::edge_remover::Deletion;
-use crate::relation::side::DeleteEmpty;
+use crate::relation::one_to_many::place::ChildPlace;
+use crate::relation::side::{Side, delete_emptied};
 use crate::relation::unguarded::Unguarded;
-use crate::relation::writes::delete_without;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -45,7 +45,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         record.delete(
             || self.some_children(&parent),
             |child| self.remove(&parent, child),
-            || self.named(&self.current, self.delete_emptied(&parent)),
+            || {
+                let listing = self
+                    .places()
+                    .filter(|place| place.layout.parent_bin().is_some());
+                let sides: Vec<Side> = listing.map(ChildPlace::side).collect();
+                let sides: Vec<&Side> = sides.iter().collect();
+                self.named(&self.current, delete_emptied(&self.store, &parent, &sides))
+            },
             &mut observe,
         )
     }
@@ -68,19 +75,5 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
         }
         Ok(Vec::new())
-    }
-
-    /// Deletes the record of a parent, unless others have put children since.
-    fn delete_emptied(&self, key: &Key<'_>) -> Result<bool> {
-        let listing = self
-            .places()
-            .filter_map(|place| Some((place, place.layout.parent_bin()?)));
-        let mut bins = Vec::new();
-        for (place, bin) in listing {
-            let side = &place.side();
-            self.store.atomically(&DeleteEmpty { side, key })?;
-            bins.push(bin);
-        }
-        delete_without(&self.store.records(&self.current.parents)?, key, &bins)
     }
 }

@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{RecentAttempts, Side, check_exists};
-use crate::relation::writes::{delete_with, names, puts, replacing};
+use crate::relation::writes::{delete_referring, names, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
     AtomicWrites, Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key,
@@ -198,8 +198,8 @@ impl ChildPlace {
             },
             Layout::Consolidated { .. } => self.side().remove(store, parent, child),
             Layout::Reference { bin, .. } => {
-                let policy = WritePolicy::default().filter(names(bin, parent));
-                delete_with(&store.records(&self.children)?, &policy, child)
+                let records = store.records(&self.children)?;
+                delete_referring(&records, child, bin, names(bin, parent))
             }
         }
     }
@@ -251,7 +251,7 @@ impl ChildPlace {
             let child = |(key, bins): (Key<'static>, Value)| Ok((key, from_value(&bins)?));
             edges.into_iter().map(child).collect::<Result<_>>()?
         } else {
-            let records = self.listed().read(store, edges)?;
+            let records = self.listed().read(store, parent, edges)?;
             let child = |(key, record)| Ok((key, self.own_bins(record)?));
             records.into_iter().map(child).collect::<Result<_>>()?
         };

@@ -4,6 +4,7 @@ use super::{Layout, OneToMany};
 use crate::operations;
 use crate::policy::RecordExistsAction;
 use crate::relation::keys::{element_of, key_of};
+use crate::relation::listed::Unlist;
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
 use crate::{
@@ -97,10 +98,10 @@ impl AtomicWrites for SetParent<'_> {
             .filter(|value| **value != Value::Nil)
             .cloned();
         let before = named.map(key_of).transpose()?;
+        let listed = &self.place.listed();
         let is_listed = matches!(self.place.layout, Layout::KeyList { .. });
-        let side = self.place.side();
         if is_listed {
-            side.add(store, self.parent, self.child, &Value::Nil)?;
+            (listed.side).add(store, self.parent, self.child, &Value::Nil)?;
         }
         if before.as_ref() == Some(self.parent) {
             return Ok(before);
@@ -111,8 +112,12 @@ impl AtomicWrites for SetParent<'_> {
             .of_relation();
         let name = operations::put(self.bin, element_of(self.parent));
         records.operate_on(&keep, self.child, &[name])?;
-        if let (true, Some(before)) = (is_listed, &before) {
-            side.remove(store, before, self.child)?;
+        if is_listed {
+            listed.list_again(store, self.parent, self.child)?;
+        }
+        if let (true, Some(owner)) = (is_listed, &before) {
+            let key = self.child;
+            Unlist { listed, owner, key }.make(store)?;
         }
         Ok(before)
     }

@@ -14,7 +14,7 @@ use crate::shard::protocol::{
 };
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
-use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
+use crate::{Error, Key, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
     /// Carries out the policy's decision after a write of an element of this hash, to a record that has `record_bytes` now.
@@ -276,9 +276,10 @@ impl<R: RecordSet> Handle<R> {
             })
             .collect();
         let mut sizes = Vec::with_capacity(calls.len());
-        for operated in self.records.operate_on_each(&calls) {
+        for (call, operated) in calls.iter().zip(self.records.operate_on_each(&calls)) {
             sizes.push(match operated {
-                Ok(operated) => operated.record_bytes,
+                Ok(operated) if operated.record_bytes > 0 => operated.record_bytes,
+                Ok(_) => self.bytes_of_bins(&call.key)?,
                 // The transition reports the missing one.
                 Err(Error::NotFound { .. }) => 0,
                 Err(error) => return Err(error),
@@ -302,6 +303,20 @@ impl<R: RecordSet> Handle<R> {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the size of a record by its bins, for stores that do not tell it.
+    fn bytes_of_bins(&self, key: &Key<'_>) -> Result<u64> {
+        let (mut body, read) = (
+            Vec::new(),
+            self.records.read_each(std::slice::from_ref(key), None),
+        );
+        for record in read {
+            if let Some(record) = record? {
+                record.into_bins()?.write_body(&mut body)?;
+            }
+        }
+        Ok(body.len() as u64)
     }
 
     /// Carries an unfinished transition to its end. Returns whether there was one.
