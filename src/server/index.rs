@@ -170,8 +170,7 @@ impl Elsewhere {
         set: &str,
         definition: IndexDefinition,
     ) -> Result<(), CannotDeclare> {
-        let mut namespaces = self
-            .namespaces.write();
+        let mut namespaces = self.namespaces.write();
         if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
             return Err(CannotDeclare::TooMany);
         }
@@ -200,8 +199,7 @@ impl Elsewhere {
 
     /// Forgets an index. One that is not there is no error.
     pub(crate) fn forget(&self, namespace: &str, name: &str) {
-        let mut namespaces = self
-            .namespaces.write();
+        let mut namespaces = self.namespaces.write();
         if let Some(declared) = namespaces.get_mut(namespace) {
             declared.retain(|known| &*known.definition.name != name);
             if declared.is_empty() {

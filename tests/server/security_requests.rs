@@ -405,7 +405,9 @@ fn queries_of_a_user_share_its_quota() {
     assert_eq!(admin.administer(SET_QUOTAS, &quota), 0);
     let began = Instant::now();
     let mut wires = [connected(&running, "ann"), connected(&running, "ann")];
-    wires.iter_mut().for_each(|wire| wire.send(&query().frame()));
+    for (wire, number) in wires.iter_mut().zip([1, 2]) {
+        wire.send(&query().field(7, &[number; 8]).frame());
+    }
     for wire in &mut wires {
         assert_eq!(wire.receive_many().0.len(), 30);
     }
@@ -457,7 +459,7 @@ fn the_audit_log_has_logins_refusals_and_changes_and_no_secret() {
         Wire::to(running.handle.addr())
             .log_in("bob", &hash("secret"))
             .0,
-        60
+        65
     );
     let text = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text
@@ -473,7 +475,7 @@ fn the_audit_log_has_logins_refusals_and_changes_and_no_secret() {
         format!(r#"user "ann\n\"x" from 127.0.0.1: read {digest} of test.demo: ok"#),
         format!(r#"user "ann\n\"x" from 127.0.0.1: write {digest} of test.demo: refused (81)"#),
         r#"user "ann\n\"x" from 127.0.0.1: info truncate test.demo: refused (81)"#.to_owned(),
-        r#"user "-" from 127.0.0.1: login "bob": refused (60)"#.to_owned(),
+        r#"user "-" from 127.0.0.1: login "bob": refused (65)"#.to_owned(),
     ];
     assert_eq!(lines, expected);
     assert!(!text.contains("$2a$"));

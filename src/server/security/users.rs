@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -99,10 +99,7 @@ impl Security {
     }
 
     pub(super) fn read<R>(&self, look: impl FnOnce(&Directory) -> R) -> R {
-        look(
-            &self
-                .directory.read(),
-        )
+        look(&self.directory.read())
     }
 
     /// Changes users and roles: all of it, stored, or nothing. An error is the code of the answer.
@@ -120,8 +117,7 @@ impl Security {
         let mut usage = self.usage.lock();
         usage.retain(|user, _| changed.users.contains_key(user));
         drop(usage);
-        *self
-            .directory.write() = changed;
+        *self.directory.write() = changed;
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
