@@ -19,7 +19,7 @@ use super::function_call::FunctionCall;
 use super::job::{End, Job};
 use super::query::{LastSet, is_own};
 use super::query_counters::{QueryKind, QueryOutcome};
-use super::rate_limit::RateLimit;
+use super::rate_limit::Pace;
 use super::reply::Room;
 use super::result_code;
 use super::served::ServedNamespace;
@@ -44,6 +44,7 @@ pub(crate) struct Background {
     pub(crate) work: Work,
     pub(crate) policy: WritePolicy,
     pub(crate) mode: Mode,
+    pub(crate) pace: Pace,
     pub(crate) job: Arc<Job>,
 }
 
@@ -59,7 +60,6 @@ struct Run<'a> {
     /// `None`: a function is called.
     checked: Option<&'a Checked<'a>>,
     served: &'a ServedNamespace,
-    pace: RateLimit,
     scratch: Vec<u8>,
     set_name: LastSet,
 }
@@ -124,7 +124,6 @@ impl Background {
         let mut run = Run {
             checked: checked.as_ref(),
             served,
-            pace: RateLimit::new(self.job.records_per_second),
             scratch: Vec::new(),
             set_name: LastSet::default(),
         };
@@ -189,7 +188,7 @@ impl Background {
         by_index: Option<&PartitionQuery>,
         run: &mut Run<'_>,
     ) -> bool {
-        if let Some(time) = run.pace.wait() {
+        if let Some(time) = self.pace.wait() {
             self.job.throttled.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(time);
         }
@@ -197,7 +196,7 @@ impl Background {
             return false;
         }
         self.operate(digest, by_index, run);
-        run.pace.count();
+        self.pace.count();
         true
     }
 

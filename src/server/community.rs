@@ -11,8 +11,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::fields::Fields;
@@ -107,7 +107,7 @@ impl CommunityEdition {
         let Some(deleted) = &self.deleted else {
             return Ok(None);
         };
-        let file = deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = deleted.lock();
         let before = namespace.read_to_save(digest, |set_id, saved| {
             let version = DeletedVersion {
                 digest: *saved.digest.as_bytes(),

@@ -48,6 +48,8 @@ pub(crate) enum Closed {
     Frame(#[from] FrameError),
     #[error("a compressed message that is none")]
     Compression,
+    #[error("a message of {0} bytes before a login")]
+    Unknown(usize),
     #[error("no request for too long")]
     Idle,
     #[error("the client stalls inside a message")]
@@ -153,6 +155,10 @@ impl Connection<'_> {
         let Some(frame) = Frame::peek(rest).transpose()? else {
             return Ok(None);
         };
+        // A login is short, and so is what clients ask before it.
+        if frame.body_len > FREE_BYTES && !self.session.access.is_known() {
+            return Err(Closed::Unknown(frame.body_len));
+        }
         let whole = rest.len() - FRAME_HEADER_BYTES >= frame.body_len;
         Ok(whole.then_some(frame))
     }

@@ -1,4 +1,7 @@
 //! A call of a user-defined function, the record that it gets, and its result.
+#![cfg_attr(not(feature = "lua"), allow(dead_code, reason = "for functions"))]
+
+use std::time::Instant;
 
 use super::fields::{Field, Fields};
 use super::result_code;
@@ -9,10 +12,6 @@ use crate::{Digest, Key, Namespace, Value};
 
 /// A function that a client calls.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    allow(dead_code, reason = "read by functions only")
-)]
 pub(crate) struct FunctionCall {
     /// The file of the module.
     pub(crate) file: String,
@@ -22,10 +21,6 @@ pub(crate) struct FunctionCall {
 
 /// A record as a function gets it.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    allow(dead_code, reason = "read by functions only")
-)]
 pub(crate) struct RecordInput {
     pub(crate) bins: Bins,
     /// `None`: there is no record.
@@ -41,21 +36,18 @@ pub(crate) struct RecordInput {
 
 /// The result of a function.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    allow(dead_code, reason = "made by functions only")
-)]
 pub(crate) struct FunctionResult {
     pub(crate) value: Value,
     pub(crate) change: Change,
 }
 
+/// A stream under way: filters, maps, aggregation and reduction of one query. Takes a record, or `None` at the end, and the
+/// time until which it may run; returns the values that come out, or the text for the client.
+pub(crate) type Stream =
+    Box<dyn Fn(Option<RecordInput>, Instant) -> Result<Vec<Value>, String> + Send>;
+
 /// The change to a record.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "lua"),
-    allow(dead_code, reason = "made by functions only")
-)]
 pub(crate) enum Change {
     None,
     Remove,

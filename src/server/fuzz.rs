@@ -117,7 +117,7 @@ impl Target {
         }
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
-            match query::start(&self.shared, served, &message, "nobody", 0).ok()? {
+            match query::start(&self.shared, served, &message, "nobody", None).ok()? {
                 Started::Query(mut query) => while query.step(&mut out) == Step::More {},
                 Started::Background(background) => background.run(&self.shared),
                 Started::Empty => {}

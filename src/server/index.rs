@@ -1,7 +1,8 @@
 //! Secondary indexes under Aerospike's names, and indexes that were declared for namespaces this server does not have.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::index::{IndexPart, IndexSource, VALUE_BYTES_MAX};
 use crate::query::{IndexBuild, IndexComponent, IndexDefinition, IndexType};
@@ -109,7 +110,7 @@ struct BuildStates {
 impl Builds {
     /// Notes a build.
     pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.note_finished();
         state.failed.remove(name);
         state.under_way.push((name.to_owned(), build));
@@ -117,7 +118,7 @@ impl Builds {
 
     /// Returns the error of the last build of an index, if it failed.
     pub(crate) fn failure(&self, name: &str) -> Option<String> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.note_finished();
         state.failed.get(name).cloned()
     }
@@ -169,10 +170,7 @@ impl Elsewhere {
         set: &str,
         definition: IndexDefinition,
     ) -> Result<(), CannotDeclare> {
-        let mut namespaces = self
-            .namespaces
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.namespaces.write();
         if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
             return Err(CannotDeclare::TooMany);
         }
@@ -201,10 +199,7 @@ impl Elsewhere {
 
     /// Forgets an index. One that is not there is no error.
     pub(crate) fn forget(&self, namespace: &str, name: &str) {
-        let mut namespaces = self
-            .namespaces
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.namespaces.write();
         if let Some(declared) = namespaces.get_mut(namespace) {
             declared.retain(|known| &*known.definition.name != name);
             if declared.is_empty() {

@@ -1,9 +1,11 @@
 //! Queries under way and the last ones done, for `query-show` and `query-abort`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::served::ServedNamespace;
 use crate::Error;
@@ -131,7 +133,7 @@ impl Job {
 
     /// Notes the end, once.
     pub(crate) fn finish(&self, how: End) {
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = self.end.lock();
         if end.is_none() {
             *end = Some((how, Instant::now()));
         }
@@ -143,7 +145,7 @@ impl Job {
     }
 
     fn ended(&self) -> Option<(End, Instant)> {
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.end.lock()
     }
 
     /// The job as info commands show it: `key=value` pairs between colons, in Aerospike's order.
@@ -208,8 +210,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    fn known(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Job>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, VecDeque<Arc<Job>>> {
+        self.known.lock()
     }
 
     /// Begins a job; `None` if one of this number is running.

@@ -9,12 +9,9 @@ pub(crate) const BUDGET_BYTES: usize = 1 << 30;
 /// A connection's buffer up to this size is not charged to the budget.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 
-/// A buffer above this is for more than a record of the usual size with its message around it.
-const USUAL_BYTES: usize = 4 << 20;
-
-/// The most of the budget that is given out for buffers above [`USUAL_BYTES`], so that a few clients with large messages, even
-/// ones that never end them, leave room for the messages of all others.
-const LARGE_BYTES: usize = BUDGET_BYTES / 4 * 3;
+/// A buffer may take this part of what all others leave. So there is always room for smaller messages beside the large ones,
+/// even beside messages that never end.
+const PART_OF_REST: usize = 4;
 
 /// The budget of all connections: counts the bytes that are taken.
 #[derive(Debug, Default)]
@@ -53,24 +50,18 @@ impl Share<'_> {
         } else {
             buffer_bytes
         };
-        if wanted > self.bytes {
-            let more = wanted - self.bytes;
-            let before = self.budget.taken.fetch_add(more, Ordering::Relaxed);
-            let limit = match wanted {
-                ..=USUAL_BYTES => BUDGET_BYTES,
-                _ => LARGE_BYTES,
-            };
-            if before + more > limit {
-                self.budget.taken.fetch_sub(more, Ordering::Relaxed);
-                return false;
-            }
-        } else {
-            self.budget
-                .taken
-                .fetch_sub(self.bytes - wanted, Ordering::Relaxed);
+        let before = self.bytes;
+        let change = |taken: usize| {
+            let others = taken - before;
+            let most = BUDGET_BYTES.saturating_sub(others) / PART_OF_REST;
+            (wanted <= before.max(most)).then_some(others + wanted)
+        };
+        let taken = &self.budget.taken;
+        let changed = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        if changed.is_ok() {
+            self.bytes = wanted;
         }
-        self.bytes = wanted;
-        true
+        changed.is_ok()
     }
 }
 
@@ -85,24 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_buffers_are_counted_and_refused_beyond_the_budget() {
+    fn large_buffers_are_counted_and_leave_room_for_smaller_ones() {
         let budget = MemoryBudget::default();
-        let mut one = budget.share();
         let mut other = budget.share();
-        assert!(one.resize(FREE_BYTES));
+        assert!(other.resize(FREE_BYTES));
         assert_eq!(budget.taken(), 0);
-        assert!(!one.resize(BUDGET_BYTES));
-        assert!(one.resize(LARGE_BYTES));
-        // Large messages leave room for others.
-        assert!(!other.resize(USUAL_BYTES + 1));
-        assert!(other.resize(USUAL_BYTES));
-        let many: Vec<_> = std::iter::repeat_with(|| budget.share())
-            .map_while(|mut share| share.resize(USUAL_BYTES).then_some(share))
-            .collect();
-        assert_eq!(many.len(), (BUDGET_BYTES - LARGE_BYTES) / USUAL_BYTES - 1);
-        drop(many);
-        assert!(one.resize(1000));
-        assert!(other.resize(FREE_BYTES + 1));
+        assert!(!other.resize(BUDGET_BYTES / 4 + 1));
+        let all_of = |bytes: usize| -> Vec<_> {
+            std::iter::repeat_with(|| budget.share())
+                .map_while(|mut share| share.resize(bytes).then_some(share))
+                .collect()
+        };
+        let (large, small) = (all_of(128 << 20), all_of(4 << 20));
+        assert_eq!((large.len(), small.len()), (5, 93));
+        assert!(!other.resize(4 << 20));
+        assert!(other.resize(3 << 20) && other.resize(1 << 20));
+        drop((large, small));
+        assert!(other.resize(128 << 20));
         drop(other);
         assert_eq!(budget.taken(), 0);
     }

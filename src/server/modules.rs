@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use sha1::{Digest as _, Sha1};
 
 use crate::{Expiration, Result, Set, Store, WritePolicy, base64};
@@ -84,7 +84,7 @@ impl Modules {
     /// # Errors
     /// As for [`Set::put`].
     pub(crate) fn put(&self, file: &str, content: &str) -> Result<bool> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         if !self.has_room(file, content) {
             return Ok(false);
         }
@@ -103,11 +103,11 @@ impl Modules {
     /// # Errors
     /// As for [`Set::put`].
     pub(crate) fn store_again(&self) -> Result<()> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let Some(first) = self.sets.first() else {
             return Ok(());
         };
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         for (file, module) in known.iter() {
             let is_stored = |set: &Set| set.exists(file.as_str());
             let mut stored = self.sets.iter().map(is_stored);
@@ -119,7 +119,7 @@ impl Modules {
     }
 
     fn has_room(&self, file: &str, content: &str) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         let others = known.iter().filter(|(name, _)| *name != file);
         let taken: usize = others
             .map(|(name, module)| name.len() + module.content.len())
@@ -134,7 +134,7 @@ impl Modules {
             content: content.to_owned(),
             hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         known.insert(file.to_owned(), module);
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -144,24 +144,24 @@ impl Modules {
     /// # Errors
     /// As for [`Set::delete`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         self.sets
             .iter()
             .try_for_each(|set| set.delete(file).map(drop))?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         known.remove(file);
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     pub(crate) fn get(&self, file: &str) -> Option<Module> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.get(file).cloned()
     }
 
     /// Names and hashes, by name.
     pub(crate) fn list(&self) -> Vec<(String, String)> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         let both = |(name, module): (&String, &Module)| (name.clone(), module.hash.clone());
         known.iter().map(both).collect()
     }

@@ -20,7 +20,7 @@ use super::function::blocking;
 use super::function_call::RecordInput;
 use super::job::{End, Job};
 use super::modules::MODULE_SET;
-use super::rate_limit::RateLimit;
+use super::rate_limit::Pace;
 use super::reply::{Answer, Reply, Room};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
@@ -47,7 +47,6 @@ const CHUNK_RECORDS: usize = 4096;
 const STREAM_CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// A query under way.
-#[derive(Debug)]
 pub(crate) struct Query<'a> {
     shared: &'a Shared,
     served: &'a ServedNamespace,
@@ -62,7 +61,7 @@ pub(crate) struct Query<'a> {
     is_exhausted: bool,
     /// How many more records may be returned.
     left: u64,
-    pace: RateLimit,
+    pace: Pace,
     set_name: LastSet,
     /// When a short query ends, done or not. Others take as long as they need.
     deadline: Option<Instant>,
@@ -169,7 +168,7 @@ impl Query<'_> {
         if (self.is_exhausted || self.left == 0)
             && failure.is_none()
             && let Some(stream) = &mut self.stream
-            && let Err(text) = stream.finish(self.served, out)
+            && let Err(text) = stream.advance(self.served, None, out)
         {
             failure = Some(text);
         }
@@ -306,7 +305,7 @@ impl Query<'_> {
         let (Some(record), Some(stream)) = (taken, &mut self.stream) else {
             return Ok(Visited::Passed);
         };
-        stream.push(self.served, record, out)?;
+        stream.advance(self.served, Some(record), out)?;
         Ok(Visited::Returned)
     }
 }

@@ -1,44 +1,62 @@
-//! How fast a query may go.
+//! How fast queries may go.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Keeps to a number of records a second.
-#[derive(Debug)]
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+/// How far queries that were slower than they may be catch up.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// When queries may return their next record; `None` before the first.
+pub(crate) type Due = Arc<Mutex<Option<Instant>>>;
+
+/// Keeps to a number of records a second, together with all limits of the same [`Due`].
+#[derive(Clone, Debug)]
 pub(crate) struct RateLimit {
-    /// 0: as fast as it goes.
-    per_second: u32,
-    started: Instant,
-    done: u64,
+    each: Duration,
+    due: Due,
 }
 
 impl RateLimit {
-    pub(crate) fn new(per_second: u32) -> Self {
-        Self {
-            per_second,
-            started: Instant::now(),
-            done: 0,
-        }
+    /// `None` for 0: as fast as it goes.
+    pub(crate) fn new(per_second: u32, due: Due) -> Option<Self> {
+        let each = Duration::from_secs(1).checked_div(per_second)?;
+        Some(Self { each, due })
     }
 
     /// How long to wait before the next record.
-    pub(crate) fn wait(&self) -> Option<Duration> {
-        self.wait_after(self.started.elapsed())
-    }
-
-    /// Returns the wait if `elapsed` has passed since the beginning.
-    fn wait_after(&self, elapsed: Duration) -> Option<Duration> {
-        if self.per_second == 0 {
-            return None;
-        }
-        let due = Duration::from_secs_f64(self.done as f64 / f64::from(self.per_second));
-        let ahead = due.checked_sub(elapsed)?;
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        let ahead = (*self.due.lock())?.checked_duration_since(now)?;
         // Less than a tick of the timer is not worth a wait.
         (ahead > Duration::from_millis(1)).then_some(ahead)
     }
 
     /// Counts a record.
-    pub(crate) fn count(&mut self) {
-        self.done += 1;
+    pub(crate) fn count(&self, now: Instant) {
+        let mut due = self.due.lock();
+        let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
+        *due = Some(due.map_or(now, |due| due.max(earliest)) + self.each);
+    }
+}
+
+/// All limits of a query.
+#[derive(Debug)]
+pub(crate) struct Pace(pub(crate) SmallVec<[RateLimit; 2]>);
+
+impl Pace {
+    /// How long to wait before the next record.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        let limits = self.0.iter();
+        limits.filter_map(|limit| limit.wait(Instant::now())).max()
+    }
+
+    /// Counts a record.
+    pub(crate) fn count(&self) {
+        for limit in &self.0 {
+            limit.count(Instant::now());
+        }
     }
 }
 
@@ -48,19 +66,22 @@ mod tests {
 
     #[test]
     fn a_record_waits_for_those_before_it() {
-        let mut pace = RateLimit::new(200);
-        assert_eq!(pace.wait_after(Duration::ZERO), None);
-        for _ in 0..100 {
-            pace.count();
+        let due = Due::default();
+        let limits = [200, 200].map(|rate| RateLimit::new(rate, Arc::clone(&due)).unwrap());
+        let began = Instant::now();
+        let after = |ms| limits[0].wait(began + Duration::from_millis(ms));
+        assert_eq!(after(0), None);
+        for at in 0..100 {
+            limits[at % 2].count(began);
         }
-        let after = |ms| pace.wait_after(Duration::from_millis(ms));
         assert_eq!(after(0), Some(Duration::from_millis(500)));
         assert_eq!(after(400), Some(Duration::from_millis(100)));
         for ms in [499, 500, 900] {
             assert_eq!(after(ms), None, "{ms}");
         }
-        let mut unlimited = RateLimit::new(0);
-        unlimited.count();
-        assert_eq!(unlimited.wait_after(Duration::ZERO), None);
+        // A second's worth is made up for, and no more.
+        limits[1].count(began + Duration::from_secs(60));
+        assert_eq!(after(58_900), Some(Duration::from_millis(105)));
+        assert!(RateLimit::new(0, due).is_none());
     }
 }

@@ -66,6 +66,19 @@ fn nothing_is_served_before_a_login_but_what_clients_ask_first() {
 }
 
 #[test]
+fn long_messages_before_a_login_end_the_connection() {
+    let running = secured();
+    for kind in [2, 3, 4] {
+        let mut wire = Wire::to(running.handle.addr());
+        wire.send(&(2_u64 << 56 | kind << 48 | 65_537).to_be_bytes());
+        assert!(wire.receive().is_none(), "{kind}");
+    }
+    let mut wire = connected(&running, "admin");
+    let put = Message::about(0, WRITE, 0, 1).op(2, 4, "blob", &vec![7; 100_000]);
+    assert_eq!(wire.ask(&put).code, 81);
+}
+
+#[test]
 fn a_server_without_security_says_so_to_every_login() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
@@ -77,7 +90,8 @@ fn a_server_without_security_says_so_to_every_login() {
 fn logins_are_refused_by_their_reason() {
     let running = secured();
     let mut wire = Wire::to(running.handle.addr());
-    assert_eq!(wire.log_in("nobody", ADMIN).0, 60);
+    // Nobody learns who has an account.
+    assert_eq!(wire.log_in("nobody", ADMIN).0, 65);
     assert_eq!(wire.log_in("admin", &hash("other")).0, 65);
     assert_eq!(wire.log_in("admin", "").0, 65);
     let clear = [
@@ -114,7 +128,7 @@ fn a_session_opens_connections_until_its_time_has_passed() {
     };
     clock.advance_ms(59_999);
     assert_eq!(again("admin", &token), 0);
-    assert_eq!(again("nobody", &token), 60);
+    assert_eq!(again("nobody", &token), 65);
     assert_eq!(again("admin", &token[1..]), 65);
     assert_eq!(again("admin", &[]), 65);
     clock.advance_ms(1);

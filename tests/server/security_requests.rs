@@ -1,6 +1,7 @@
 //! What each request needs, and quotas, allowlists and the audit log.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use spikelet::Key;
 use spikelet::record::KeyHash;
@@ -169,10 +170,10 @@ fn a_digest_does_not_reach_into_another_set_than_the_message_names() {
         Message::put(1, "i", 8),
         Message::about(0, WRITE | DELETE, 0, 1),
     ] {
-        assert_eq!(users[0].ask(&message).code, 81);
+        assert_eq!(users[0].ask(&message).code, 4);
     }
     let (rows, _) = users[0].ask_many(&batch(0x0c, &[(digest(1), row(READ | GET_ALL, 0))]));
-    assert_eq!(rows[0].code, 81);
+    assert_eq!(rows[0].code, 4);
     assert_eq!(
         users[1].ask(&elsewhere(&Message::get(1), "other")).int("i"),
         7
@@ -250,7 +251,12 @@ fn transactions_need_what_their_writes_need() {
     let running = secured();
     let mut users = with_users(
         &running,
-        &[&[(11, "test", "demo")], &[READER], &[(11, "bar", "")]],
+        &[
+            &[(11, "test", "demo")],
+            &[READER],
+            &[(11, "bar", "")],
+            &[(11, "test", "other")],
+        ],
     );
     let begin = transaction::operate(7, true, &[1]);
     for at in [1, 2] {
@@ -261,6 +267,13 @@ fn transactions_need_what_their_writes_need() {
     let write = Message::put(1, "i", 7).field(transaction::TRANSACTION, &number);
     assert_eq!(users[1].ask(&write).code, 81);
     assert_eq!(users[0].ask(&write).code, 0);
+    // A roll in the name of the monitor's set needs what any roll needs.
+    for set in ["demo", "<ERO~MRT"] {
+        let mut roll = elsewhere(&Message::about(0, WRITE, 0, 1), set);
+        roll.info[3] = transaction::ROLL_BACK;
+        let roll = roll.field(transaction::TRANSACTION, &number);
+        assert_eq!(users[3].ask(&roll).code, 81, "{set}");
+    }
     let commit = transaction::monitor(7, 0, WRITE).op(2, 17, "fwd", &[1]);
     assert_eq!(users[1].ask(&commit).code, 81);
     assert_eq!(users[0].ask(&commit).code, 0);
@@ -370,12 +383,37 @@ fn quotas_count_reads_and_writes_of_a_second() {
         assert_eq!(other.ask(&Message::get(1)).code, 0);
         assert_eq!(one.ask(&Message::put(1, "i", 7)).code, 0);
         assert_eq!(other.ask(&Message::put(1, "i", 7)).code, 83);
+        assert_eq!(other.ask(&transaction::operate(7, true, &[1])).code, 83);
         let rows = [1, 2, 3].map(|key| (digest(key), row(READ | GET_ALL, 0)));
         let (rows, _) = one.ask_many(&batch(0x04, &rows));
         let codes: Vec<u8> = rows.iter().map(|row| row.code).collect();
         assert_eq!(codes, [0, 2, 83]);
         clock.advance_ms(1000);
     }
+}
+
+#[test]
+fn queries_of_a_user_share_its_quota() {
+    let running = secured();
+    let mut admin = connected(&running, "admin");
+    admin.create("ann", &[BOTH]);
+    let mut ann = connected(&running, "ann");
+    for key in 0..30 {
+        assert_eq!(ann.ask(&Message::put(key, "i", key)).code, 0);
+    }
+    let quota = [(ROLE, &b"ann"[..]), (READ_QUOTA, &[0, 0, 0, 100])];
+    assert_eq!(admin.administer(SET_QUOTAS, &quota), 0);
+    let began = Instant::now();
+    let mut wires = [connected(&running, "ann"), connected(&running, "ann")];
+    for (wire, number) in wires.iter_mut().zip([1, 2]) {
+        wire.send(&query().field(7, &[number; 8]).frame());
+    }
+    for wire in &mut wires {
+        assert_eq!(wire.receive_many().0.len(), 30);
+    }
+    // 60 records at 100 a second.
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(570), "{took:?}");
 }
 
 #[test]
@@ -421,7 +459,7 @@ fn the_audit_log_has_logins_refusals_and_changes_and_no_secret() {
         Wire::to(running.handle.addr())
             .log_in("bob", &hash("secret"))
             .0,
-        60
+        65
     );
     let text = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text
@@ -437,7 +475,7 @@ fn the_audit_log_has_logins_refusals_and_changes_and_no_secret() {
         format!(r#"user "ann\n\"x" from 127.0.0.1: read {digest} of test.demo: ok"#),
         format!(r#"user "ann\n\"x" from 127.0.0.1: write {digest} of test.demo: refused (81)"#),
         r#"user "ann\n\"x" from 127.0.0.1: info truncate test.demo: refused (81)"#.to_owned(),
-        r#"user "-" from 127.0.0.1: login "bob": refused (60)"#.to_owned(),
+        r#"user "-" from 127.0.0.1: login "bob": refused (65)"#.to_owned(),
     ];
     assert_eq!(lines, expected);
     assert!(!text.contains("$2a$"));

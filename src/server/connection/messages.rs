@@ -209,9 +209,9 @@ impl Connection<'_> {
             (false, false) => QueryKind::Long,
         };
         let may = self.session.access.query(served, message);
-        let begun = may.and_then(|rate| {
+        let begun = may.and_then(|limit| {
             let client = &self.session.peer;
-            query::start(shared, served, message, client, rate)
+            query::start(shared, served, message, client, limit)
         });
         let mut query = match begun {
             Ok(Started::Query(query)) => query,

@@ -1,10 +1,11 @@
 //! The limits of a call.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use mlua::Lua;
+use parking_lot::Mutex;
 
 /// The most instructions of a call.
 const INSTRUCTIONS_MAX: u64 = 200_000_000;
@@ -36,15 +37,15 @@ impl Limit {
     pub(super) fn begin(&self, ends: Instant) {
         self.instructions.store(0, Ordering::Relaxed);
         self.call_bytes.store(0, Ordering::Relaxed);
-        *lock(&self.time) = Some((Instant::now(), ends));
-        *lock(&self.over) = None;
+        *self.time.lock() = Some((Instant::now(), ends));
+        *self.over.lock() = None;
     }
 
     /// Counts instructions. Otherwise the limit that they exceed, then and ever after.
     pub(super) fn check(&self) -> Result<(), String> {
         let every = u64::from(CHECK_EVERY);
         let count = self.instructions.fetch_add(every, Ordering::Relaxed);
-        let late = lock(&self.time).filter(|(_, ends)| Instant::now() > *ends);
+        let late = self.time.lock().filter(|(_, ends)| Instant::now() > *ends);
         let why = if count > INSTRUCTIONS_MAX {
             format!("the function took more than {INSTRUCTIONS_MAX} instructions")
         } else if let Some((began, ends)) = late {
@@ -53,7 +54,7 @@ impl Limit {
         } else {
             return Ok(());
         };
-        *lock(&self.over) = Some(why.clone());
+        *self.over.lock() = Some(why.clone());
         Err(why)
     }
 
@@ -61,7 +62,7 @@ impl Limit {
     fn charge(&self, bytes: usize) -> Result<(), String> {
         self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
         let before = self.call_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let late = lock(&self.time).filter(|(_, ends)| Instant::now() > *ends);
+        let late = self.time.lock().filter(|(_, ends)| Instant::now() > *ends);
         if late.is_none() && before + bytes <= MEMORY_BYTES_MAX {
             return Ok(());
         }
@@ -69,7 +70,7 @@ impl Limit {
             return self.check();
         }
         let why = too_large();
-        *lock(&self.over) = Some(why.clone());
+        *self.over.lock() = Some(why.clone());
         Err(why)
     }
 
@@ -80,7 +81,7 @@ impl Limit {
 
     /// Why the call is over.
     pub(super) fn over(&self) -> Option<String> {
-        lock(&self.over).clone()
+        self.over.lock().clone()
     }
 }
 
@@ -98,8 +99,4 @@ pub(super) fn charge(lua: &Lua, bytes: usize) -> mlua::Result<()> {
         Some(limit) => limit.charge(bytes).map_err(mlua::Error::runtime),
         None => Ok(()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

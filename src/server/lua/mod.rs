@@ -9,14 +9,14 @@ mod convert;
 mod limit;
 mod vm;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use vm::Vm;
 
-use super::function_call::{FunctionCall, FunctionResult, RecordInput};
+use super::function_call::{FunctionCall, FunctionResult, RecordInput, Stream};
 use super::modules::Modules;
-use crate::Value;
 
 /// The most idle states.
 const IDLE_MAX: usize = 64;
@@ -66,12 +66,14 @@ impl Functions {
         ends: Instant,
     ) -> Result<Stream, String> {
         let vm = self.take(call, ends)?;
-        let (push, finish) = vm.begin_stream(call, ends)?;
-        Ok(Stream { push, finish, vm })
+        let stream = vm.begin_stream(call, ends)?;
+        Ok(Box::new(move |record, ends| {
+            vm.advance(&stream, record, ends)
+        }))
     }
 
     fn take(&self, call: &FunctionCall, ends: Instant) -> Result<Vm, String> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         // A module, or one that it requires, may have changed.
         let version = self.modules.version();
         idle.retain(|(_, vm)| vm.version == version);
@@ -85,38 +87,12 @@ impl Functions {
         if vm.used_bytes() > IDLE_BYTES_MAX {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() == IDLE_MAX {
             // The one that has waited longest.
             idle.remove(0);
         }
         idle.push((file.to_owned(), vm));
-    }
-}
-
-/// A stream under way: filters, maps, aggregation and reduction of one query.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    push: mlua::Function,
-    finish: mlua::Function,
-    vm: Vm,
-}
-
-impl Stream {
-    /// Sends a record through, and returns the values that come out.
-    ///
-    /// # Errors
-    /// The text for the client.
-    pub(crate) fn push(&self, record: RecordInput, ends: Instant) -> Result<Vec<Value>, String> {
-        self.vm.push(&self.push, record, ends)
-    }
-
-    /// Ends the stream, and returns the values that come out.
-    ///
-    /// # Errors
-    /// The text for the client.
-    pub(crate) fn finish(&self, ends: Instant) -> Result<Vec<Value>, String> {
-        self.vm.finish(&self.finish, ends)
     }
 }
 

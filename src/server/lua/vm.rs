@@ -141,33 +141,25 @@ impl Vm {
         })
     }
 
-    /// Sends a record through a stream.
+    /// Sends a record through a stream, or, for `None`, ends the stream. Returns the values that come out.
     ///
     /// # Errors
     /// The text for the client.
-    pub(super) fn push(
+    pub(super) fn advance(
         &self,
-        push: &Function,
-        record: RecordInput,
+        (push, finish): &(Function, Function),
+        record: Option<RecordInput>,
         ends: Instant,
     ) -> std::result::Result<Vec<Value>, String> {
-        self.limited(ends, record.now_ms, || {
+        let now_ms = record.as_ref().map_or(0, |record| record.now_ms);
+        self.limited(ends, now_ms, || {
+            let Some(record) = record else {
+                return self.values(finish.call(())?);
+            };
             let facts = self.facts(record)?;
             let object: mlua::Value = self.function("new_record")?.call(facts)?;
             self.values(push.call(object)?)
         })
-    }
-
-    /// Ends a stream.
-    ///
-    /// # Errors
-    /// The text for the client.
-    pub(super) fn finish(
-        &self,
-        finish: &Function,
-        ends: Instant,
-    ) -> std::result::Result<Vec<Value>, String> {
-        self.limited(ends, 0, || self.values(finish.call(())?))
     }
 
     fn limited<R>(

@@ -18,7 +18,7 @@ use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobKind, JobStart};
 use crate::server::message::{Head, Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;
-use crate::server::rate_limit::RateLimit;
+use crate::server::rate_limit::{Due, Pace, RateLimit};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::Shared;
@@ -41,7 +41,6 @@ const AGGREGATE: u8 = 1;
 const IN_BACKGROUND: u8 = 2;
 
 /// What becomes of a message without a digest.
-#[derive(Debug)]
 pub(crate) enum Started<'a> {
     /// Records are to be returned.
     Query(Box<Query<'a>>),
@@ -51,14 +50,13 @@ pub(crate) enum Started<'a> {
     Empty,
 }
 
-/// Begins what a message without a digest asks for, at no more than `rate_max` records a second (0:
-/// any rate). Otherwise the code of the answer.
+/// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
 pub(crate) fn start<'a>(
     shared: &'a Shared,
     served: &'a ServedNamespace,
     message: &Message<'a>,
     client: &str,
-    rate_max: u32,
+    limit: Option<RateLimit>,
 ) -> std::result::Result<Started<'a>, u8> {
     let fields = &message.fields;
     let call = match fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
@@ -132,11 +130,8 @@ pub(crate) fn start<'a>(
         (true, rps @ ..=BACKGROUND_RPS_MAX) => rps,
         (true, _) => return Err(result_code::PARAMETER),
     };
-    let rps = match (rps, rate_max) {
-        (rps, 0) => rps,
-        (0, most) => most,
-        (rps, most) => rps.min(most),
-    };
+    let pace = [RateLimit::new(rps, Due::default()), limit];
+    let pace = Pace(pace.into_iter().flatten().collect());
     let start = JobStart {
         id: fields.u64(Field::Query).unwrap_or_default(),
         kind,
@@ -169,6 +164,7 @@ pub(crate) fn start<'a>(
             work,
             policy,
             mode,
+            pace,
             job,
         })));
     }
@@ -202,7 +198,7 @@ pub(crate) fn start<'a>(
             None | Some(0) => u64::MAX,
             Some(most) => most,
         },
-        pace: RateLimit::new(rps),
+        pace,
         set_name: LastSet::default(),
         deadline: short.then(|| Instant::now() + timeout),
         job,

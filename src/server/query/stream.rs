@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::function_call::{FunctionCall, RecordInput};
-use crate::server::lua::Stream;
+use crate::server::function_call::{FunctionCall, RecordInput, Stream};
 use crate::server::ops::code;
 use crate::server::reply::{Answer, Reply, Room};
 use crate::server::response_buffer::ResponseBuffer;
@@ -14,45 +13,28 @@ use crate::value::{ParticleType, Value, write_stored};
 const STEP_TIME: Duration = Duration::from_secs(10);
 
 /// A function, before its first record and after.
-#[derive(Debug)]
 pub(super) enum StreamState {
     Ahead(FunctionCall),
     Running(Stream),
 }
 
 impl StreamState {
-    /// The stream, begun.
-    fn begun(&mut self, served: &ServedNamespace) -> Result<&Stream, String> {
+    /// Sends a record through, or, for `None`, ends the stream, and appends the values that come out. Otherwise the text for
+    /// the client.
+    pub(super) fn advance(
+        &mut self,
+        served: &ServedNamespace,
+        record: Option<RecordInput>,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Result<(), String> {
+        let ends = || Instant::now() + STEP_TIME;
         if let Self::Ahead(call) = self {
-            let ends = Instant::now() + STEP_TIME;
-            *self = Self::Running(served.functions.begin_stream(call, ends)?);
+            *self = Self::Running(served.functions.begin_stream(call, ends())?);
         }
         match self {
-            Self::Running(stream) => Ok(stream),
+            Self::Running(stream) => tell(&stream(record, ends())?, out),
             Self::Ahead(_) => Err("the stream has not begun".to_owned()),
         }
-    }
-
-    /// Sends a record through, and appends the values that come out. Otherwise the text for the client.
-    pub(super) fn push(
-        &mut self,
-        served: &ServedNamespace,
-        record: RecordInput,
-        out: &mut ResponseBuffer<'_>,
-    ) -> Result<(), String> {
-        let stream = self.begun(served)?;
-        let values = stream.push(record, Instant::now() + STEP_TIME)?;
-        tell(&values, out)
-    }
-
-    /// Ends the stream after the last record, and appends the values that come out. Otherwise the text for the client.
-    pub(super) fn finish(
-        &mut self,
-        served: &ServedNamespace,
-        out: &mut ResponseBuffer<'_>,
-    ) -> Result<(), String> {
-        let values = self.begun(served)?.finish(Instant::now() + STEP_TIME)?;
-        tell(&values, out)
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::account::{Account, covered};
+use super::account::Account;
 use super::privilege::Permissions;
 use super::usage::{Rate, UserConnection};
 use super::users::Security;
@@ -16,9 +16,10 @@ use crate::server::command::Command;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
 use crate::server::ops::{Ops, code};
+use crate::server::rate_limit::RateLimit;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
-use crate::server::transaction::part::MONITOR_SET;
+use crate::server::transaction::part::TransactionPart;
 
 /// The rights of a connection: those of its user, if it has one.
 #[derive(Clone, Debug)]
@@ -111,19 +112,15 @@ impl Access {
                 return Ok(());
             };
             let writes = command.verb() != Verb::Read;
-            if writes && set == MONITOR_SET.as_bytes() {
-                // The writes of the transaction are checked one by one.
-                let mut all = account.privileges.iter();
-                let may = all.any(|privilege| {
-                    privilege.reaches(namespace)
-                        && privilege.permissions().contains(Permissions::WRITE)
-                });
-                return may.then_some(()).ok_or(result_code::ROLE_VIOLATION);
-            }
-            match covered(&account.privileges, needed, namespace, set) {
-                None => return Err(result_code::ROLE_VIOLATION),
-                Some(true) => {}
-                Some(false) => check_set(served, command, set)?,
+            // The writes of a transaction are checked one by one. The Community Edition's have none.
+            let is_monitor = served.community.is_none()
+                && TransactionPart::of(&command.head, &command.fields) == TransactionPart::Monitor;
+            let may = match writes && is_monitor {
+                true => account.writes_somewhere_in(namespace),
+                false => account.has(needed, namespace, set),
+            };
+            if !may {
+                return Err(result_code::ROLE_VIOLATION);
             }
             let (rate, limit): (&Rate, _) = if writes {
                 (&account.usage.writes, account.write_quota)
@@ -145,15 +142,15 @@ impl Access {
         self.noted(may, namespace, set, action)
     }
 
-    /// Checks a query, or a background query. Returns how many records a second it may meet; 0: as
-    /// many as it can. An error is the code of the answer.
+    /// Checks a query, or a background query. Returns the limit that all queries of the user share.
+    /// An error is the code of the answer.
     pub(crate) fn query(
         &mut self,
         served: &ServedNamespace,
         message: &Message<'_>,
-    ) -> Result<u32, u8> {
+    ) -> Result<Option<RateLimit>, u8> {
         if self.security.is_none() {
-            return Ok(0);
+            return Ok(None);
         }
         let fields = &message.fields;
         let (namespace, set) = (
@@ -169,15 +166,16 @@ impl Access {
             Permissions::READ
         };
         needed.set(Permissions::CALL, calls);
-        let mut rate = 0;
+        let mut limit = None;
         let may = self.current().and_then(|account| {
             let Some(account) = account else {
                 return Ok(());
             };
-            rate = if writes {
-                account.write_quota
+            let [of_reads, of_writes] = &account.usage.queries;
+            limit = if writes {
+                RateLimit::new(account.write_quota, Arc::clone(of_writes))
             } else {
-                account.read_quota
+                RateLimit::new(account.read_quota, Arc::clone(of_reads))
             };
             let may = account.has(needed, namespace, set);
             may.then_some(()).ok_or(result_code::ROLE_VIOLATION)
@@ -186,7 +184,12 @@ impl Access {
             let kind = if writes { "background query" } else { "query" };
             format!("{kind} of {}", place(namespace, set))
         };
-        self.noted(may, namespace, set, action).map(|()| rate)
+        self.noted(may, namespace, set, action).map(|()| limit)
+    }
+
+    /// Whether the client has logged in, or need not.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.security.is_none() || self.account.is_some()
     }
 
     /// Checks that the client has logged in, before anything else of its message is looked at.
@@ -266,18 +269,4 @@ fn needed_by(command: &Command<'_>) -> Permissions {
 
 fn reads(ops: &Ops<'_>) -> bool {
     ops.iter().any(|op| code::reads(op.code))
-}
-
-/// Refuses a record of another set than the message names. A digest alone does not say which set
-/// its record is of, and the privileges that allow the request count in this set only.
-fn check_set(served: &ServedNamespace, command: &Command<'_>, set: &[u8]) -> Result<(), u8> {
-    let namespace = &served.namespace;
-    let met = namespace.read_scanned(&command.digest, None, |record| record.set_id());
-    let named = std::str::from_utf8(set)
-        .ok()
-        .and_then(|set| namespace.set_number(set));
-    match met {
-        Ok(Some(met)) if Some(met) != named => Err(result_code::ROLE_VIOLATION),
-        _ => Ok(()),
-    }
 }

@@ -27,7 +27,19 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn has(&self, needed: Permissions, namespace: &[u8], set: &[u8]) -> bool {
-        covered(&self.privileges, needed, namespace, set).is_some()
+        let there = self.privileges.iter();
+        let there = there.filter(|privilege| privilege.covers(namespace, set));
+        there
+            .map(Privilege::permissions)
+            .fold(Permissions::empty(), Permissions::union)
+            .contains(needed)
+    }
+
+    /// Whether the user may write records of any set of a namespace.
+    pub(super) fn writes_somewhere_in(&self, namespace: &[u8]) -> bool {
+        self.privileges.iter().any(|privilege| {
+            privilege.reaches(namespace) && privilege.permissions().contains(Permissions::WRITE)
+        })
     }
 
     pub(super) fn check_address(&self, peer: IpAddr) -> Result<(), u8> {
@@ -35,25 +47,4 @@ impl Account {
         let is_in = allowed.len() == 0 || allowed.any(|network| network.contains(peer));
         is_in.then_some(()).ok_or(result_code::NOT_ALLOWLISTED)
     }
-}
-
-/// Whether one of these privileges counts as all of `needed` in a set. True: in the whole
-/// namespace.
-pub(super) fn covered(
-    privileges: &[Privilege],
-    needed: Permissions,
-    namespace: &[u8],
-    set: &[u8],
-) -> Option<bool> {
-    let (mut anywhere, mut here) = (Permissions::empty(), Permissions::empty());
-    for privilege in privileges {
-        match privilege.covers(namespace, set) {
-            Some(true) => anywhere |= privilege.permissions(),
-            Some(false) => here |= privilege.permissions(),
-            None => {}
-        }
-    }
-    (anywhere | here)
-        .contains(needed)
-        .then(|| anywhere.contains(needed))
 }

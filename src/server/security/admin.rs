@@ -238,7 +238,8 @@ fn authenticate(asked: &mut Asked<'_>) -> Changed {
     let (user, security) = (asked.text(field::USER)?, asked.security);
     if asked.has(field::SESSION_TOKEN) {
         let token = asked.bytes(field::SESSION_TOKEN)?;
-        let account = security.account(user)?;
+        let account = security.account(user);
+        let account = account.map_err(|_| result_code::INVALID_CREDENTIAL)?;
         let checked = security
             .tokens
             .check(token, user, &account.salt, security.now_ms());

@@ -8,8 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use spikelet_storage::EPOCH_UNIX_SECONDS;
 
 use crate::server::result_code;
@@ -83,7 +83,7 @@ impl Audit {
             unix_ms / 1000,
             unix_ms % 1000
         );
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = file.lock();
         if let Err(error) = file.write_all(line.as_bytes()) {
             tracing::error!(%error, "the audit log cannot be written");
         }

@@ -46,6 +46,12 @@ impl std::fmt::Debug for StoredPassword {
 }
 
 impl StoredPassword {
+    /// That of a user who is not there: no hash fits.
+    pub(super) const NONE: Self = Self {
+        salt: [0; 16],
+        hash: [0; 24],
+    };
+
     /// Stores a client's hash; `None` if it is not one.
     ///
     /// # Errors

@@ -83,12 +83,9 @@ impl Privilege {
         found.map_or(Permissions::empty(), |(.., permissions)| *permissions)
     }
 
-    /// Whether it counts in all sets of this namespace, or (false) perhaps in this set; `None`: not
-    /// there.
-    pub(super) fn covers(&self, namespace: &[u8], set: &[u8]) -> Option<bool> {
-        let in_namespace = self.namespace.is_empty() || self.namespace.as_bytes() == namespace;
-        let of_all_sets = self.set.is_empty();
-        (in_namespace && (of_all_sets || self.set.as_bytes() == set)).then_some(of_all_sets)
+    /// Whether it counts in this set of a namespace; the empty name stands for the whole namespace.
+    pub(super) fn covers(&self, namespace: &[u8], set: &[u8]) -> bool {
+        self.reaches(namespace) && (self.set.is_empty() || self.set.as_bytes() == set)
     }
 
     /// Whether it counts in a part of this namespace.
@@ -178,10 +175,10 @@ mod tests {
         let list = b"\x03\x00\x0a\x04test\x04demo\x0d\x00\x00";
         let all = Privilege::read_all(list).unwrap();
         assert_eq!(all[0], Privilege::everywhere(0));
-        assert_eq!(all[1].covers(b"test", b"demo"), Some(false));
-        assert_eq!(all[1].covers(b"test", b""), None);
-        assert_eq!(all[1].covers(b"bar", b"demo"), None);
-        assert_eq!(all[2].covers(b"bar", b"demo"), Some(true));
+        assert!(all[1].covers(b"test", b"demo"));
+        assert!(!all[1].covers(b"test", b""));
+        assert!(!all[1].covers(b"bar", b"demo"));
+        assert!(all[2].covers(b"bar", b"demo"));
         let mut out = vec![3];
         all.iter().for_each(|privilege| privilege.write(&mut out));
         assert_eq!(out, list);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::server::rate_limit::Due;
+
 /// Requests of one kind, in the current second.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
@@ -53,6 +55,8 @@ impl Rate {
 pub(super) struct Usage {
     pub(super) reads: Rate,
     pub(super) writes: Rate,
+    /// Of all queries that read, and of those that write.
+    pub(super) queries: [Due; 2],
     connections: AtomicU32,
 }
 

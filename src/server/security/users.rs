@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::account::Account;
@@ -98,17 +99,12 @@ impl Security {
     }
 
     pub(super) fn read<R>(&self, look: impl FnOnce(&Directory) -> R) -> R {
-        look(
-            &self
-                .directory
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        look(&self.directory.read())
     }
 
     /// Changes users and roles: all of it, stored, or nothing. An error is the code of the answer.
     pub(super) fn change(&self, change: impl FnOnce(&mut Directory) -> Changed) -> Changed {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let mut changed = self.read(Directory::clone);
         change(&mut changed)?;
         if !changed.has_administrator() {
@@ -118,19 +114,16 @@ impl Security {
             tracing::error!(%error, "users and roles cannot be stored");
             error.result_code()
         })?;
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self.usage.lock();
         usage.retain(|user, _| changed.users.contains_key(user));
         drop(usage);
-        *self
-            .directory
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = changed;
+        *self.directory.write() = changed;
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     pub(super) fn usage(&self, user: &str) -> Arc<Usage> {
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self.usage.lock();
         Arc::clone(usage.entry(user.into()).or_default())
     }
 
@@ -188,9 +181,10 @@ impl Security {
 
     /// Checks the client's hash of a password. An error is the code of the answer.
     pub(super) fn check_password(&self, user: &str, client_hash: &[u8]) -> Changed {
-        // The hash is computed without the lock.
+        // The hash is computed without the lock, and for unknown users, too: neither code nor time
+        // says who has an account.
         let stored = self.read(|directory| directory.user(user).map(|user| user.password.clone()));
-        if stored?.is(client_hash) {
+        if stored.unwrap_or(StoredPassword::NONE).is(client_hash) {
             Ok(())
         } else {
             Err(result_code::INVALID_CREDENTIAL)

@@ -2,6 +2,8 @@
 #![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod memory;
+#[path = "../server_client/mod.rs"]
 mod server_client;
 
 use std::io::{Read, Write};
@@ -510,41 +512,6 @@ fn a_request_that_is_half_there_is_not_waited_for() {
     assert!(Wire::to(running.handle.addr()).is_alive());
     running.handle.stop();
     assert!(wire.receive().is_none());
-}
-
-#[test]
-fn answers_that_nobody_reads_share_a_budget() {
-    let _memory = beside_others();
-    let running = serve();
-    let addr = running.handle.addr();
-    let mut wire = Wire::to(addr);
-    let put = Message::about(0, WRITE, 0, 1).op(2, 4, "blob", &vec![7; 1_000_000]);
-    assert_eq!(wire.ask(&put).code, 0);
-    // A hundred times the same megabyte, asked for by many who do not read it.
-    let get = Message::about(READ, 0, 0, 1);
-    let hundred = (0..100).fold(get, |get, _| get.op(1, 0, "blob", &[]));
-    let mut silent: Vec<Wire> = (0..24).map(|_| Wire::to(addr)).collect();
-    for wire in &mut silent {
-        wire.send(&hundred.frame());
-    }
-    let held = |wire: &mut Wire| -> u64 {
-        let statistics = wire.info("statistics\n").remove(0);
-        let held = statistics
-            .split(';')
-            .find_map(|pair| pair.strip_prefix("message_memory_bytes="));
-        held.unwrap().parse().unwrap()
-    };
-    until(|| held(&mut wire) >= 650 << 20);
-    // Other large requests are refused with code 18, and small requests are answered as ever.
-    assert_eq!(wire.ask(&hundred).code, 18);
-    assert!(held(&mut wire) <= 1 << 30);
-    assert_eq!(wire.ask(&Message::put(2, "i", 2)).code, 0);
-    let (records, code) = wire.ask_many(&query());
-    assert!(code == 18 || records.len() == 2);
-    drop(silent);
-    until(|| held(&mut wire) == 0);
-    let answer = wire.ask(&hundred);
-    assert_eq!((answer.code, answer.ops.len()), (0, 100));
 }
 
 #[test]
