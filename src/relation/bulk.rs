@@ -138,6 +138,8 @@ fn in_groups<I>(
 /// One end of an edge.
 #[derive(Clone, Copy, Debug)]
 struct EdgeEnd<'e> {
+    /// Where the owner's record comes in the order of a group's locks.
+    position: u64,
     /// 0: the source's side.
     side: usize,
     owner: &'e Key<'e>,
@@ -146,9 +148,10 @@ struct EdgeEnd<'e> {
 }
 
 /// The edit of one record: all that a group adds to it, on one side or on both.
-struct RecordEdit<'e> {
-    ends: Vec<EdgeEnd<'e>>,
-    /// Of each side, an operation that returns the size before, and one that adds, and returns the size behind.
+struct RecordEdit<'s, 'e> {
+    ends: &'s [EdgeEnd<'e>],
+    /// Of each side, an operation that adds, and returns the size behind. With attributes, one before it returns the size before:
+    /// lists refuse what they have.
     operations: Vec<Operation>,
 }
 
@@ -243,52 +246,81 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         Ok(Some((0, alone)))
     }
 
-    /// Returns both ends of edges, each once, in the order of sets, owners and sides. Of an edge that comes twice, the last
-    /// counts.
+    /// Returns both ends of edges, each once: those of a record side by side, records in the order of a group's locks. Of an edge
+    /// that comes twice, the last counts.
     fn ends<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> Vec<EdgeEnd<'e>> {
-        let mut ends = Vec::with_capacity(2 * edges.len());
-        for edge in edges.iter().rev() {
-            for (side, owner, added) in [
-                (0, &edge.source, &edge.target),
-                (1, &edge.target, &edge.source),
-            ] {
-                ends.push(EdgeEnd {
-                    side,
-                    owner,
-                    added,
-                    attributes: &edge.attributes,
-                });
-            }
+        // Sorted by numbers first: comparing keys goes to the memory of the edges.
+        let mut places = Vec::with_capacity(2 * edges.len());
+        for (at, edge) in edges.iter().enumerate().rev() {
+            let owners = [&edge.source, &edge.target].into_iter().enumerate();
+            places.extend(owners.zip(self.records).map(|((side, owner), records)| {
+                (
+                    records.group_position(owner),
+                    (edges.len() - at) as u32,
+                    side as u8,
+                )
+            }));
         }
+        places.sort_unstable();
+        let ends = places.iter().filter_map(|(position, from_end, side)| {
+            let edge = edges.get(edges.len() - *from_end as usize)?;
+            let (side, owner, added) = match side {
+                0 => (0, &edge.source, &edge.target),
+                _ => (1, &edge.target, &edge.source),
+            };
+            Some(EdgeEnd {
+                position: *position,
+                side,
+                owner,
+                added,
+                attributes: &edge.attributes,
+            })
+        });
+        let mut ends: Vec<EdgeEnd<'e>> = ends.collect();
         let place = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
-        // Stable: what comes first of equal ends is of the last edge.
-        ends.sort_by(|a, b| place(a).cmp(&place(b)));
-        ends.dedup_by(|a, b| place(a) == place(b));
+        for of_record in ends.chunk_by_mut(|a, b| a.position == b.position) {
+            // Stable: what comes first of equal ends is of the last edge.
+            of_record.sort_by(|a, b| place(a).cmp(&place(b)));
+        }
+        ends.dedup_by(|a, b| a.position == b.position && place(a) == place(b));
         ends
     }
 
-    fn edits<'e>(&self, ends: &[EdgeEnd<'e>]) -> Vec<RecordEdit<'e>> {
-        let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
-        ends.chunk_by(|a, b| record(a) == record(b))
+    fn edits<'s, 'e>(&self, ends: &'s [EdgeEnd<'e>]) -> Vec<RecordEdit<'s, 'e>> {
+        let is_same = |a: &EdgeEnd<'e>, b: &EdgeEnd<'e>| {
+            let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
+            a.position == b.position && record(a) == record(b)
+        };
+        ends.chunk_by(is_same)
             .map(|ends| RecordEdit {
-                operations: by_side(ends).flat_map(|ends| self.adding(ends)).collect(),
-                ends: ends.to_vec(),
+                ends,
+                operations: self.adding(ends),
             })
             .collect()
     }
 
-    fn adding(&self, ends: &[EdgeEnd<'_>]) -> [Operation; 2] {
-        let (side, _) = self.side(ends);
-        let bin = &*side.bin;
-        let keys = ends.iter().map(|end| element_of(end.added));
-        if side.has_attributes {
-            let attributes = ends.iter().map(|end| end.attributes.clone());
-            let entries: Vec<_> = keys.zip(attributes).collect();
-            let put = maps::put_items(&Collection::map_policy(), bin, entries);
-            return [maps::size(bin), put];
+    fn adding(&self, ends: &[EdgeEnd<'_>]) -> Vec<Operation> {
+        let mut operations = Vec::with_capacity(2);
+        for ends in by_side(ends) {
+            let (side, _) = self.side(ends);
+            let bin = &*side.bin;
+            let mut keys = ends.iter().map(|end| element_of(end.added));
+            if side.has_attributes {
+                let attributes = ends.iter().map(|end| end.attributes.clone());
+                let entries: Vec<_> = keys.zip(attributes).collect();
+                operations.push(maps::size(bin));
+                operations.push(maps::put_items(&Collection::map_policy(), bin, entries));
+                continue;
+            }
+            let policy = refusing_list_policy();
+            operations.push(match (keys.next(), ends.len()) {
+                (Some(only), 1) => lists::append(&policy, bin, only),
+                (first, _) => {
+                    lists::append_items(&policy, bin, first.into_iter().chain(keys).collect())
+                }
+            });
         }
-        let append = lists::append_items(&refusing_list_policy(), bin, keys.collect());
-        [lists::size(bin), append]
+        operations
     }
 
     /// Returns the number of the set of a side: sides of one set have one.
@@ -313,7 +345,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
 
     /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
     /// are sharded.
-    fn operate(&self, edits: &[RecordEdit<'_>]) -> Result<u64> {
+    fn operate(&self, edits: &[RecordEdit<'_, '_>]) -> Result<u64> {
         let policies = self.sides.map(Side::unsharded_policy);
         let calls = edits.iter().filter_map(|edit| {
             let first = edit.ends.first()?;
@@ -322,27 +354,33 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                 key: Key::from(first.owner),
                 operations: &edit.operations,
             };
-            Some((self.side(&edit.ends).1, call))
+            Some((self.side(edit.ends).1, call))
         });
         let calls: Vec<_> = calls.collect();
         let results = self.store.operate_together(&calls).transpose()?;
         let mut new = 0;
         for (edit, result) in edits.iter().zip(results.iter().flatten()) {
-            new += self.finish(&edit.ends, result);
+            new += self.finish(edit.ends, result);
         }
         Ok(new)
     }
 
     fn finish(&self, ends: &[EdgeEnd<'_>], result: &OperateResult) -> u64 {
-        let mut new = 0;
-        for (of_side, operation) in by_side(ends).zip((0..).step_by(2)) {
-            let (before, behind) = (count(result, operation), count(result, operation + 1));
+        let (mut new, mut operation) = (0, 0);
+        for of_side in by_side(ends) {
             let (side, records) = self.side(of_side);
             let Some(end) = of_side.first() else { continue };
-            if end.side == 0 {
-                new += behind.saturating_sub(before).unsigned_abs();
+            let mut added = of_side.len() as u64;
+            if side.has_attributes {
+                let (before, behind) = (count(result, operation), count(result, operation + 1));
+                added = behind.saturating_sub(before).unsigned_abs();
+                operation += 1;
             }
-            let elements = behind.unsigned_abs();
+            if end.side == 0 {
+                new += added;
+            }
+            let elements = count(result, operation).unsigned_abs();
+            operation += 1;
             side.shard_large(
                 self.store,
                 records,
@@ -357,11 +395,10 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     /// reason.
     fn refused<'e>(
         &self,
-        edits: &[RecordEdit<'e>],
+        edits: &[RecordEdit<'_, 'e>],
         reasons: Vec<(usize, Error)>,
     ) -> Result<Vec<RefusedRecord<'e>>> {
-        // Edits are in the order of sets and owners, and their reasons are, too.
-        reasons
+        let refused = reasons
             .into_iter()
             .filter_map(|(position, reason)| Some((edits.get(position)?, reason)))
             .filter_map(|(edit, reason)| Some((edit, edit.ends.first()?, reason)))
@@ -374,25 +411,31 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                     record: (self.set_of(first.side), first.owner),
                     listed,
                 })
-            })
-            .collect()
+            });
+        let mut refused: Vec<RefusedRecord<'e>> = refused.collect::<Result<_>>()?;
+        refused.sort_unstable_by(|a, b| a.record.cmp(&b.record));
+        Ok(refused)
     }
 
     /// Returns which of the keys that a record is to list are in its lists, with their sides. One read.
-    fn listed(&self, edit: &RecordEdit<'_>, owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
-        let reads = by_side(&edit.ends).map(|ends| {
+    fn listed(
+        &self,
+        edit: &RecordEdit<'_, '_>,
+        owner: &Key<'_>,
+    ) -> Result<Vec<(usize, Key<'static>)>> {
+        let reads = by_side(edit.ends).map(|ends| {
             let keys = ends.iter().map(|end| element_of(end.added)).collect();
             lists::get_by_value_list(&self.side(ends).0.bin, keys, ListReturnType::Values)
         });
         let reads: Vec<Operation> = reads.collect();
-        let records = self.side(&edit.ends).1;
+        let records = self.side(edit.ends).1;
         let found = match records.operate_on(&WritePolicy::default(), owner, &reads) {
             Ok(found) => found,
             Err(Error::NotFound { .. }) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut listed = Vec::new();
-        for (operation, ends) in by_side(&edit.ends).enumerate() {
+        for (operation, ends) in by_side(edit.ends).enumerate() {
             let (Some(end), Some(Value::List(keys))) = (ends.first(), found.value(operation))
             else {
                 continue;
