@@ -239,6 +239,13 @@ pub trait RecordSet {
         let _ = report;
     }
 
+    /// Returns where a record comes in the order in which [`RecordStore::operate_together`] locks
+    /// records. A large group with its calls in this order goes through memory once. Default: 0.
+    fn group_position(&self, key: &Key<'_>) -> u64 {
+        let _ = key;
+        0
+    }
+
     /// Returns the recent contention on this record; `None` if there was none or the store does not
     /// count.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
@@ -467,6 +474,10 @@ impl RecordSet for Set {
 
     fn note_transition(&self, report: &TransitionReport<'_>) {
         Self::note_transition(self, report);
+    }
+
+    fn group_position(&self, key: &Key<'_>) -> u64 {
+        self.lock_position(key)
     }
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {

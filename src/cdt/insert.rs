@@ -7,7 +7,7 @@ use super::elements::{Elements, Matcher, sorting, split};
 use super::policy::ListWriteFlags;
 use super::range::resolve;
 use super::segment::Segment;
-use super::select::{is_short_and_sorted, place_of};
+use super::select::{WalkPosition, is_short_and_sorted};
 use super::splice::Splice;
 use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
@@ -175,6 +175,13 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
             values.map(|value| Cow::Owned(value.to_vec())).collect()
         }
     };
+    if unique && view.is_ordered_list() && is_rising(&values) {
+        let (splices, exists) = in_order(&view, values, unique)?;
+        if exists && !flags.contains(ListWriteFlags::NO_FAIL | ListWriteFlags::DO_PARTIAL) {
+            return violated(CallError::ElementExists, flags);
+        }
+        return spliced(view, splices);
+    }
     if unique {
         let violations = violations(&view, &values)?;
         if let Some(first) = violations.iter().flatten().next()
@@ -188,31 +195,65 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
     }
     if view.is_ordered_list() {
         values.sort_by(|a, b| sorting(a, b));
-        let splices = in_order(&view, values)?;
-        return if splices.is_empty() {
-            Ok(None)
-        } else {
-            Edit::new(view, view.flags, splices).map(Some)
-        };
+        let (splices, _) = in_order(&view, values, false)?;
+        return spliced(view, splices);
     }
     put_at(view, at, Cow::Owned(values.concat()), values.len() as u32)
+}
+
+fn spliced<'a>(view: View<'a>, splices: Vec<Splice<'a>>) -> Edited<'a> {
+    if splices.is_empty() {
+        return Ok(None);
+    }
+    Edit::new(view, view.flags, splices).map(Some)
+}
+
+/// Returns whether each item is above the one before, so that none repeats another: in a large batch they come so.
+fn is_rising(items: &[Cow<'_, [u8]>]) -> bool {
+    items.is_sorted_by(|a, b| compare(a, b).is_lt())
+}
+
+/// The way through an ordered list along which rising items find their places.
+enum Places<'a> {
+    Walked(WalkPosition<'a>),
+    Searched(Elements<'a>, u32),
+}
+
+impl<'a> Places<'a> {
+    fn of(view: &View<'a>) -> Result<Self, CallError> {
+        if is_short_and_sorted(view) {
+            return Ok(Self::Walked(WalkPosition::front(view)));
+        }
+        Ok(Self::Searched(Elements::of(view)?, 0))
+    }
+
+    /// Returns the gap where an item belongs. `None`: it must be unique, and the list has it.
+    fn next(
+        &mut self,
+        view: &View<'a>,
+        item: &[u8],
+        unique: bool,
+    ) -> Result<Option<Segment>, CallError> {
+        let (elements, at) = match self {
+            Self::Walked(position) => return position.place_of(view, item, unique),
+            Self::Searched(elements, at) => (elements, at),
+        };
+        *at = if unique {
+            match elements.find(item, *at) {
+                Ok(_) => return Ok(None),
+                Err(place) => place,
+            }
+        } else {
+            elements.upper_bound(item, *at)
+        };
+        Ok(Some(elements.gap(*at)))
+    }
 }
 
 /// Adds one element in order, the most common addition. O(log N) with an index.
 fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFlags) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
-    let gap = if is_short_and_sorted(&view) {
-        place_of(&view, &value, unique)?
-    } else {
-        let elements = Elements::of(&view)?;
-        let at = if unique {
-            elements.find(&value, 0).err()
-        } else {
-            Some(elements.upper_bound(&value, 0))
-        };
-        at.map(|at| elements.gap(at))
-    };
-    let Some(gap) = gap else {
+    let Some(gap) = Places::of(&view)?.next(&view, &value, unique)? else {
         return violated(CallError::ElementExists, flags);
     };
     Edit::new(view, view.flags, vec![Splice::new(gap, value, 1)]).map(Some)
@@ -305,23 +346,27 @@ fn violations(
     Ok(violations)
 }
 
-/// Finds the places of sorted items in an ordered list: one splice for all items of one place.
-fn in_order<'a>(view: &View<'a>, items: Vec<Cow<'a, [u8]>>) -> Result<Vec<Splice<'a>>, CallError> {
-    let mut splices: Vec<Splice<'a>> = Vec::new();
-    if items.is_empty() {
-        return Ok(splices);
-    }
-    let elements = Elements::of(view)?;
-    let mut at = 0;
+/// Finds the places of sorted items in an ordered list: one splice for all items of one place. Leaves out those that the list has,
+/// if they must be unique, and returns whether there are any.
+fn in_order<'a>(
+    view: &View<'a>,
+    items: Vec<Cow<'a, [u8]>>,
+    unique: bool,
+) -> Result<(Vec<Splice<'a>>, bool), CallError> {
+    let (mut splices, mut exists) = (Vec::<Splice<'a>>::with_capacity(items.len()), false);
+    let mut places = Places::of(view)?;
     for item in items {
-        at = elements.upper_bound(&item, at);
+        let Some(gap) = places.next(view, &item, unique)? else {
+            exists = true;
+            continue;
+        };
         match splices.last_mut() {
-            Some(last) if last.removed.at == at => {
+            Some(last) if last.removed.at == gap.at => {
                 last.inserted.to_mut().extend_from_slice(&item);
                 last.count += 1;
             }
-            _ => splices.push(Splice::new(elements.gap(at), item, 1)),
+            _ => splices.push(Splice::new(gap, item, 1)),
         }
     }
-    Ok(splices)
+    Ok((splices, exists))
 }

@@ -347,27 +347,38 @@ fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
 }
 
 /// A position, and the content from its element on.
-struct WalkPosition<'a> {
+pub(super) struct WalkPosition<'a> {
     at: u32,
     rest: &'a [u8],
 }
 
-/// Finds the place of a value in a list that [`is_short_and_sorted`]: before its equals if `unique`
-/// (`None` if it has one), else after them.
-pub(super) fn place_of(
-    view: &View<'_>,
-    value: &[u8],
-    unique: bool,
-) -> Result<Option<Segment>, CallError> {
-    let mut place = skip_while(view, view.content, 0, value, Ordering::Less)?;
-    if unique && place.at < view.count && compare(place.rest, value).is_eq() {
-        return Ok(None);
+impl<'a> WalkPosition<'a> {
+    /// Begins at the front.
+    pub(super) const fn front(view: &View<'a>) -> Self {
+        Self {
+            at: 0,
+            rest: view.content,
+        }
     }
-    if !unique {
-        place = skip_while(view, place.rest, place.at, value, Ordering::Equal)?;
+
+    /// Walks on to the gap of a short ordered list where a value belongs, behind equal ones. `None`: it must be unique, and the
+    /// list has it.
+    pub(super) fn place_of(
+        &mut self,
+        view: &View<'a>,
+        value: &[u8],
+        unique: bool,
+    ) -> Result<Option<Segment>, CallError> {
+        *self = skip_while(view, self.rest, self.at, value, Ordering::Less)?;
+        if unique && self.at < view.count && compare(self.rest, value).is_eq() {
+            return Ok(None);
+        }
+        if !unique {
+            *self = skip_while(view, self.rest, self.at, value, Ordering::Equal)?;
+        }
+        let start = view.content.len() - self.rest.len();
+        Ok(Some(Segment::gap(self.at, start)))
     }
-    let start = view.content.len() - place.rest.len();
-    Ok(Some(Segment::gap(place.at, start)))
 }
 
 /// The least integer encoded in one byte, as itself.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
-/// A scratch buffer that has grown beyond this is not kept.
+/// A scratch buffer that has grown beyond this is kept only while writes use an eighth of it.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
 thread_local! {
@@ -39,7 +39,7 @@ impl DerefMut for Scratch {
 impl Drop for Scratch {
     #[inline]
     fn drop(&mut self) {
-        if self.capacity() <= SCRATCH_BYTES_KEPT {
+        if self.capacity() <= SCRATCH_BYTES_KEPT.max(8 * self.len()) {
             // A thread that is ending has no place for it any more.
             let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
         }

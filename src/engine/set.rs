@@ -191,6 +191,13 @@ impl Set {
         self.digest_of(&key.into())
     }
 
+    /// Where the record comes in the order in which groups lock records: that of the digests, as far as their first bytes say it.
+    pub(crate) fn lock_position(&self, key: &Key<'_>) -> u64 {
+        let digest = self.digest_of(key);
+        let front = digest.as_bytes().first_chunk();
+        front.map_or(0, |front| u64::from_be_bytes(*front))
+    }
+
     pub(super) fn digest_of(&self, key: &Key<'_>) -> Digest {
         self.core.namespace.key_hash.digest(&self.core.name, key)
     }

@@ -1,6 +1,7 @@
 //! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
 //! where it lies, publish one group, unlock. The steps and the checks are a single write's (`write.rs`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -18,25 +19,16 @@ use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
-/// A record as the writes of the group have left it.
+/// A record of a group, as its writes have left it.
+#[derive(Default)]
 struct Member {
-    digest: Digest,
+    /// Its writes, in the order of their digests.
+    writes: Range<usize>,
     /// Whether there was something to delete before the first write.
     was_there: bool,
     written: Option<Uncommitted>,
     /// Whether a write takes the description of its shards from the record.
     loses_shards: bool,
-}
-
-impl Member {
-    fn new(write: &KnownWrite<'_>) -> Self {
-        Self {
-            digest: write.digest,
-            was_there: false,
-            written: None,
-            loses_shards: false,
-        }
-    }
 }
 
 impl KnownWrite<'_> {
@@ -73,12 +65,24 @@ impl Core {
         writes: &[KnownWrite<'_>],
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<OperateResult>> {
-        let mut members: SmallVec<[Member; 2]> = writes.iter().map(Member::new).collect();
-        members.sort_unstable_by_key(|member| member.digest);
-        members.dedup_by_key(|member| member.digest);
+        // Writes to one record stay in the order of the calls.
+        let mut order: SmallVec<[(Digest, usize); 2]> =
+            (writes.iter().map(|write| write.digest).zip(0..)).collect();
+        order.sort_unstable();
+        let (mut members, mut digests) = (
+            SmallVec::<[Member; 2]>::new(),
+            SmallVec::<[Digest; 2]>::new(),
+        );
+        for of_record in order.chunk_by(|(one, _), (next, _)| one == next) {
+            let from = members.last().map_or(0, |last: &Member| last.writes.end);
+            digests.extend(of_record.first().map(|(digest, _)| *digest));
+            members.push(Member {
+                writes: from..from + of_record.len(),
+                ..Member::default()
+            });
+        }
         check_limit(members.len(), policy.max_records, "records", "max_records")?;
-        let digests = members.iter().map(|member| &member.digest);
-        let locked = self.storage.lock_all(digests, policy.total_timeout);
+        let locked = self.storage.lock_all(&digests, policy.total_timeout);
         let mut locked = locked.map_err(|(digest, error)| {
             let error = self.refused(error, policy.total_timeout);
             match writes.iter().find(|write| write.digest == digest) {
@@ -88,26 +92,31 @@ impl Core {
         })?;
 
         let now_ms = self.clock.now_ms();
-        let mut results = Vec::with_capacity(writes.len());
+        let mut results = vec![OperateResult::gone(); writes.len()];
         let mut reasons = Vec::new();
-        for (position, write) in writes.iter().enumerate() {
-            let at = members.binary_search_by_key(&write.digest, |member| member.digest);
-            let at = at
-                .ok()
-                .and_then(|at| Some((locked.get(at)?, members.get_mut(at)?)));
-            let Some(((lock, _), member)) = at else {
+        // In the order of the locks, since a large group is beyond the processor's caches.
+        for (at, member) in members.iter_mut().enumerate() {
+            if let Some((ahead, _)) = locked.get(at + AHEAD) {
+                ahead.prefetch();
+            }
+            let Some((lock, _)) = locked.get(at) else {
                 continue;
             };
-            match self.write_member(write, lock, member, buffer, now_ms) {
-                Ok(result) => {
-                    results.push(result);
-                    // Before the next one, so that the buffer stays within the limit.
-                    check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
+            for (_, position) in order.get(member.writes.clone()).unwrap_or_default() {
+                let slot = writes.get(*position).zip(results.get_mut(*position));
+                let Some((write, result)) = slot else {
+                    continue;
+                };
+                match self.write_member(write, lock, member, buffer, now_ms) {
+                    Ok(written) => *result = written,
+                    Err(refused) => reasons.push((*position, write.named(refused.error))),
                 }
-                Err(refused) => reasons.push((position, write.named(refused.error))),
+                // Before the next one, so that the buffer stays within the limit.
+                check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
             }
         }
         if !reasons.is_empty() {
+            reasons.sort_unstable_by_key(|(position, _)| *position);
             return Err(Error::WritesRefused { reasons });
         }
         let written = || members.iter().filter_map(|member| member.written.as_ref());
@@ -220,6 +229,9 @@ impl Core {
         Ok(outcome.into_result(results))
     }
 }
+
+/// How many records of a large group the memory is fetched for ahead.
+const AHEAD: usize = 8;
 
 /// Stands for the number of the group until it has one.
 const MARK: Lsn = Lsn::new(0);

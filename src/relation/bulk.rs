@@ -1,13 +1,13 @@
 //! Many edges, or many listed records, as groups of writes: each record of a group is locked, edited and written once, with
 //! all that the group adds to it.
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
+mod listed_records;
+
+use std::ops::{ControlFlow, Range};
 
 use super::keys::{element_of, key_of};
-use super::listed::ListedRecords;
 use super::side::Side;
-use super::together::{Added, KnownEdit, count, refusing_list_policy};
+use super::together::{Added, count, refusing_list_policy};
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
 use crate::value::Value;
@@ -146,10 +146,24 @@ struct EdgeEnd<'e> {
 }
 
 /// The edit of one record: all that a group adds to it, on one side or on both.
-struct RecordEdit<'e> {
-    ends: Vec<EdgeEnd<'e>>,
-    /// Of each side, an operation that returns the size before, and one that adds, and returns the size behind.
+struct RecordEdit {
+    /// Its ends among those of the group.
+    ends: Range<usize>,
+    /// Of each side, an operation that adds, and returns the size behind. With attributes, one before it returns the size before:
+    /// lists refuse what they have.
     operations: Vec<Operation>,
+}
+
+/// The edits of a group, in the order of its locks, and the ends that they add: those of a record side by side.
+struct GroupEdits<'e> {
+    edits: Vec<RecordEdit>,
+    ends: Vec<EdgeEnd<'e>>,
+}
+
+impl<'e> GroupEdits<'e> {
+    fn ends_of(&self, edit: &RecordEdit) -> &[EdgeEnd<'e>] {
+        self.ends.get(edit.ends.clone()).unwrap_or_default()
+    }
 }
 
 /// Adds edges to both sides of a relation.
@@ -196,8 +210,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         if !self.has_groups() {
             return Ok(None);
         }
-        let ends = self.ends(&edges.iter().collect::<Vec<_>>());
-        match self.operate(&self.edits(&ends)) {
+        match self.operate(&self.edits(&edges.iter().collect::<Vec<_>>())) {
             Ok(new) => Ok(Some(new)),
             Err(Error::WritesRefused { .. } | Error::TransactionLimit { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -217,8 +230,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     ) -> Result<Option<(u64, Vec<&'e BulkEdge<'e>>)>> {
         let (mut group, mut alone) = (group.to_vec(), Vec::new());
         for _ in 0..ATTEMPTS_MAX {
-            let ends = self.ends(&group);
-            let edits = self.edits(&ends);
+            let edits = self.edits(&group);
             match self.operate(&edits) {
                 Ok(new) => return Ok(Some((new, alone))),
                 Err(Error::WritesRefused { reasons }) => {
@@ -243,52 +255,72 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         Ok(Some((0, alone)))
     }
 
-    /// Returns both ends of edges, each once, in the order of sets, owners and sides. Of an edge that comes twice, the last
-    /// counts.
-    fn ends<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> Vec<EdgeEnd<'e>> {
-        let mut ends = Vec::with_capacity(2 * edges.len());
-        for edge in edges.iter().rev() {
-            for (side, owner, added) in [
-                (0, &edge.source, &edge.target),
-                (1, &edge.target, &edge.source),
-            ] {
-                ends.push(EdgeEnd {
-                    side,
-                    owner,
-                    added,
-                    attributes: &edge.attributes,
+    /// Returns the edits that add both ends of edges, each once. Of an edge that comes twice, the last counts.
+    fn edits<'e>(&self, edges: &[&'e BulkEdge<'e>]) -> GroupEdits<'e> {
+        // Sorted by numbers: comparing keys goes to the memory of the edges.
+        let mut places = Vec::with_capacity(2 * edges.len());
+        for (at, edge) in edges.iter().enumerate() {
+            let owners = [&edge.source, &edge.target].into_iter().enumerate();
+            places.extend(owners.zip(self.records).map(|((side, owner), records)| {
+                (
+                    records.group_position(owner),
+                    !(2 * at as u32 + side as u32),
+                )
+            }));
+        }
+        places.sort_unstable();
+        let mut group = GroupEdits {
+            edits: Vec::new(),
+            ends: Vec::with_capacity(places.len()),
+        };
+        // Each record is completed while its edges are in the processor's caches.
+        let mut ends = Vec::new();
+        for of_position in places.chunk_by(|(one, _), (next, _)| one == next) {
+            ends.extend(
+                of_position
+                    .iter()
+                    .filter_map(|(_, place)| end_at(edges, !place)),
+            );
+            let place = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
+            // Stable: what comes first of equal ends is of the last edge.
+            ends.sort_by(|a, b| place(a).cmp(&place(b)));
+            ends.dedup_by(|a, b| place(a) == place(b));
+            let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
+            for of_record in ends.chunk_by(|a, b| record(a) == record(b)) {
+                let from = group.ends.len();
+                group.ends.extend_from_slice(of_record);
+                group.edits.push(RecordEdit {
+                    ends: from..group.ends.len(),
+                    operations: self.adding(of_record),
                 });
             }
+            ends.clear();
         }
-        let place = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
-        // Stable: what comes first of equal ends is of the last edge.
-        ends.sort_by(|a, b| place(a).cmp(&place(b)));
-        ends.dedup_by(|a, b| place(a) == place(b));
-        ends
+        group
     }
 
-    fn edits<'e>(&self, ends: &[EdgeEnd<'e>]) -> Vec<RecordEdit<'e>> {
-        let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
-        ends.chunk_by(|a, b| record(a) == record(b))
-            .map(|ends| RecordEdit {
-                operations: by_side(ends).flat_map(|ends| self.adding(ends)).collect(),
-                ends: ends.to_vec(),
-            })
-            .collect()
-    }
-
-    fn adding(&self, ends: &[EdgeEnd<'_>]) -> [Operation; 2] {
-        let (side, _) = self.side(ends);
-        let bin = &*side.bin;
-        let keys = ends.iter().map(|end| element_of(end.added));
-        if side.has_attributes {
-            let attributes = ends.iter().map(|end| end.attributes.clone());
-            let entries: Vec<_> = keys.zip(attributes).collect();
-            let put = maps::put_items(&Collection::map_policy(), bin, entries);
-            return [maps::size(bin), put];
+    fn adding(&self, ends: &[EdgeEnd<'_>]) -> Vec<Operation> {
+        let mut operations = Vec::with_capacity(2);
+        for ends in by_side(ends) {
+            let (side, _) = self.side(ends);
+            let bin = &*side.bin;
+            let mut keys = ends.iter().map(|end| element_of(end.added));
+            if side.has_attributes {
+                let attributes = ends.iter().map(|end| end.attributes.clone());
+                let entries: Vec<_> = keys.zip(attributes).collect();
+                operations.push(maps::size(bin));
+                operations.push(maps::put_items(&Collection::map_policy(), bin, entries));
+                continue;
+            }
+            let policy = refusing_list_policy();
+            operations.push(match (keys.next(), ends.len()) {
+                (Some(only), 1) => lists::append(&policy, bin, only),
+                (first, _) => {
+                    lists::append_items(&policy, bin, first.into_iter().chain(keys).collect())
+                }
+            });
         }
-        let append = lists::append_items(&refusing_list_policy(), bin, keys.collect());
-        [lists::size(bin), append]
+        operations
     }
 
     /// Returns the number of the set of a side: sides of one set have one.
@@ -313,36 +345,43 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
 
     /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
     /// are sharded.
-    fn operate(&self, edits: &[RecordEdit<'_>]) -> Result<u64> {
+    fn operate(&self, group: &GroupEdits<'_>) -> Result<u64> {
         let policies = self.sides.map(Side::unsharded_policy);
-        let calls = edits.iter().filter_map(|edit| {
-            let first = edit.ends.first()?;
+        let calls = group.edits.iter().filter_map(|edit| {
+            let ends = group.ends_of(edit);
+            let first = ends.first()?;
             let call = RecordCall {
                 policy: policies.get(first.side)?,
                 key: Key::from(first.owner),
                 operations: &edit.operations,
             };
-            Some((self.side(&edit.ends).1, call))
+            Some((self.side(ends).1, call))
         });
         let calls: Vec<_> = calls.collect();
         let results = self.store.operate_together(&calls).transpose()?;
         let mut new = 0;
-        for (edit, result) in edits.iter().zip(results.iter().flatten()) {
-            new += self.finish(&edit.ends, result);
+        for (edit, result) in group.edits.iter().zip(results.iter().flatten()) {
+            new += self.finish(group.ends_of(edit), result);
         }
         Ok(new)
     }
 
     fn finish(&self, ends: &[EdgeEnd<'_>], result: &OperateResult) -> u64 {
-        let mut new = 0;
-        for (of_side, operation) in by_side(ends).zip((0..).step_by(2)) {
-            let (before, behind) = (count(result, operation), count(result, operation + 1));
+        let (mut new, mut operation) = (0, 0);
+        for of_side in by_side(ends) {
             let (side, records) = self.side(of_side);
             let Some(end) = of_side.first() else { continue };
-            if end.side == 0 {
-                new += behind.saturating_sub(before).unsigned_abs();
+            let mut added = of_side.len() as u64;
+            if side.has_attributes {
+                let (before, behind) = (count(result, operation), count(result, operation + 1));
+                added = behind.saturating_sub(before).unsigned_abs();
+                operation += 1;
             }
-            let elements = behind.unsigned_abs();
+            if end.side == 0 {
+                new += added;
+            }
+            let elements = count(result, operation).unsigned_abs();
+            operation += 1;
             side.shard_large(
                 self.store,
                 records,
@@ -357,42 +396,45 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     /// reason.
     fn refused<'e>(
         &self,
-        edits: &[RecordEdit<'e>],
+        group: &GroupEdits<'e>,
         reasons: Vec<(usize, Error)>,
     ) -> Result<Vec<RefusedRecord<'e>>> {
-        // Edits are in the order of sets and owners, and their reasons are, too.
-        reasons
+        let refused = reasons
             .into_iter()
-            .filter_map(|(position, reason)| Some((edits.get(position)?, reason)))
-            .filter_map(|(edit, reason)| Some((edit, edit.ends.first()?, reason)))
-            .map(|(edit, first, reason)| {
+            .filter_map(|(position, reason)| {
+                let ends = group.ends_of(group.edits.get(position)?);
+                Some((ends, ends.first()?, reason))
+            })
+            .map(|(ends, first, reason)| {
                 let listed = match reason {
-                    Error::ElementExists { .. } => Some(self.listed(edit, first.owner)?),
+                    Error::ElementExists { .. } => Some(self.listed(ends, first.owner)?),
                     _ => None,
                 };
                 Ok(RefusedRecord {
                     record: (self.set_of(first.side), first.owner),
                     listed,
                 })
-            })
-            .collect()
+            });
+        let mut refused: Vec<RefusedRecord<'e>> = refused.collect::<Result<_>>()?;
+        refused.sort_unstable_by(|a, b| a.record.cmp(&b.record));
+        Ok(refused)
     }
 
     /// Returns which of the keys that a record is to list are in its lists, with their sides. One read.
-    fn listed(&self, edit: &RecordEdit<'_>, owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
-        let reads = by_side(&edit.ends).map(|ends| {
+    fn listed(&self, ends: &[EdgeEnd<'_>], owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
+        let reads = by_side(ends).map(|ends| {
             let keys = ends.iter().map(|end| element_of(end.added)).collect();
             lists::get_by_value_list(&self.side(ends).0.bin, keys, ListReturnType::Values)
         });
         let reads: Vec<Operation> = reads.collect();
-        let records = self.side(&edit.ends).1;
+        let records = self.side(ends).1;
         let found = match records.operate_on(&WritePolicy::default(), owner, &reads) {
             Ok(found) => found,
             Err(Error::NotFound { .. }) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut listed = Vec::new();
-        for (operation, ends) in by_side(&edit.ends).enumerate() {
+        for (operation, ends) in by_side(ends).enumerate() {
             let (Some(end), Some(Value::List(keys))) = (ends.first(), found.value(operation))
             else {
                 continue;
@@ -455,129 +497,22 @@ enum EdgeState {
     Alone,
 }
 
+/// Returns the end of an edge that has this number among all of them: two for each edge.
+fn end_at<'e>(edges: &[&'e BulkEdge<'e>], number: u32) -> Option<EdgeEnd<'e>> {
+    let edge = edges.get(number as usize / 2)?;
+    let (side, owner, added) = match number % 2 {
+        0 => (0, &edge.source, &edge.target),
+        _ => (1, &edge.target, &edge.source),
+    };
+    Some(EdgeEnd {
+        side,
+        owner,
+        added,
+        attributes: &edge.attributes,
+    })
+}
+
 /// Returns the ends of a record, parted by their sides.
 fn by_side<'s, 'e>(ends: &'s [EdgeEnd<'e>]) -> impl Iterator<Item = &'s [EdgeEnd<'e>]> {
     ends.chunk_by(|a, b| a.side == b.side)
-}
-
-/// The outcome of a group of listed records.
-enum GroupPut<'g> {
-    /// How many keys are new.
-    Written(u64),
-    /// Nothing was written: these records, or the lists of their owners, have refused it.
-    Refused(Vec<&'g Key<'g>>),
-}
-
-impl ListedRecords {
-    /// Writes records in place of earlier versions, and lists their keys, as one group, or as several where one would be too
-    /// large. Returns how many keys are new. Where the store has no groups, each record is put by itself; so are records that
-    /// refuse their group, those of a list that does, and those of a relation with owners that are there twice.
-    pub(super) fn put_all<S: RecordStore>(
-        &self,
-        store: &S,
-        batch: &[ListedRecord<'_>],
-    ) -> Result<u64> {
-        let alone =
-            |record: &ListedRecord<'_>| self.put(store, &record.owner, &record.key, &record.bins);
-        let write = |records: &[ListedRecord<'_>]| self.write_part(store, records, alone);
-        in_groups(batch, write, alone)
-    }
-
-    /// Writes records as one group, and those that cannot be in it by `alone`. `None`: the group is too large.
-    fn write_part<'k, S: RecordStore>(
-        &self,
-        store: &S,
-        records: &[ListedRecord<'k>],
-        alone: impl Fn(&ListedRecord<'k>) -> Result<bool>,
-    ) -> Result<Option<u64>> {
-        // All versions of a key are in the group or none, so that the last one stays the last.
-        let mut apart: HashSet<&Key<'_>> = self.named_twice(records);
-        let mut new = None;
-        for _ in 0..ATTEMPTS_MAX {
-            let group = records.iter().filter(|record| !apart.contains(&record.key));
-            match self.put_group(store, &group.collect::<Vec<_>>()) {
-                Ok(Some(GroupPut::Written(written))) => {
-                    new = Some(written);
-                    break;
-                }
-                Ok(Some(GroupPut::Refused(keys))) => apart.extend(keys),
-                Ok(None) => break,
-                Err(Error::TransactionLimit { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        let is_left = |record: &&ListedRecord<'_>| new.is_none() || apart.contains(&record.key);
-        let mut all = new.unwrap_or(0);
-        for record in records.iter().filter(is_left) {
-            all += u64::from(alone(record)?);
-        }
-        Ok(Some(all))
-    }
-
-    /// The keys that are there twice, in a relation in which records name their owners: the last owner is to list them.
-    fn named_twice<'g>(&self, records: &'g [ListedRecord<'_>]) -> HashSet<&'g Key<'g>> {
-        let mut keys: Vec<&Key<'_>> = match self.owner_bin {
-            Some(_) => records.iter().map(|record| &record.key).collect(),
-            None => Vec::new(),
-        };
-        keys.sort_unstable();
-        let same = keys.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
-        same.filter_map(|same| same.first().copied()).collect()
-    }
-
-    /// Writes a group. `None`: the store has none.
-    fn put_group<'g, S: RecordStore>(
-        &self,
-        store: &S,
-        group: &[&'g ListedRecord<'_>],
-    ) -> Result<Option<GroupPut<'g>>> {
-        if check_bin(&self.side.bin).is_err() {
-            return Ok(None);
-        }
-        let (owners, records) = (store.records(&self.side.set)?, store.records(&self.set)?);
-        let mut by_owner: Vec<&ListedRecord<'_>> = group.to_vec();
-        by_owner.sort_by(|a, b| a.owner.cmp(&b.owner));
-        let lists: Vec<_> = by_owner.chunk_by(|a, b| a.owner == b.owner).collect();
-        // A record that another list names is put by itself, which takes it off that list. One that is a child and a parent, too, is
-        // replaced before it lists its own children.
-        let replaced = group.iter().map(|record| {
-            KnownEdit::replace(&records, &record.key, &record.bins)
-                .if_there(self.is_of(&record.owner))
-        });
-        let listed = lists.iter().filter_map(|of_owner| {
-            let keys = of_owner.iter().map(|record| element_of(&record.key));
-            let owner = &of_owner.first()?.owner;
-            Some(self.side.listing(&owners, owner, keys.collect()))
-        });
-        let edits: Vec<_> = replaced.chain(listed).collect();
-        let calls: Vec<_> = edits.iter().map(KnownEdit::call).collect();
-        let results = match store.operate_together(&calls) {
-            Some(Ok(results)) => results,
-            Some(Err(Error::WritesRefused { reasons })) => {
-                let (mut keys, mut owners) = (Vec::new(), HashSet::new());
-                for (position, _) in reasons {
-                    match (group.get(position), calls.get(position)) {
-                        (Some(record), _) => keys.push(&record.key),
-                        (None, Some((_, call))) => drop(owners.insert(&call.key)),
-                        (None, None) => {}
-                    }
-                }
-                let of_owners = group.iter().filter(|record| owners.contains(&record.owner));
-                keys.extend(of_owners.map(|record| &record.key));
-                return Ok(Some(GroupPut::Refused(keys)));
-            }
-            Some(Err(error)) => return Err(error),
-            None => return Ok(None),
-        };
-        let mut new = 0;
-        let firsts = lists.iter().filter_map(|of_owner| of_owner.first());
-        for (first, result) in firsts.zip(results.iter().skip(group.len())) {
-            let (before, behind) = (count(result, 0), count(result, 1));
-            new += behind.saturating_sub(before).unsigned_abs();
-            let edge = (&first.owner, Added::Key(&first.key));
-            self.side
-                .shard_large(store, &owners, edge, (result, behind.unsigned_abs()));
-        }
-        Ok(Some(GroupPut::Written(new)))
-    }
 }

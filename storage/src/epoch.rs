@@ -114,8 +114,11 @@ mod watched {
         let entered = THREAD.try_with(|thread| {
             let depth = thread.depth.get();
             thread.depth.set(depth + 1);
-            thread.state.store(LOOKING, Ordering::Relaxed);
-            if depth > 0 {
+            // Beside a guard that still looks records up, there is nothing to note.
+            if depth == 0 {
+                thread.state.store(LOOKING, Ordering::Relaxed);
+            } else if thread.state.load(Ordering::Relaxed) != LOOKING {
+                thread.state.store(LOOKING, Ordering::Relaxed);
                 // The outer guard's pin has had its fence before this store.
                 fence(Ordering::SeqCst);
             }

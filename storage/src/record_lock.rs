@@ -25,6 +25,7 @@ use crate::index::{PartitionGuard, Position, Slot};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
+pub(crate) use group::AHEAD;
 pub use group::GroupMember;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -134,6 +135,14 @@ impl<'n> RecordLock<'n> {
     #[must_use]
     pub const fn queued_behind(&self) -> usize {
         self.queued_behind as usize
+    }
+
+    /// Has the first lines of the record's entry fetched, for a look at it a little later.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(slot) = self.seen {
+            self.core.log.prefetch_start(slot.location);
+        }
     }
 
     /// How long the owner waits from here on.

@@ -161,11 +161,8 @@ fn a_group_waits_for_one_record_after_the_other_and_holds_none_meanwhile() {
     let owner = namespace.lock(&digests[1], None).unwrap();
     let mut task = Task::new(&namespace);
     let lock_both = |task: &mut Task| {
-        task.attempt.run(|| {
-            namespace
-                .lock_all(digests.iter(), None)
-                .map(|locks| locks.len())
-        })
+        task.attempt
+            .run(|| namespace.lock_all(&digests, None).map(|locks| locks.len()))
     };
     assert!(lock_both(&mut task).is_err() && task.attempt.must_wait());
     namespace.lock(&digests[0], Some(Duration::ZERO)).unwrap();

@@ -80,7 +80,8 @@ fn encoded_several(values: &[Value], purpose: Purpose) -> Argument<Vec<u8>> {
     if values.len() > MAX_ARGUMENT_ITEMS {
         return Err(too_many(values.len()));
     }
-    let mut out = Vec::new();
+    // Most are short.
+    let mut out = Vec::with_capacity(8 * values.len());
     for value in values {
         encode(value, purpose, &mut out).map_err(CallError::Argument)?;
     }

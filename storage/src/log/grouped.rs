@@ -28,7 +28,7 @@ thread_local! {
     static HEADERS: Cell<Vec<Header>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps the memory of this many headers.
+/// A thread keeps the memory of this many headers, and more while groups use an eighth of it.
 const KEPT_HEADERS_MAX: usize = 1_024;
 
 impl Piece {
@@ -62,8 +62,9 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
+        let kept = KEPT_HEADERS_MAX.max(8 * self.headers.len());
         self.headers.clear();
-        if self.headers.capacity() <= KEPT_HEADERS_MAX {
+        if self.headers.capacity() <= kept {
             // A thread that is ending has no place for it any more.
             let _ = HEADERS.try_with(|kept| kept.set(std::mem::take(&mut self.headers)));
         }

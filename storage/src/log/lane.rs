@@ -47,7 +47,8 @@ thread_local! {
     static ASSEMBLED: Cell<Vec<[u8; 8]>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps the memory of entries up to this size (64 KiB).
+/// A thread keeps the memory of entries up to this size (64 KiB), and larger memory while groups use an eighth of it: giving it
+/// back to the system and taking it again costs more than filling it.
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Assembled {
@@ -118,7 +119,7 @@ impl Assembled {
 
 impl Drop for Assembled {
     fn drop(&mut self) {
-        if self.words.capacity() <= KEPT_WORDS_MAX {
+        if self.words.capacity() <= KEPT_WORDS_MAX.max(8 * self.used) {
             ASSEMBLED.set(std::mem::take(&mut self.words));
         }
     }

@@ -14,6 +14,9 @@ use crate::log::space::Purpose;
 /// are published.
 pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 
+/// How many members of a large group the memory is fetched for ahead.
+pub(crate) const AHEAD: usize = 16;
+
 /// A group that is in the log.
 struct AppendedGroup {
     entries: Group,
@@ -35,17 +38,30 @@ impl Core {
         let mut lsn = None;
         if let Ok(Some(group)) = &applied {
             let mut edits = group.edits.iter().peekable();
-            let changed = members.iter_mut().enumerate().filter_map(with_change);
-            for ((position, lock, change), entry) in changed.zip(group.entries.appended()) {
-                // Else each member loses its lock as it appears: a writer that has seen one of them finds the ones still to
-                // appear locked.
-                lock.keeps = done.is_some();
-                lsn = Some(entry.lsn);
-                match (change, edits.next_if(|(of, _)| *of == position)) {
-                    (Change::Put(version), Some((_, edit))) => {
-                        lock.publish_delta(version, edit, &entry);
+            let mut entries = group.entries.appended();
+            let mut position = 0;
+            let is_large = members.len() > AHEAD;
+            for ahead in members.chunks_mut(AHEAD) {
+                if is_large {
+                    self.prefetch_slots(ahead);
+                }
+                for (lock, change) in ahead {
+                    let edit = edits.next_if(|(of, _)| *of == position);
+                    position += 1;
+                    let Some(change) = change else { continue };
+                    let Some(entry) = entries.next() else {
+                        continue;
+                    };
+                    // Else each member loses its lock as it appears: a writer that has seen one of them finds the ones still to
+                    // appear locked.
+                    lock.keeps = done.is_some();
+                    lsn = Some(entry.lsn);
+                    match (change, edit) {
+                        (Change::Put(version), Some((_, edit))) => {
+                            lock.publish_delta(version, edit, &entry);
+                        }
+                        (change, _) => lock.publish(change, &entry),
                     }
-                    (change, _) => lock.publish(change, &entry),
                 }
             }
         }
@@ -53,6 +69,16 @@ impl Core {
             done(lsn.is_some());
         }
         applied.map(|_| lsn)
+    }
+
+    /// Has the memory fetched that publishing these members changes.
+    fn prefetch_slots(&self, members: &[GroupMember<'_, '_>]) {
+        for (lock, _) in members {
+            self.index.prefetch_partition(&lock.digest);
+        }
+        for (lock, _) in members {
+            self.index.prefetch_to_write(&lock.digest);
+        }
     }
 
     /// `None`: there is nothing to change.
@@ -93,10 +119,11 @@ impl Core {
         self.log.check_writable(purpose)?;
         let mut edits = Vec::new();
         let mut entries = Group::of(count);
-        for (position, lock, change) in members.iter().enumerate().filter_map(|(at, member)| {
-            let (lock, change) = member;
-            Some((at, lock, change.as_ref()?))
-        }) {
+        for (position, (lock, change)) in members.iter().enumerate() {
+            if let Some((ahead, _)) = members.get(position + AHEAD) {
+                ahead.prefetch();
+            }
+            let Some(change) = change else { continue };
             let edit = match change {
                 Change::Put(version) if version.payload.len() >= DELTA_RECORD_BYTES_MIN => {
                     lock.edited(version)
@@ -114,11 +141,4 @@ impl Core {
         self.log.append_group(purpose, &mut entries)?;
         Ok(Some(AppendedGroup { entries, edits }))
     }
-}
-
-/// A member that is changed, with its position.
-fn with_change<'m, 'n, 'c>(
-    (position, (lock, change)): (usize, &'m mut GroupMember<'n, 'c>),
-) -> Option<(usize, &'m mut RecordLock<'n>, &'m Change<'c>)> {
-    Some((position, lock, change.as_ref()?))
 }

@@ -23,7 +23,7 @@ use crate::error::ConflictCause;
 use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::record_lock::space_wait::rest;
-use crate::record_lock::{Change, GroupMember, RecordLock, WaitLimit};
+use crate::record_lock::{AHEAD, Change, GroupMember, RecordLock, WaitLimit};
 use crate::rules::{Rule, keeps};
 use crate::sync::hint;
 use std::time::{Duration, Instant};
@@ -159,21 +159,27 @@ impl Namespace {
     ///
     /// # Errors
     /// As for [`Namespace::lock`], with the record that could not be locked. No lock is held then.
-    pub fn lock_all<'n, 'c, 'd>(
+    pub fn lock_all<'n, 'c>(
         &'n self,
-        digests: impl ExactSizeIterator<Item = &'d Digest> + Clone,
+        digests: &[Digest],
         timeout: Option<Duration>,
     ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, (Digest, Error)> {
-        check_order(digests.clone()).map_err(|error| (NO_DIGEST, error))?;
+        check_order(digests.iter()).map_err(|error| (NO_DIGEST, error))?;
         let mut limit = timeout.map_or(WaitLimit::Never, WaitLimit::after);
         let mut locked: Vec<GroupMember<'n, 'c>> = Vec::with_capacity(digests.len());
-        for digest in digests {
-            let others = locked.iter_mut().map(|(lock, _)| lock);
-            let lock = lock_beside(&self.core, others, digest, limit);
-            let lock = lock.map_err(|error| (*digest, error))?;
-            // The first wait sets the end of all.
-            limit = lock.limit();
-            locked.push((lock, None));
+        for ahead in digests.chunks(AHEAD) {
+            // A few records are locked before their memory could come.
+            if digests.len() > AHEAD {
+                self.prefetch_batch(ahead);
+            }
+            for digest in ahead {
+                let others = locked.iter_mut().map(|(lock, _)| lock);
+                let lock = lock_beside(&self.core, others, digest, limit);
+                let lock = lock.map_err(|error| (*digest, error))?;
+                // The first wait sets the end of all.
+                limit = lock.limit();
+                locked.push((lock, None));
+            }
         }
         Ok(locked)
     }
