@@ -2,14 +2,9 @@
 
 use crate::random::Random;
 
-/// Draws a number above 0 and at most 1.
-fn unit(random: &mut Random) -> f64 {
-    ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-}
-
 /// Draws the time to the next of events that come at random, `mean` apart on average.
 pub(super) fn exponential(random: &mut Random, mean: f64) -> f64 {
-    -unit(random).ln() * mean
+    -random.unit().ln() * mean
 }
 
 /// Which of several keys: the k-th as often as 1 / k^theta; all alike with theta 0.
@@ -42,7 +37,7 @@ impl Zipf {
         if self.up_to.len() < 2 {
             return 0;
         }
-        let at = unit(random);
+        let at = random.unit();
         let key = self.up_to.partition_point(|share| *share < at);
         key.min(self.up_to.len() - 1) as u32
     }

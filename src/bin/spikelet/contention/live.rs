@@ -19,6 +19,7 @@ use super::ledger::Ledger;
 use super::measure::{Recorder, Window};
 use super::schedule::{Keys, PlannedWrite, arrivals};
 use super::target::Target;
+use crate::threads::on_threads;
 
 /// Threads of an open loop, at least and at most.
 const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
@@ -299,20 +300,11 @@ fn closed_loop(
 
 /// Runs `work` on `threads` threads to its end, and adds up the ledgers.
 fn at_once(threads: usize, work: impl Fn(usize) -> Result<Ledger> + Sync) -> Result<Ledger> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || work(thread)))
-            .collect();
-        let mut all = Ledger::default();
-        for thread in running {
-            match thread.join() {
-                Ok(ledger) => all.add(ledger?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(all)
-    })
+    let mut all = Ledger::default();
+    on_threads(threads, work)?
+        .into_iter()
+        .for_each(|ledger| all.add(ledger));
+    Ok(all)
 }
 
 #[cfg(test)]

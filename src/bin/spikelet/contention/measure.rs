@@ -16,7 +16,7 @@ pub(super) const SLICES: u64 = 60;
     clippy::expect_used,
     reason = "both limits are constants, and possible"
 )]
-pub(crate) fn histogram() -> Histogram<u64> {
+fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("a quarter of an hour in nanoseconds")
 }
 

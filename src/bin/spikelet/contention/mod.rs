@@ -77,7 +77,6 @@ pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::Layout;
-pub(crate) use measure::histogram;
 pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
 pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
