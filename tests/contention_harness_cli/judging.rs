@@ -44,7 +44,7 @@ fn a_run_is_compared_with_an_earlier_one_of_the_same_settings() {
     // One repeat says nothing of how much a figure varies.
     let single = json(&format!("{VIRTUAL} --baseline {name}"));
     let verdicts = |report: &Value| -> Vec<String> {
-        let changes = report["changes"].as_array().unwrap().iter();
+        let changes = report["comparison"]["changes"].as_array().unwrap().iter();
         changes
             .map(|change| change["verdict"].as_str().unwrap().to_owned())
             .collect()
@@ -76,7 +76,7 @@ fn a_run_is_compared_with_an_earlier_one_of_the_same_settings() {
         "--virtual --rate 50,60 --shards 1 --baseline {name}"
     ));
     assert!(
-        part.contains("1 of 2 rows are not in the earlier run"),
+        part.contains("1 of 2 rows are not in the other run"),
         "{part}"
     );
     for (factor, word) in [(2.0, "better"), (0.5, "WORSE")] {

@@ -33,8 +33,7 @@ fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>>
                 records: namespace.set(&set.name)?,
                 bar,
             };
-            let found = sharded_collections(&records)?;
-            let found = found.iter();
+            let found = sharded_collections(&records)?.into_iter();
             let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
             faulty.extend(found.filter(Collection::has_fault));
         }

@@ -1,9 +1,9 @@
 //! The pictures of the report.
 
-use super::activation::Activation;
+use super::activation::{Activation, Moment};
 use super::format::{load, shards};
 use super::judge::BUSY_KNEE;
-use super::row::{Measurement, Moment, Row, Shards};
+use super::row::{Measurement, Row, Shards};
 use super::run::Run;
 use crate::report::{
     Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
@@ -74,8 +74,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         ("Median", "half", |row| row.p50_us),
     ];
     for (name, part, read) in percentiles {
-        let time = |row: &Row| if row.acked > 0 { read(row) } else { f64::NAN };
-        let series = by_layout(&time);
+        let series = by_layout(&read);
         if !series.is_empty() {
             let what = format!(
                 "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {part} of the \
@@ -281,7 +280,7 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
         load(&measured.row),
         shards(&measured.row.shards)
     );
-    let values = phases.map(|phase| (phase.name.clone(), phase.key_busy_share * 100.0));
+    let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", Unit::Percent);
     bars(title, "activation", y, values.collect()).into()
 }

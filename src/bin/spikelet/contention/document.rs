@@ -1,7 +1,6 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
 use super::activation_section::{shards_over_time, table_lines};
-use super::beside;
 use super::case::Settings;
 use super::charts;
 use super::format::{load, millis, share};
@@ -157,11 +156,8 @@ impl Run {
         if let Some(section) = self.knees_section() {
             report = report.section(section);
         }
-        if let Some(changes) = &self.changes {
-            report = report.section(self.changes_section(changes));
-        }
-        if let Some(other) = &self.beside {
-            report = report.section(beside::section(self, other));
+        if let Some(comparison) = &self.comparison {
+            report = report.section(comparison.section());
         }
         if pictures {
             report = report.section(Section::new("Rules").table(verdict::table(&rules())));

@@ -258,7 +258,7 @@ impl<'r> LoadRows<'r> {
         let refused = row
             .phases
             .last()
-            .map_or(row.key_busy_share, |phase| phase.key_busy_share);
+            .map_or(row.key_busy_share, |phase| phase.figures.key_busy_share);
         // Of NaN and 0 the larger is 0.
         refused * 1e12 + row.p99_us.max(0.0)
     }

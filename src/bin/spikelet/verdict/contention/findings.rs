@@ -113,9 +113,13 @@ pub(super) fn activated(load: &LoadRows<'_>) -> Option<Headline> {
     let [before, _, after] = row.phases.as_slice() else {
         return None;
     };
+    let (before, after) = (&before.figures, &after.figures);
     let served = after.acked as f64 / after.offered.max(1) as f64;
-    let p99 = before.p99_us.zip(after.p99_us);
-    let p99 = p99.map_or_else(String::new, |(was, is)| format!(", p99 {}", arrow(was, is)));
+    let p99 = if before.p99_us.is_finite() && after.p99_us.is_finite() {
+        format!(", p99 {}", arrow(before.p99_us, after.p99_us))
+    } else {
+        String::new()
+    };
     let sentence = format!(
         "{} sharded over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was lost.",
         load.who(["was", "were"]),
