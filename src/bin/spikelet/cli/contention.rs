@@ -17,7 +17,7 @@ use self::values::{
 };
 use super::interrupt::on_interrupt;
 use super::page::{Page, unwritable};
-use super::print::{Unit, emit, emit_report, note, progress};
+use super::print::{Unit, emit, emit_json, emit_report, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
     Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load, Measurement,
@@ -347,7 +347,7 @@ impl ContentionArguments {
 fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let found = check_stored(dir)?;
     if as_json {
-        emit(&json_text(found.to_json())?)?;
+        emit_json(SCHEMA_VERSION, "contention-recheck", &found)?;
     } else {
         emit_report(&found.to_report())?;
     }
@@ -417,7 +417,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
         page.write(&run.to_report())?;
     }
     if arguments.json {
-        emit(&json_text(run.to_json())?)?;
+        emit_json(SCHEMA_VERSION, "contention", &run.to_json())?;
     } else if arguments.csv {
         emit(&run.to_csv())?;
     } else {
@@ -508,8 +508,4 @@ impl From<HarnessError> for Failure {
             other => Self::Input(other.to_string()),
         }
     }
-}
-
-fn json_text(json: serde_json::Result<String>) -> Result<String, Failure> {
-    json.map_err(|error| Failure::Output(error.into()))
 }

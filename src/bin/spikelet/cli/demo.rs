@@ -246,7 +246,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     let faults = check(&follows, &graph, &lists, arguments.threads(), &mut figures)?;
     measure_records(&namespace, &mut figures)?;
     store.close()?;
-    emit_found(arguments.json, &figures, || {
+    emit_found(arguments.json, "demo", &figures, || {
         figures.report(arguments, &source, answers)
     })?;
     for fault in faults.iter().take(FAULTS_TOLD_MAX) {
@@ -481,9 +481,12 @@ fn fault_of(
     let there: HashSet<&Key<'_>> = found.iter().collect();
     let absent = list.others.iter().zip(&wanted);
     let absent = absent.filter(|(_, id)| !there.contains(id));
-    let absent = absent.map(|(other, _)| match list.is_followers {
-        true => (*other, list.node),
-        false => (list.node, *other),
+    let absent = absent.map(|(other, _)| {
+        if list.is_followers {
+            (*other, list.node)
+        } else {
+            (list.node, *other)
+        }
     });
     let absent: Vec<_> = absent.collect();
     let fault = format!(

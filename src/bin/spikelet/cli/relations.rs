@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<Outcome, Failure> {
             found.path
         )));
     }
-    emit_found(arguments.json, &found, || {
+    emit_found(arguments.json, "relations", &found, || {
         let title = format!("Relations of {}", found.path);
         let report = Report::new(title).fact("declared", count(found.relations.len() as u64));
         let sections = found.relations.iter().map(Relation::section);

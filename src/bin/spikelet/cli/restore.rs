@@ -229,7 +229,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
 }
 
 fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
-    emit_found(arguments.json, &found, || found.report())?;
+    emit_found(arguments.json, "restore", &found, || found.report())?;
     if found.done.cancelled {
         return Ok(Outcome::Interrupted);
     }

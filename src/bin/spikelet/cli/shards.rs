@@ -253,7 +253,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
         path: source,
         collections,
     };
-    emit_found(arguments.json, &found, || {
+    emit_found(arguments.json, "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
             let sections = found.collections.iter().map(Collection::section);

@@ -10,9 +10,8 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{Page, check_place};
-use super::print::{Unit, emit, emit_report, progress};
+use super::print::{Unit, emit, emit_json, emit_report, progress};
 use super::{Failure, Outcome, size as units};
-use crate::report::to_json;
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
 };
@@ -166,7 +165,7 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
     };
     let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
     if numbers.json {
-        emit(&json("sizing-plan", &plan)?)?;
+        emit_json(SCHEMA_VERSION, "sizing-plan", &plan)?;
     } else {
         emit_report(&plan.to_report())?;
     }
@@ -233,7 +232,7 @@ fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> R
         Page::open(file, sources)?.write(&report)?;
     }
     if arguments.json {
-        emit(&json("sizing", sizing)?)
+        emit_json(SCHEMA_VERSION, "sizing", sizing)
     } else if arguments.csv {
         emit(&sizing.to_csv())
     } else {
@@ -298,8 +297,4 @@ fn rate(text: &str) -> Result<(Option<String>, f64), String> {
         format!("{number:?} is no number of writes a second: write 400, or SET=400")
     })?;
     Ok((set, rate))
-}
-
-fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
-    to_json(SCHEMA_VERSION, kind, body).map_err(|error| Failure::Output(error.into()))
 }

@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         namespaces,
         shards,
     };
-    emit_found(arguments.json, &check, || {
+    emit_found(arguments.json, "verify", &check, || {
         let report = Report::new(format!("Check of {}", check.path));
         let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
         let shards = check.shards.iter().map(Collection::section);

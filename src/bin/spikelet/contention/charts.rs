@@ -6,8 +6,8 @@ use super::judge::BUSY_KNEE;
 use super::row::{Measurement, Row, Shards};
 use super::run::Run;
 use crate::report::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
-    Unit, decimal,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
+    decimal,
 };
 
 /// Lines in one picture at most.
@@ -53,8 +53,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
             title,
             description,
             x: Axis::new("offered, writes/s", Unit::Number),
-            y,
-            series,
+            lanes: vec![Lane { y, series }],
             ..LineChart::default()
         }
         .into()
@@ -223,7 +222,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
         LineSeries::new(name, points.collect())
     };
     let lane = |y: Axis, series: Vec<LineSeries>| Lane { y, series };
-    let chart = Timeline {
+    let chart = LineChart {
         title: format!(
             "{}, activated to {} shards",
             load(&measured.row),
@@ -264,7 +263,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
             to: activation.ended_s,
             label: "activating".to_owned(),
         }],
-        moments: vec![Mark {
+        marks: vec![Mark {
             at: activation.ended_s,
             label: format!("{} shards", activation.shards),
         }],
@@ -330,9 +329,11 @@ pub(super) fn percentiles(run: &Run) -> Option<Chart> {
             ends(&series)
         ),
         x: Axis::new("1 / (1 - percentile)", Unit::Number).log(),
-        y: Axis::new("latency", Unit::Micros).log(),
-        series,
-        x_marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
+        lanes: vec![Lane {
+            y: Axis::new("latency", Unit::Micros).log(),
+            series,
+        }],
+        marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
             .map(|(at, label)| Mark {
                 at,
                 label: label.to_owned(),

@@ -387,9 +387,10 @@ impl Comparison {
                 ("verdict", &|change| Cell::text(change.verdict.words())),
             ],
         );
-        let title = match self.judges {
-            true => "Against the baseline",
-            false => "Beside another run",
+        let title = if self.judges {
+            "Against the baseline"
+        } else {
+            "Beside another run"
         };
         let all = self.changes.len();
         let number = |verdict| {

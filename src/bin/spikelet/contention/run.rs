@@ -158,12 +158,9 @@ impl Run {
         report::csv(self.rows(), CSV_COLUMNS)
     }
 
-    /// Returns one JSON object.
-    ///
-    /// # Errors
-    /// None that is known: every part serialises.
-    pub(crate) fn to_json(&self) -> Result<String, serde_json::Error> {
-        report::to_json(SCHEMA_VERSION, "contention", &RunJson::of(self))
+    /// Returns the form that `--json` prints.
+    pub(crate) fn to_json(&self) -> impl Serialize {
+        RunJson::of(self)
     }
 }
 

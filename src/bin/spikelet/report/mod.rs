@@ -30,8 +30,7 @@ mod table;
 mod text;
 
 pub(crate) use chart::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
-    Unit,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
 };
 pub(crate) use csv::csv;
 pub(crate) use document::{Level, Report, Section, Verdict};

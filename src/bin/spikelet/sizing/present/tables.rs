@@ -54,7 +54,7 @@ pub(super) fn intervals(sizing: &Sizing) -> Option<Table> {
     let of = |set: &SetSizing, read: fn(&crate::sizing::sample::Intervals) -> (u64, u64)| {
         Cell::optional(set.intervals.as_ref(), |found| range(read(found)))
     };
-    let caption = "95 % intervals, by drawing the sample again (bootstrap)";
+    let caption = "95 % intervals, by what chance may do to a sample";
     Some(Table::of(
         caption,
         sizing.rows(),
