@@ -163,7 +163,7 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
         writes_per_s: numbers.writes_per_s,
         retention_s: numbers.retention.map(|time| time.as_secs()),
     };
-    let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
+    let plan = plan(&asked).map_err(Failure::Input)?;
     if numbers.json {
         emit_json(SCHEMA_VERSION, "sizing-plan", &plan)?;
     } else {

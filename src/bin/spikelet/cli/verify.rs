@@ -1,13 +1,11 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
-use std::ops::ControlFlow;
-
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 use serde::Serialize;
+use spikelet::Store;
 use spikelet::shard::sharded_collections;
-use spikelet::storage::{HotRecord, OpeningStep, Verification};
-use spikelet::{Key, OperateResult, Operation, Record, RecordSet, Set, Store, WritePolicy};
+use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{Unit, emit_found, progress};
 use super::shards::Collection;
@@ -29,13 +27,10 @@ fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>>
     let mut faulty = Vec::new();
     for namespace in store.namespaces() {
         for set in namespace.sets() {
-            let records = CountedScan {
-                records: namespace.set(&set.name)?,
-                bar,
-            };
-            let found = sharded_collections(&records)?.into_iter();
+            let found = sharded_collections(&namespace.set(&set.name)?)?.into_iter();
             let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
             faulty.extend(found.filter(Collection::has_fault));
+            bar.inc(set.records);
         }
     }
     Ok(faulty)
@@ -114,38 +109,6 @@ impl NamespaceCheck {
             ],
         );
         section.table(table)
-    }
-}
-
-/// A set that moves a bar on with each scanned record.
-struct CountedScan<'b> {
-    records: Set,
-    bar: &'b ProgressBar,
-}
-
-impl RecordSet for CountedScan<'_> {
-    fn operate_on(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> spikelet::Result<OperateResult> {
-        self.records.operate_on(policy, key, operations)
-    }
-
-    fn scan_each(&self, each: &mut dyn FnMut(spikelet::Result<Record>) -> ControlFlow<()>) {
-        self.records.scan_each(&mut |record| {
-            self.bar.inc(1);
-            each(record)
-        });
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.records.now_ms()
-    }
-
-    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
-        self.records.contention_on(key)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The sections of the report that judge: knees, the guideline, the queueing model.
 
-use super::format::{decimals, load, millis, percent, rate_number, rate_words, share};
+use super::format::{load, millis, rate_words, share};
 use super::judge::{Finding, Guideline, Knees};
 use super::run::Run;
-use crate::report::{Cell, Level, Section, Table, Verdict, decimal};
+use crate::report::{Cell, Level, Section, Table, Verdict, decimal, exact, percent};
 
 impl Run {
     pub(super) fn knees_section(&self) -> Option<Section> {
@@ -76,11 +76,8 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
 fn knees_table(knees: &[Knees]) -> Table {
     let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
         _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
-        Some(rate) => Cell::decimal(rate, decimals(rate)),
-        None => Cell::shown(
-            format!("above {}", rate_number(knee.highest_rate)),
-            String::new(),
-        ),
+        Some(rate) => Cell::shown(exact(rate), rate.to_string()),
+        None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
     };
     Table::of(
         "Knees, in writes a second",

@@ -35,6 +35,6 @@ pub(crate) use chart::{
 pub(crate) use csv::csv;
 pub(crate) use document::{Level, Report, Section, Verdict};
 pub(crate) use json::to_json;
-pub(crate) use number::{bytes, count, decimal, duration, key};
+pub(crate) use number::{bytes, count, decimal, duration, exact, key, percent, shortened};
 pub(crate) use table::{Cell, Table};
 pub(crate) use text::Terminal;

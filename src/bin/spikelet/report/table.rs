@@ -1,6 +1,6 @@
 //! Tables: cells with a shown text and a plain value.
 
-use super::number::{bytes, count, decimal};
+use super::number::{bytes, count, decimal, percent};
 
 /// The side of its column on which a cell is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,8 +67,7 @@ impl Cell {
     pub(crate) fn share(part: impl Into<Option<f64>>, decimals: usize) -> Self {
         let part = part.into().filter(|part| part.is_finite());
         Self::optional(part, |part| {
-            let percent = decimal(part * 100.0, decimals);
-            Self::shown(format!("{percent} %"), part.to_string())
+            Self::shown(percent(part, decimals), part.to_string())
         })
     }
 

@@ -18,9 +18,9 @@ use self::findings::{
 use self::limits::limited;
 use self::remedy::Remedy;
 use super::{Rule, Word, first};
-use crate::contention::format::{load, percent};
+use crate::contention::format::load;
 use crate::contention::{Layout, Measurement, Row, Run};
-use crate::report::count;
+use crate::report::{count, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use spikelet::Key;
 
 use crate::random::Random;
+use crate::report::shortened;
 
 /// The longest id of a node, in bytes: longer ones are no ids but a file of something else.
 const ID_BYTES_MAX: usize = 255;
@@ -139,7 +140,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Graph, String> {
             continue;
         }
         edges.push(two_ids(line).ok_or_else(|| {
-            let shown: String = line.chars().take(SHOWN_CHARS).collect();
+            let shown = shortened(line.to_owned(), SHOWN_CHARS);
             format!(
                 "{number}: expected two node ids separated by a comma, tab or space, found {shown:?}"
             )

@@ -6,6 +6,7 @@ use super::PATTERNS;
 use super::axis::{Axis, Ruler};
 use super::bars::{Band, Mark};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT, marker};
+use crate::report::number::exact;
 use crate::report::table::{Cell, Table};
 
 /// The height of the plot of a single lane.
@@ -101,13 +102,8 @@ impl LineChart {
     }
 }
 
-/// Writes a number with its decimals, up to four of them.
 fn plain(value: f64) -> Cell {
-    let decimals = (0..4).find(|decimals| {
-        let scaled = value * 10_f64.powi(*decimals);
-        (scaled - scaled.round()).abs() < 1e-6
-    });
-    Cell::decimal(value, decimals.unwrap_or(4) as usize)
+    Cell::shown(exact(value), value.to_string())
 }
 
 /// Draws it.

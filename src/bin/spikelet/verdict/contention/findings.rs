@@ -3,9 +3,9 @@
 use super::limits::{limited, relieves, served, utilisation};
 use super::words::{arrow, load_words, time};
 use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
-use crate::contention::format::{percent, rate_number, shards};
+use crate::contention::format::shards;
 use crate::contention::{BUSY_KNEE, Finding, Layout, Measurement, Row, Spread};
-use crate::report::{count, decimal};
+use crate::report::{count, decimal, exact, percent};
 use crate::verdict::Word;
 
 /// Fewer writes have no 99th percentile.
@@ -256,7 +256,7 @@ pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {
             "{} The guideline of {} writes/s on one record fails: a burst of {} times that puts two writes or more into one \
              hold of {} in {} of the cases.",
             calm(load),
-            rate_number(guideline.rate),
+            exact(guideline.rate),
             guideline.burst,
             time(guideline.hold_us),
             percent(guideline.p2, 1)
