@@ -205,22 +205,21 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
     }
-    let mut bar = None;
     // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
         Unit::Count("records")
     } else {
         Unit::Bytes
     };
-    let sizing: Sizing = size(source, &options, &mut |done, total| {
+    let bar = progress("sizing", 0, unit);
+    let sizing = size(source, &options, &mut |done, total| {
         if total > 0 {
-            bar.get_or_insert_with(|| progress("sizing", total, unit))
-                .set_position(done);
+            bar.set_length(total);
+            bar.set_position(done);
         }
-    })?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    });
+    bar.finish_and_clear();
+    let sizing = sizing?;
     present(&sizing, arguments, &[source])?;
     Ok(Outcome::damaged_if(sizing.damaged > 0))
 }
@@ -271,14 +270,13 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
         resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
-    let mut bar = None;
+    let bar = progress("sizing", 0, Unit::Count("records"));
     let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
-        bar.get_or_insert_with(|| progress("sizing", total, Unit::Count("records")))
-            .set_position(done);
-    })?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let sizing = sizing?;
     present(&sizing, arguments, &[])?;
     Ok(if stop.load(Ordering::Relaxed) {
         Outcome::Interrupted

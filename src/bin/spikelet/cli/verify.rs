@@ -1,7 +1,6 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
 use indicatif::ProgressBar;
-use parking_lot::Mutex;
 use serde::Serialize;
 use spikelet::Store;
 use spikelet::shard::sharded_collections;
@@ -112,39 +111,23 @@ impl NamespaceCheck {
     }
 }
 
-/// The bar of the blocks that were read.
-#[derive(Default)]
-struct VerifyProgress(Mutex<Option<ProgressBar>>);
-
-impl VerifyProgress {
-    fn show(&self, step: OpeningStep, done: u64, total: u64) {
-        if step == OpeningStep::Scan {
-            let mut shown = self.0.lock();
-            let bar = shown.get_or_insert_with(|| progress("checking", 0, Unit::Count("blocks")));
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-    }
-}
-
-impl Drop for VerifyProgress {
-    fn drop(&mut self) {
-        if let Some(bar) = self.0.lock().take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 /// Checks a store.
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
-    let bars = VerifyProgress::default();
-    let found = Store::builder()
-        .path(&arguments.dir)
-        .progress(move |step, done, total| bars.show(step, done, total))
-        .verify()?;
+    let bar = progress("checking", 0, Unit::Count("blocks"));
+    let shown = bar.clone();
+    let verified = Store::builder().path(&arguments.dir);
+    let verified = verified.progress(move |step, done, total| {
+        if step == OpeningStep::Scan {
+            shown.set_length(total);
+            shown.set_position(done);
+        }
+    });
+    let found = verified.verify();
+    bar.finish_and_clear();
+    let found = found?;
     let namespaces: Vec<_> = found.into_iter().map(NamespaceCheck::new).collect();
     let mut damaged = namespaces.iter().any(|namespace| namespace.damaged);
     // Of damaged devices nothing more is said: records may be missing for that reason.

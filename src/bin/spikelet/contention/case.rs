@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 
-use super::distributions::Zipf;
 use super::layout::Layout;
+use super::schedule::Zipf;
 use crate::report::duration;
 
 /// The most closed-loop writers: each is a thread.

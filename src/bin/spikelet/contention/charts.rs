@@ -67,38 +67,48 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         merged.truncate(LINES_MAX);
         merged
     };
-    let mut charts = Vec::new();
-    let percentiles: [(&str, &str, Figure); 2] = [
-        ("p99", "99 of 100", |row| row.p99_us),
-        ("Median", "half", |row| row.p50_us),
+    let percent = |row: &Row| row.key_busy_share * 100.0;
+    let logarithmic =
+        "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
+    let latency = || Axis::new("latency", Unit::Micros).log();
+    let pictures: [(&str, String, Axis, Figure); 4] = [
+        (
+            "p99 latency by rate",
+            format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
+            latency(),
+            |row| row.p99_us,
+        ),
+        (
+            "Median latency by rate",
+            format!("{logarithmic}: half of the acknowledged writes take no longer"),
+            latency(),
+            |row| row.p50_us,
+        ),
+        (
+            "KEY_BUSY by rate",
+            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding".to_owned(),
+            Axis::new("KEY_BUSY", Unit::Percent),
+            percent,
+        ),
+        (
+            "Goodput by rate",
+            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged".to_owned(),
+            Axis::new("acknowledged, writes/s", Unit::Number),
+            |row| row.goodput_per_s,
+        ),
     ];
-    for (name, part, read) in percentiles {
-        let series = by_layout(&read);
+    let mut charts = Vec::new();
+    for (title, what, y, read) in pictures {
+        let mut series = by_layout(&read);
+        if title.starts_with("Goodput") {
+            series.truncate(LINES_MAX - 1);
+            let all = rates.iter().map(|rate| (*rate, *rate)).collect();
+            series.push(LineSeries::new("all of it (y = x)", all));
+        }
         if !series.is_empty() {
-            let what = format!(
-                "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {part} of the \
-                 acknowledged writes take no longer"
-            );
-            let y = Axis::new("latency", Unit::Micros).log();
-            charts.push(chart(format!("{name} latency by rate"), &what, y, series));
+            charts.push(chart(title.to_owned(), &what, y, series));
         }
     }
-    charts.push(chart(
-        "KEY_BUSY by rate".to_owned(),
-        "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding",
-        Axis::new("KEY_BUSY", Unit::Percent),
-        by_layout(&|row| row.key_busy_share * 100.0),
-    ));
-    let mut goodput = by_layout(&|row| row.goodput_per_s);
-    goodput.truncate(LINES_MAX - 1);
-    let all = rates.iter().map(|rate| (*rate, *rate)).collect();
-    goodput.push(LineSeries::new("all of it (y = x)", all));
-    charts.push(chart(
-        "Goodput by rate".to_owned(),
-        "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged",
-        Axis::new("acknowledged, writes/s", Unit::Number),
-        goodput,
-    ));
     charts
 }
 

@@ -76,7 +76,7 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
 fn knees_table(knees: &[Knees]) -> Table {
     let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
         _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
-        Some(rate) => Cell::shown(exact(rate), rate.to_string()),
+        Some(rate) => Cell::exact(rate),
         None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
     };
     Table::of(

@@ -6,10 +6,10 @@
 //! reports many.
 //!
 //! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
-//! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
+//! * `schedule`: when writes come, drawn from the seed alone.
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
 //!   the engine itself. `activation`: a collection sharded while its row runs.
-//! * `place`, `scratch`: in this process, or in a set of a cluster that belongs to the run alone.
+//! * `scratch`: a set of a cluster that belongs to the run alone.
 //! * `target`, `collection`: the store that is written to, through the library's sharded handles
 //!   where there are any. `element_id`: elements of lists and the numbers of their writes.
 //!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
@@ -30,7 +30,6 @@ mod charts;
 mod check_stored;
 mod collection;
 mod comparison;
-mod distributions;
 mod document;
 mod element_id;
 mod error;
@@ -44,7 +43,6 @@ mod layout;
 mod ledger;
 mod live;
 mod measure;
-mod place;
 mod processors;
 mod put_history;
 mod queue;
@@ -72,11 +70,11 @@ pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::Layout;
-pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
 pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
 #[cfg(feature = "cluster")]
 pub(crate) use scratch::ScratchSet;
+pub(crate) use target::Place;
 pub(crate) use threshold::Condition;
 
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,6 @@
 //! Tables: cells with a shown text and a plain value.
 
-use super::number::{bytes, count, decimal, percent};
+use super::number::{bytes, count, decimal, exact, percent};
 
 /// The side of its column on which a cell is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +59,15 @@ impl Cell {
         let number = number.into().filter(|number| number.is_finite());
         Self::optional(number, |number| {
             Self::shown(decimal(number, decimals), number.to_string())
+        })
+    }
+
+    /// Shows a number with the decimals that it needs; a dash for NaN and infinities.
+    #[must_use]
+    pub(crate) fn exact(number: f64) -> Self {
+        let number = Some(number).filter(|number| number.is_finite());
+        Self::optional(number, |number| {
+            Self::shown(exact(number), number.to_string())
         })
     }
 

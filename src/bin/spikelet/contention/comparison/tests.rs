@@ -3,9 +3,9 @@
 //! is slower or faster as a whole, and one in twenty has a stall.
 
 use super::*;
-use crate::contention::distributions::exponential;
 use crate::contention::measure;
 use crate::contention::measure::Tally;
+use crate::contention::schedule::exponential;
 use crate::contention::testing::open;
 use crate::random::Random;
 

@@ -6,7 +6,6 @@ use super::PATTERNS;
 use super::axis::{Axis, Ruler};
 use super::bars::{Band, Mark};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT, marker};
-use crate::report::number::exact;
 use crate::report::table::{Cell, Table};
 
 /// The height of the plot of a single lane.
@@ -94,16 +93,12 @@ impl LineChart {
         for place in places {
             let value = |series: &LineSeries| {
                 let point = series.points.iter().find(|(x, _)| *x == place);
-                point.map_or_else(Cell::missing, |(_, y)| plain(*y))
+                point.map_or_else(Cell::missing, |(_, y)| Cell::exact(*y))
             };
-            table.row(std::iter::once(plain(place)).chain(self.series().map(value)));
+            table.row(std::iter::once(Cell::exact(place)).chain(self.series().map(value)));
         }
         table
     }
-}
-
-fn plain(value: f64) -> Cell {
-    Cell::shown(exact(value), value.to_string())
 }
 
 /// Draws it.
