@@ -196,7 +196,8 @@ fn many_tasks(case: &Case, cluster: &Cluster, addr: &str, rounds: usize) {
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     let client = runtime.block_on(Client::new(&ClientPolicy::default(), &addr.to_owned()));
     let client = Arc::new(client.unwrap());
-    let set = cluster.async_set("bench").unwrap();
+    let connected = runtime.block_on(Cluster::builder(addr).connect_async());
+    let set = connected.unwrap().async_set("bench").unwrap();
     let (ours, theirs) = (case.ours, case.theirs);
     let alone = move |task: i64| {
         let client = Arc::clone(&client);

@@ -58,7 +58,7 @@ fn by_tasks(runtime: &Runtime, namespace: &Namespace, set: &Set) {
     });
 }
 
-/// Runs each writer as a task whose worker thread blocks in the put.
+/// Runs each writer as a task that blocks its worker thread in the put.
 fn by_blocking_tasks(runtime: &Runtime, _: &Namespace, set: &Set) {
     run(runtime, |writer| {
         let set = set.clone();

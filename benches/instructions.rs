@@ -68,7 +68,8 @@ const MEASURED: &[Measured] = &[
             }
         },
     },
-    // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy and clock.
+    // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy
+    // and clock.
     Measured {
         name: "storage put",
         limit: 2_070,
@@ -297,7 +298,7 @@ fn ask_edges(store: &Store, _: &Set, times: u64) {
     }
 }
 
-/// Links nodes whose lists grow from 8 to about 30 keys.
+/// Links nodes with lists that grow from 8 to about 30 keys.
 fn link_edges(store: &Store, _: &Set, times: u64) {
     let follows = follows(store);
     for at in 0..times as i64 {

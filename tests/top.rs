@@ -1,4 +1,4 @@
-//! `spikelet top`, from outside: of an embedded program, of a closed store, and of what is neither.
+//! `spikelet top`, from outside: of an embedded program, of a closed store, and of neither.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -152,7 +152,7 @@ fn what_is_no_monitor_is_told() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().unwrap();
-                // To its end: what is left unread resets the connection.
+                // To its end: unread bytes would reset the connection.
                 let mut request = Vec::new();
                 while !request.ends_with(b"\r\n\r\n") {
                     let mut byte = [0];

@@ -47,12 +47,12 @@ pub(super) struct Output {
     temporary: PathBuf,
     is_dir: bool,
     files: Vec<PathBuf>,
-    /// What killed backups had left beside the target, and is removed.
+    /// Files that killed backups had left beside the target; they are removed.
     pub(super) leftovers: Vec<PathBuf>,
     finished: bool,
 }
 
-/// Removes what backups to this target have left whose processes are gone; returns it.
+/// Removes and returns the files of backups to this target by processes that are gone.
 fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

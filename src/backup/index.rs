@@ -89,7 +89,7 @@ impl SavedIndex {
     /// servers have theirs.
     #[cfg(feature = "cluster")]
     pub(crate) fn parameters(&self) -> Option<String> {
-        // Servers leave out values above their own limit, whatever the definition says.
+        // Servers leave out values above their own limit, in spite of the definition.
         let within_limit = Self {
             definition: self
                 .definition

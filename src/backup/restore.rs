@@ -501,7 +501,7 @@ impl RestoreOptions {
     }
 }
 
-/// Waits until what was restored is durable.
+/// Waits until restored records are durable.
 fn settle(targets: &BTreeMap<&str, Namespace>) -> Result<(), BackupError> {
     Ok(targets.values().try_for_each(Namespace::settle)?)
 }

@@ -94,7 +94,7 @@ pub struct BackupSummary {
     pub damaged: u64,
     /// The first 100 damaged records, one sentence each, with places on the device.
     pub damage: Vec<String>,
-    /// Leftovers of earlier backups to this place whose processes were killed; they are removed.
+    /// Leftovers of earlier backups to this place that were killed; they are removed.
     pub leftovers: Vec<PathBuf>,
 }
 

@@ -17,7 +17,7 @@ use crate::value::msgpack::{
 use crate::value::order::{compare, compare_total};
 use crate::value::{CodecError, FLAG_ORDERED};
 
-/// The flag of a map in a reply whose entries are in the order of the selection. Never stored.
+/// The flag of a map in a reply that has its entries in the order of the selection. Never stored.
 const FLAG_PRESERVE_ORDER: u8 = 0x08;
 
 const NOT_SUPPORTED: CallError = CallError::NotApplicable(

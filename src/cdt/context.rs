@@ -51,7 +51,7 @@ struct Level<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Creates {
     Unordered,
-    /// An unordered list whose gaps are filled with nil, or a map ordered by key.
+    /// An unordered list with gaps filled with nil, or a map ordered by key.
     PaddedOrByKey,
     /// An ordered list, or a map ordered by key and value.
     Ordered,

@@ -485,7 +485,7 @@ enum Stop {
     AtFirst,
 }
 
-/// Selects the items whose values match, and counts the smaller ones. O(N).
+/// Selects the items with matching values, and counts the smaller ones. O(N).
 fn scan(
     view: &View<'_>,
     matches: impl Fn(&[u8]) -> bool,

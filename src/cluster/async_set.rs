@@ -23,7 +23,7 @@ use crate::{
 /// use spikelet::cluster::Cluster;
 /// use spikelet::operations;
 ///
-/// let cluster = Cluster::connect("10.0.0.1:3000")?; // blocks: before the tasks begin
+/// let cluster = Cluster::builder("10.0.0.1:3000").connect_async().await?;
 /// let users = cluster.async_set("users")?;
 /// users.put("alice", [("name", "Alice")]).await?;
 /// let visit = [operations::add("visits", 1), operations::get_bin("visits")];

@@ -83,11 +83,10 @@ pub(super) async fn send(
     let failure = match answered {
         Ok(answered) => answered.err(),
         Err(ended) => {
-            let ended = ended.to_string();
             let unanswered = |call: Result<BatchRow<'_>>| {
                 let call = call?;
                 let call = link.failed_call(&call.policy, &call.operations, started);
-                Err(call.unanswered(&*ended))
+                Err(call.given_up(&ended))
             };
             return calls.into_iter().map(unanswered).collect();
         }

@@ -1,16 +1,18 @@
 //! How a cluster is connected to.
 
 use std::fmt;
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aerospike::{AuthMode, Client, ClientPolicy};
+use tokio::runtime::Handle;
 
 use super::Cluster;
 use super::failure::of_cluster;
-use super::link::{Link, run, runtime, wait};
+use super::link::{Link, Threads, run, runtime, wait};
 use super::tls::{self, TlsFiles};
 use crate::Result;
-use std::sync::Arc;
 
 /// Threads that serve the client's connections.
 const THREADS: usize = 2;
@@ -106,13 +108,53 @@ impl ClusterBuilder {
         self
     }
 
-    /// Connects to the cluster and learns its nodes.
+    /// Connects to the cluster and learns its nodes. Blocks. The client has two threads of its own.
     ///
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if no node can be reached, refuses the login, or has another certificate;
     /// [`Error::Namespace`](crate::Error::Namespace) and [`Error::Parameter`](crate::Error::Parameter) for a namespace that
     /// is not there, or was not chosen among several.
     pub fn connect(&self) -> Result<Cluster> {
+        wait(self.connect_in(Threads::Own(Some(runtime(THREADS)?))))
+    }
+
+    /// [`ClusterBuilder::connect`] for a program of Tokio tasks: the client works in their runtime, so that the calls of an
+    /// [`AsyncSet`](super::AsyncSet) wake no other thread. Outside of a Tokio runtime the client has threads of its own.
+    ///
+    /// Calls that block, those of [`ClusterSet`](super::ClusterSet) and of handles, are refused in tasks of this runtime with
+    /// [`Error::Parameter`](crate::Error::Parameter): make them in [`Cluster::run_blocking`], or in a thread without tasks. The
+    /// runtime must enable I/O and time, and outlive the cluster's calls.
+    ///
+    /// # Errors
+    /// As for [`ClusterBuilder::connect`].
+    pub async fn connect_async(&self) -> Result<Cluster> {
+        let threads = match Handle::try_current() {
+            Ok(handle) => Threads::Callers(handle),
+            Err(_) => Threads::Own(Some(runtime(THREADS)?)),
+        };
+        self.connect_in(threads).await
+    }
+
+    async fn connect_in(&self, mut threads: Threads) -> Result<Cluster> {
+        let policy = self.client_policy()?;
+        let connecting = Client::new(&policy, &self.hosts);
+        let client = run(threads.handle()?, connecting).await;
+        let named = self.namespace.as_deref().unwrap_or_default();
+        let client = client.and_then(|client| client.map_err(|error| of_cluster(&error, named)));
+        match client {
+            Ok(client) => {
+                let link = Link::new(client, threads, self.namespace.clone(), self.read_retries);
+                let link = Arc::new(link.await?);
+                Ok(Cluster { link })
+            }
+            Err(error) => {
+                threads.end(ready(()));
+                Err(error)
+            }
+        }
+    }
+
+    fn client_policy(&self) -> Result<ClientPolicy> {
         let mut policy = ClientPolicy {
             fail_if_not_connected: true,
             use_services_alternate: self.alternate_addresses,
@@ -130,23 +172,6 @@ impl ClusterBuilder {
         if let Some(files) = &self.tls {
             policy.tls_policy = Some(tls::policy(files)?);
         }
-        let runtime = runtime(THREADS)?;
-        let connecting = Client::new(&policy, &self.hosts);
-        let client = wait(run(runtime.handle().clone(), connecting));
-        let named = self.namespace.as_deref().unwrap_or_default();
-        let client = client.and_then(|client| client.map_err(|error| of_cluster(&error, named)));
-        match client {
-            Ok(client) => {
-                let link = Link::new(client, runtime, self.namespace.clone(), self.read_retries)?;
-                Ok(Cluster {
-                    link: Arc::new(link),
-                })
-            }
-            Err(error) => {
-                // Not dropped: a thread that runs tasks may not wait for it.
-                runtime.shutdown_background();
-                Err(error)
-            }
-        }
+        Ok(policy)
     }
 }

@@ -39,6 +39,14 @@ impl FailedCall<'_> {
         Error::Cluster(Box::new(failure))
     }
 
+    /// The error of a call that [`Link::run`](super::link::Link::run) has given up: refused before it was sent, or in doubt.
+    pub(super) fn given_up(&self, why: &Error) -> Error {
+        match why {
+            Error::Parameter(why) => Error::Parameter(why.clone()),
+            ended => self.unanswered(ended.to_string()),
+        }
+    }
+
     fn writes(&self) -> bool {
         self.operations.iter().any(Operation::is_write)
     }

@@ -1,5 +1,6 @@
 //! The client, and the runtime that it needs: its calls are futures, and a thread may wait for them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -34,8 +35,7 @@ pub(super) type KnownIndexes = BTreeMap<(Arc<str>, Box<str>), IndexComponent>;
 /// What all handles of a cluster share.
 pub(super) struct Link {
     pub(super) client: Arc<Client>,
-    /// Taken when the link ends.
-    runtime: Option<Runtime>,
+    threads: Threads,
     pub(super) namespace: Box<str>,
     pub(super) read_retries: usize,
     pub(super) max_record_bytes: Option<u64>,
@@ -47,6 +47,84 @@ pub(super) struct Link {
     pub(super) takes_durable_deletes: AtomicBool,
     /// What the indexes are over that were asked for, by set and name.
     pub(super) indexes: Mutex<KnownIndexes>,
+}
+
+/// The runtime of the client's sockets and timers.
+pub(super) enum Threads {
+    /// Its own; taken when the link ends.
+    Own(Option<Runtime>),
+    /// The one of the program's tasks. A call that blocks one of its threads could wait for itself.
+    Callers(Handle),
+}
+
+/// How this thread makes calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calling {
+    Awaits,
+    /// It waits for each call, and may be one that runs tasks.
+    Blocks,
+    /// It runs [`Cluster::run_blocking`](super::Cluster::run_blocking), so it runs no tasks.
+    MayBlock,
+}
+
+thread_local! {
+    static CALLING: Cell<Calling> = const { Cell::new(Calling::Awaits) };
+}
+
+/// Runs calls in a thread that may block.
+pub(super) fn blocking<T>(calls: impl FnOnce() -> T) -> T {
+    calling(Calling::MayBlock, calls)
+}
+
+fn calling<T>(how: Calling, calls: impl FnOnce() -> T) -> T {
+    struct Reset(Calling);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            CALLING.set(self.0);
+        }
+    }
+    // The thread is used again for other work, also after a panic of the calls.
+    let _reset = Reset(CALLING.replace(how));
+    calls()
+}
+
+impl Threads {
+    pub(super) fn handle(&self) -> Result<Handle> {
+        match self {
+            Self::Own(runtime) => runtime.as_ref().map(|runtime| runtime.handle().clone()),
+            Self::Callers(handle) => Some(handle.clone()),
+        }
+        .ok_or_else(|| failed("the cluster is closed"))
+    }
+
+    /// # Errors
+    /// [`Error::Parameter`] for a call that would block a task of the runtime which it waits for.
+    fn check_call(&self) -> Result<()> {
+        let Self::Callers(handle) = self else {
+            return Ok(());
+        };
+        let current = Handle::try_current();
+        if CALLING.get() != Calling::Blocks || !current.is_ok_and(|at| at.id() == handle.id()) {
+            return Ok(());
+        }
+        Err(Error::parameter(
+            "a blocking call in a task of the runtime that `connect_async` connected in: await the calls of an `AsyncSet`, or \
+             make it in `Cluster::run_blocking`",
+        ))
+    }
+
+    pub(super) fn end(&mut self, last: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Own(runtime) => {
+                if let Some(runtime) = runtime.take() {
+                    runtime.spawn(last);
+                    // Not dropped: a thread that runs tasks may not wait for it.
+                    runtime.shutdown_background();
+                }
+            }
+            Self::Callers(handle) => drop(handle.spawn(last)),
+        }
+    }
 }
 
 impl fmt::Debug for Link {
@@ -121,25 +199,31 @@ pub(super) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+    let how = match CALLING.get() {
+        Calling::MayBlock => Calling::MayBlock,
+        Calling::Awaits | Calling::Blocks => Calling::Blocks,
+    };
+    calling(how, || {
+        loop {
+            match future.as_mut().poll(&mut cx) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => thread::park(),
+            }
         }
-    }
+    })
 }
 
 impl Link {
     /// Asks the cluster what has to be known of its namespace.
-    pub(super) fn new(
+    pub(super) async fn new(
         client: Client,
-        runtime: Runtime,
+        threads: Threads,
         namespace: Option<Box<str>>,
         read_retries: usize,
     ) -> Result<Self> {
         let mut link = Self {
             client: Arc::new(client),
-            runtime: Some(runtime),
+            threads,
             namespace: namespace.unwrap_or_default(),
             read_retries,
             max_record_bytes: None,
@@ -148,12 +232,12 @@ impl Link {
             takes_durable_deletes: AtomicBool::new(false),
             indexes: Mutex::default(),
         };
-        link.namespace = link.choose_namespace()?;
+        link.namespace = link.choose_namespace().await?;
         let nodes = link.client.nodes();
         link.tells_sizes = nodes
             .iter()
             .all(|node| *node.version() >= KNOWS_RECORD_SIZE);
-        link.max_record_bytes = link.ask_max_record_bytes()?;
+        link.max_record_bytes = link.ask_max_record_bytes().await?;
         Ok(link)
     }
 
@@ -176,9 +260,11 @@ impl Link {
     /// Makes a call of the client.
     ///
     /// # Errors
-    /// [`Error::Cluster`] if the client panics.
+    /// [`Error::Cluster`] if the client panics; [`Error::Parameter`] if the call is waited for in a task of the runtime that
+    /// the client works in.
     pub(super) async fn run<F: Future>(&self, call: F) -> Result<F::Output> {
-        run(self.runtime()?, call).await
+        self.threads.check_call()?;
+        run(self.threads.handle()?, call).await
     }
 
     /// Waits for a call of the client.
@@ -187,18 +273,16 @@ impl Link {
     }
 
     pub(super) fn runtime(&self) -> Result<Handle> {
-        let runtime = self.runtime.as_ref().map(Runtime::handle);
-        runtime
-            .cloned()
-            .ok_or_else(|| failed("the cluster is closed"))
+        self.threads.handle()
     }
 
     /// Asks any node for information.
-    pub(super) fn info(&self, command: &str) -> Result<String> {
-        let answer = self.wait(async {
+    pub(super) async fn info(&self, command: &str) -> Result<String> {
+        let asked = self.run(async {
             let node = self.client.random_node()?;
             node.info(&AdminPolicy::default(), &[command]).await
-        })?;
+        });
+        let answer = asked.await?;
         let answers = answer.map_err(|error| of_cluster(&error, &self.namespace))?;
         answers
             .into_iter()
@@ -231,8 +315,8 @@ impl Link {
         Ok(sizes.into_iter().collect())
     }
 
-    fn choose_namespace(&self) -> Result<Box<str>> {
-        let known = self.info("namespaces")?;
+    async fn choose_namespace(&self) -> Result<Box<str>> {
+        let known = self.info("namespaces").await?;
         let mut names = known.split(';').filter(|name| !name.is_empty());
         if !self.namespace.is_empty() {
             return match names.find(|name| **name == *self.namespace) {
@@ -249,8 +333,8 @@ impl Link {
     }
 
     /// What a record may take at most: newer servers say it themselves, older ones by the size of their write blocks.
-    fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
-        let answer = self.info(&format!("namespace/{}", self.namespace))?;
+    async fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
+        let answer = self.info(&format!("namespace/{}", self.namespace)).await?;
         let value = |wanted: &str| {
             answer
                 .split(';')
@@ -264,11 +348,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            let client = Arc::clone(&self.client);
-            runtime.spawn(async move { client.close().await });
-            runtime.shutdown_background();
-        }
+        let client = Arc::clone(&self.client);
+        self.threads.end(async move { drop(client.close().await) });
     }
 }
 

@@ -4,8 +4,8 @@
 //! counters, relations, and code of yours. The network is the official client's (crate `aerospike`), with its connections,
 //! retries of reads and map of partitions; calls block, and may come from any thread.
 //!
-//! Async programs make the calls on records as futures, by [`Cluster::async_set`], and the calls of handles, which block, by
-//! [`Cluster::run_blocking`].
+//! Async programs connect by [`ClusterBuilder::connect_async`], make the calls on records as futures, by
+//! [`Cluster::async_set`], and the calls of handles, which block, by [`Cluster::run_blocking`].
 //!
 //! ```no_run
 //! # fn main() -> spikelet::Result<()> {
@@ -141,7 +141,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`](crate::Error::Cluster) if no node answers.
     pub fn info(&self, command: &str) -> Result<String> {
-        self.link.info(command)
+        link::wait(self.link.info(command))
     }
 
     /// Returns how each node answers an info command, in no particular order.
@@ -160,8 +160,8 @@ impl Cluster {
         self.records(set).map(AsyncSet::new)
     }
 
-    /// Makes calls that block, those of handles, in a thread of the client's runtime, and returns their result as a future. At
-    /// most 512 threads; further calls wait for one. A call that has begun goes on if the future is dropped.
+    /// Makes calls that block, those of handles, in a thread for blocking calls of the client's runtime, and returns their
+    /// result as a future. A runtime of its own has at most 512 such threads; further calls wait for one. A call that has begun goes on if the future is dropped.
     ///
     /// ```no_run
     /// # async fn follow(cluster: &spikelet::cluster::Cluster) -> spikelet::Result<()> {
@@ -183,7 +183,7 @@ impl Cluster {
     ) -> Result<T> {
         let cluster = self.clone();
         let called = self.link.runtime()?.spawn_blocking(move || {
-            let result = calls(&cluster);
+            let result = link::blocking(|| calls(&cluster));
             // The last handle shuts the runtime down.
             drop(cluster);
             result

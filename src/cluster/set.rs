@@ -131,7 +131,7 @@ impl ClusterSet {
             match answer {
                 Ok(Ok(record)) => results::decode(record, operations, sent.asks_size),
                 Ok(Err(error)) => Err(failed().error(&error)),
-                Err(ended) => Err(failed().unanswered(ended.to_string())),
+                Err(ended) => Err(failed().given_up(&ended)),
             }
         };
         call.await.map_err(|error| error.about(&self.name, key))

@@ -1,4 +1,4 @@
-//! Paths whose levels may choose several elements, also by expressions: selecting the elements
+//! Paths that may choose several elements a level, also by expressions: selecting the elements
 //! reached, and changing them.
 //!
 //! One front-to-back walk over the nested lists and maps copies the chosen elements, or everything

@@ -200,7 +200,7 @@ impl EntryReader {
         self.is_plain && !self.components.is_empty()
     }
 
-    /// Appends the entry of a record whose components are whole bins, if the record has one.
+    /// Appends the entry of a record in an index of whole bins, if the record has one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a key that is too long.

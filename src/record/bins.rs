@@ -9,7 +9,8 @@ use super::body::{checked_bin_count, write_bin, write_varint};
 use crate::value::Value;
 use crate::{Error, Result};
 
-/// Bins with values of different types, as [`Set::put`](crate::Set::put) takes them: an array of pairs.
+/// Bins with values of different types, as [`Set::put`](crate::Set::put) takes them: an array of
+/// pairs.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -33,11 +34,11 @@ macro_rules! bins {
     };
 }
 
-/// The bins of a record, owned, in the order of their creation. Made for the few bins that records have: every look-up
-/// goes through the names one by one.
+/// The bins of a record, owned, in the order of their creation. Made for the few bins that records
+/// have: every look-up goes through the names one by one.
 ///
-/// Removing a bin moves the last one into its place, as in Aerospike. A bin set to [`Value::Nil`] is removed when the
-/// bins are written.
+/// Removing a bin moves the last one into its place, as in Aerospike. A bin set to [`Value::Nil`]
+/// is removed when the bins are written.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -92,7 +93,7 @@ impl Bins {
         }
     }
 
-    /// Adds a bin whose name is known to be new.
+    /// Adds a bin with a name that is known to be new.
     pub(super) fn push_new(&mut self, name: BinName, value: Value) {
         self.entries.push((name, value));
     }
@@ -143,11 +144,12 @@ impl Bins {
         self.entries.iter().map(|(name, value)| (name, value))
     }
 
-    /// Writes the body of a record of exactly these bins to the end of `out`, without those set to nil, and returns how
-    /// many bins it has. O(bytes).
+    /// Writes the body of a record of exactly these bins to the end of `out`, without those set to
+    /// nil, and returns how many bins it has. O(bytes).
     ///
     /// # Errors
-    /// [`Error::NotStorable`] if a value cannot be stored, [`Error::Parameter`] if there are too many bins.
+    /// [`Error::NotStorable`] if a value cannot be stored, [`Error::Parameter`] if there are too
+    /// many bins.
     pub fn write_body(&self, out: &mut Vec<u8>) -> Result<usize> {
         let written = || {
             self.entries
@@ -178,7 +180,8 @@ impl IntoIterator for Bins {
     }
 }
 
-/// Names are checked: [`Error::BinName`] for one that is not allowed. A name that comes twice takes its last value.
+/// Names are checked: [`Error::BinName`] for one that is not allowed. A name that comes twice takes
+/// its last value.
 impl<N: AsRef<str>, V: Into<Value>, const COUNT: usize> TryFrom<[(N, V); COUNT]> for Bins {
     type Error = Error;
 

@@ -7,9 +7,10 @@
 //!         value_len: varint, value: value_len bytes
 //! ```
 //!
-//! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last; at most
-//! [`MAX_VARINT_BYTES`], and written as short as it goes. The forms of values are those of `value::stored`. Bins stand
-//! in the order of their creation; no two have the same name. Example: the one bin `a` = 5 is `01 01 61 01 01 05`.
+//! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last;
+//! at most [`MAX_VARINT_BYTES`], and written as short as it goes. `value::stored` has the forms of
+//! values. Bins stand in the order of their creation; no two have the same name. Example: the one
+//! bin `a` = 5 is `01 01 61 01 01 05`.
 
 use super::{BinName, MAX_BINS};
 use crate::Error;
@@ -49,8 +50,8 @@ pub(crate) fn read_bin<'a>(bytes: &mut &'a [u8]) -> Result<RawBin<'a>, CodecErro
     })
 }
 
-/// Reads the bin at the front of `bytes` as [`read_bin`] does, but the type as the number that it is: where only the place of a
-/// bin is asked for.
+/// Reads the bin at the front of `bytes` as [`read_bin`] does, with its type as a number, for
+/// callers that need only the bin's place.
 #[inline(always)]
 pub(super) fn read_frame<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], u8, &'a [u8]), CodecError> {
     let (&name_len, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
@@ -64,7 +65,8 @@ pub(super) fn read_frame<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], u8, &'a 
     Ok((name, kind, value))
 }
 
-/// Checks what [`read_bin`] does not: the name's bytes, and that the value has a form that its type allows.
+/// Checks the parts that [`read_bin`] skips: the name's bytes, and that the type allows the value's
+/// form.
 #[inline]
 pub(crate) fn check_bin(bin: &RawBin<'_>) -> Result<(), CodecError> {
     if !BinName::is_legal(bin.name) {
@@ -137,7 +139,7 @@ fn write_name(out: &mut Vec<u8>, name: &BinName) {
     out.truncate(end);
 }
 
-/// Appends a bin whose value is in its stored form already.
+/// Appends a bin with a value in its stored form.
 #[inline]
 pub(crate) fn write_raw_bin(
     out: &mut Vec<u8>,
@@ -151,7 +153,7 @@ pub(crate) fn write_raw_bin(
     Ok(())
 }
 
-/// Appends a bin. `value` must not be `Nil`: that is no bin at all.
+/// Appends a bin. `value` must not be `Nil`, which no bin holds.
 #[inline]
 pub(crate) fn write_bin(
     out: &mut Vec<u8>,
@@ -165,7 +167,8 @@ pub(crate) fn write_bin(
     }
 }
 
-/// Writes the value behind a one-byte length, and makes room for a longer length where it turns out to need one.
+/// Writes the value behind a one-byte length, and makes room for a longer length where it turns out
+/// to need one.
 fn write_bin_of_unknown_len(
     out: &mut Vec<u8>,
     name: &BinName,

@@ -6,23 +6,23 @@ use crate::record::BinName;
 /// How the keys of a collection's companions are formed from the root's key K.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KeyForm {
-    /// `K:i`: those of the record's first sharded collection.
+    /// `K:i`: keys of the record's first sharded collection.
     #[default]
     Plain,
-    /// `K:BIN:i`: those of every further one.
+    /// `K:BIN:i`: keys of every further one.
     ByBin,
-    /// One of the two, and from this shard on `K:~shard:i` or `K:BIN:~shard:i` (`~int-shard` where K is an integer): another
-    /// record had the key of one of them.
+    /// One of the two, and from this shard on `K:~shard:i` or `K:BIN:~shard:i` (`~int-shard` where
+    /// K is an integer): another record had the key of one of them.
     Apart { from: u64, by_bin: bool },
 }
 
 impl KeyForm {
-    /// Returns whether the keys, and what companions say of themselves, have the name of the bin.
+    /// Returns whether the keys, and the companions' `shard_of`, have the name of the bin.
     pub(crate) const fn by_bin(self) -> bool {
         matches!(self, Self::ByBin | Self::Apart { by_bin: true, .. })
     }
 
-    /// Returns whether the key of a shard is one of those that no user's record has.
+    /// Returns whether the key of a shard stands apart from users' keys.
     pub(crate) const fn is_apart(self, shard: u64) -> bool {
         matches!(self, Self::Apart { from, .. } if from <= shard)
     }
@@ -37,7 +37,8 @@ impl KeyForm {
     }
 }
 
-/// What comes before the number in a key that stands apart. The keys of companions of 5 and of "5" differ.
+/// The part before the number in a key that stands apart. The keys of companions of 5 and of "5"
+/// differ.
 const fn apart(root: &Key<'_>) -> &'static str {
     match root {
         Key::Integer(_) => "~int-shard:",

@@ -48,7 +48,8 @@ impl Key<'_> {
         }
     }
 
-    /// Calls `f` with the type and the bytes that are stored and hashed: integers as 8 bytes, big-endian.
+    /// Calls `f` with the type and the bytes that are stored and hashed: integers as 8 bytes,
+    /// big-endian.
     #[inline]
     fn with_bytes<R>(&self, f: impl FnOnce(ParticleType, &[u8]) -> R) -> R {
         match self {
@@ -58,7 +59,8 @@ impl Key<'_> {
         }
     }
 
-    /// Appends the stored form: the type's number, then the bytes (integers as 8 bytes, big-endian).
+    /// Appends the stored form: the type's number, then the bytes (integers as 8 bytes,
+    /// big-endian).
     pub fn write_stored(&self, out: &mut Vec<u8>) {
         self.with_bytes(|kind, bytes| {
             out.reserve(1 + bytes.len());
@@ -105,7 +107,8 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as bytes.
+    /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as
+    /// bytes.
     ///
     /// # Errors
     /// [`CodecError`] if the bytes are not a key.
@@ -209,19 +212,21 @@ pub enum KeyHash {
     /// XXH3: about 10 ns for a short key. For embedded use.
     #[default]
     Xxh3,
-    /// RIPEMD-160, Aerospike's digest: about 220 ns for a short key alone, 50 in a batch. For namespaces that wire clients reach, since
-    /// clients send digests.
+    /// RIPEMD-160, Aerospike's digest: about 220 ns for a short key alone, 50 in a batch. For
+    /// namespaces that wire clients reach, since clients send digests.
     Ripemd160,
 }
 
-/// Set, type and key up to this many bytes are joined on the stack, and hashed in one go; longer ones are streamed.
+/// Set, type and key up to this many bytes are joined on the stack, and hashed in one go; longer
+/// ones are streamed.
 const JOINED_BYTES: usize = 128;
 
 impl KeyHash {
-    /// The digest of a key: the hash of the set's name, the key type's number (1 byte), and the key (integers as 8
-    /// bytes, big-endian), one after the other. Allocates nothing.
+    /// The digest of a key: the hash of the set's name, the key type's number (1 byte), and the key
+    /// (integers as 8 bytes, big-endian), one after the other. Allocates nothing.
     ///
-    /// XXH3 gives 16 bytes (`xxh3_128`, little-endian); the other four are the exclusive or of these, four by four.
+    /// XXH3 gives 16 bytes (`xxh3_128`, little-endian); the other four are the exclusive or of
+    /// these, four by four.
     #[must_use]
     #[inline]
     pub fn digest(self, set: &str, key: &Key<'_>) -> Digest {
@@ -231,8 +236,9 @@ impl KeyHash {
         })
     }
 
-    /// The digests of many keys of a set, in their order. Several RIPEMD-160 digests are computed at a time: some
-    /// 50 ns a key instead of 220, if the names of set and key have no more than 54 bytes together.
+    /// The digests of many keys of a set, in their order. Several RIPEMD-160 digests are computed
+    /// at a time: some 50 ns a key instead of 220, if the names of set and key have no more than 54
+    /// bytes together.
     pub(crate) fn digests<'k, T>(
         self,
         set: &str,
@@ -283,8 +289,9 @@ fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     Digest::new(hasher.finalize().into())
 }
 
-/// The digests of up to [`LANES`] keys, computed at once. `None` where it does not pay or cannot be: there is one key only
-/// (all lanes take as long as two keys do one after the other), or one is too long for a block.
+/// The digests of up to [`LANES`] keys, computed at once. `None` where it does not pay or cannot
+/// be: there is one key only (all lanes take as long as two keys do one after the other), or one is
+/// too long for a block.
 fn ripemd160_together<'k, T>(
     set: &str,
     items: &[T],
@@ -339,7 +346,7 @@ fn join<'b>(
     join_behind(buffer, set.len(), kind, key)
 }
 
-/// The same where the first part, of so many bytes, is in `buffer` already.
+/// As [`join`], with the first `set_bytes` bytes of `buffer` filled in already.
 #[inline]
 fn join_behind<'b>(
     buffer: &'b mut [u8; JOINED_BYTES],

@@ -1,8 +1,9 @@
-//! Records: keys and their digests, names of bins, and the forms in which a record is read and written.
+//! Records: keys and their digests, names of bins, and the forms in which a record is read and
+//! written.
 //!
-//! A record is addressed by a [`Key`]. Its [`Bins`] are what is put; a [`Record`] or, lent where it lies, a [`RecordView`]
-//! is what a read gives, with the [`Metadata`]: generation, void-time, last update. [`to_bins`] and [`from_bins`] go by
-//! serde.
+//! A record is addressed by a [`Key`]. A put takes [`Bins`]; a read returns a [`Record`], or lends
+//! a [`RecordView`] in place, with the [`Metadata`]: generation, void-time, last update.
+//! [`to_bins`] and [`from_bins`] go by serde.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -22,7 +23,8 @@
 // * `Record`, `Metadata`: what a read returns.
 // * `to_bins`, `from_bins`: `serde`, a struct's fields being bins.
 //
-// Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing here does I/O.
+// Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing
+// here does I/O.
 
 mod bins;
 mod key;

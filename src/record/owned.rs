@@ -1,4 +1,4 @@
-//! What a read returns.
+//! Records as reads return them.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use super::{Bins, Key, Metadata, RecordView};
 use crate::Result;
 use crate::value::{CodecError, Value, ValueRef};
 
-/// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded when they are asked for.
+/// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded
+/// when they are asked for.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -47,11 +48,12 @@ impl Record {
         })
     }
 
-    /// Returns a record of its stored key and those bins of a body that are among `names`, in the body's order. Values of
-    /// other bins are not looked at: O(bins + bytes of those wanted).
+    /// Returns a record of its stored key and those bins of a body that are among `names`, in the
+    /// body's order. Values of other bins are not looked at: O(bins + bytes of the wanted ones).
     ///
     /// # Errors
-    /// [`crate::Error::Malformed`] if the bytes are not the body of a record, or a wanted bin is malformed.
+    /// [`crate::Error::Malformed`] if the bytes are not the body of a record, or a wanted bin is
+    /// malformed.
     pub(crate) fn with_bins(
         metadata: Metadata,
         stored_key: Option<&[u8]>,
@@ -89,13 +91,14 @@ impl Record {
     /// The bins, read in place.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        // The body was checked by `new`; the empty body stands for what cannot happen.
+        // The body was checked by `new`; the empty body is never taken.
         let body = self.bytes.get(self.key_bytes..).unwrap_or_default();
         RecordView::unchecked(body).unwrap_or(RecordView::EMPTY)
     }
 
-    /// The value of a bin, decoded. O(bins + bytes of the value). `None` if there is no such bin; also if the elements
-    /// of a list or map are malformed, which [`Record::into_bins`] tells apart.
+    /// The value of a bin, decoded. O(bins + bytes of the value). `None` if there is no such bin;
+    /// also if the elements of a list or map are malformed, which [`Record::into_bins`] tells
+    /// apart.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Value> {
         self.view().bin(name)?.to_value().ok()
@@ -114,7 +117,7 @@ impl Record {
         self.view().to_bins()
     }
 
-    /// A struct whose fields are the bins. O(bytes).
+    /// Decodes a struct with the bins as fields. O(bytes).
     ///
     /// # Errors
     /// [`crate::Error::Serde`] if the bins do not fit the type.
@@ -123,7 +126,7 @@ impl Record {
     }
 }
 
-/// The key, then a body of those bins of `body` that are among `names`.
+/// Returns the key, then a body of the bins of `body` that are among `names`.
 fn selected(key: &[u8], body: &[u8], names: &[&str]) -> std::result::Result<Box<[u8]>, CodecError> {
     let is_wanted = |name: &[u8]| names.iter().any(|wanted| wanted.as_bytes() == name);
     let mut bins = body;
@@ -215,7 +218,7 @@ mod tests {
         }
         body.push(0);
         assert_eq!(read(&body).unwrap_err().result_code(), 1);
-        // A list whose bytes are none, once it is wanted.
+        // A list with malformed bytes, once it is wanted.
         assert!(read(&[1, 1, b'b', 20, 1, 0x80]).is_err());
         assert!(read(&[1, 1, b'c', 20, 1, 0x80]).is_ok());
     }

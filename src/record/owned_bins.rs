@@ -1,5 +1,5 @@
-//! The bins of a record that belong to relations: a replacing write keeps them, and a plain write may not set or remove them.
-//! The engine knows which bins these are.
+//! The bins of a record that belong to relations: a replacing write keeps them, and a plain write
+//! may not set or remove them. The engine knows which bins these are.
 
 use super::body::{RawBin, checked_bin_count, write_varint};
 use super::shard_role::describes_shards;
@@ -13,7 +13,8 @@ pub(crate) struct OwnedBin {
     pub(crate) bin: BinName,
     /// The name of the relation.
     pub(crate) relation: Box<str>,
-    /// The type of the collection of which each element is an edge; `None`: it names the record that this one belongs to.
+    /// The type of the collection of which each element is an edge; `None`: it names the record
+    /// that this one belongs to.
     pub(crate) collection: Option<ParticleType>,
 }
 
@@ -70,7 +71,8 @@ impl<'a> OwnedBins<'a> {
         found.next().map_or(Ok(()), refuse)
     }
 
-    /// Refuses a new version of a record in which an owned bin of the old one is missing, or what describes its shards.
+    /// Refuses a new version of a record in which an owned bin of the old one is missing, or what
+    /// describes its shards.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -87,8 +89,8 @@ impl<'a> OwnedBins<'a> {
         self.0.iter().find(is_lost).map_or(Ok(()), refuse)
     }
 
-    /// Refuses a new version of a record in which an edit of elements has changed a bin that is no collection, or made a
-    /// collection of another type.
+    /// Refuses a new version of a record in which an edit of elements has changed a scalar bin, or
+    /// made a collection of another type.
     ///
     /// # Errors
     /// [`Error::OwnedBin`].
@@ -119,9 +121,10 @@ impl<'a> OwnedBins<'a> {
         self.0.iter().find(is_changed).map_or(Ok(()), refuse)
     }
 
-    /// Returns the body `new` with the owned bins of `old` and the bins that describe its shards; `None` if there are none to be
-    /// kept. Both are also lost if a root has sharded collections that are not owned: the caller refuses such a write, unless
-    /// it is a wire client's, who knows nothing of shards. O(bytes).
+    /// Returns the body `new` with the owned bins of `old` and the bins that describe its shards;
+    /// `None` if there are none to be kept. Both are also lost if a root has sharded collections
+    /// that are not owned: the caller refuses such a write, unless it is a wire client's, who knows
+    /// nothing of shards. O(bytes).
     ///
     /// # Errors
     /// [`Error::Parameter`] for too many bins.
@@ -162,8 +165,8 @@ impl<'a> OwnedBins<'a> {
         Ok(Some(body))
     }
 
-    /// Returns the relations with edges in the collections of a record, and how many; 0 for a sharded collection: its shards have
-    /// the number. Empty for a record that holds a shard.
+    /// Returns the relations with edges in the collections of a record, and how many; 0 for a
+    /// sharded collection: its shards have the number. Empty for a record that holds a shard.
     pub(crate) fn edges(&self, body: &[u8]) -> Vec<(Box<str>, u64)> {
         if ShardRole::of(body) == ShardRole::Companion {
             return Vec::new();

@@ -1,13 +1,13 @@
 //! RIPEMD-160 of several short keys at a time.
 //!
-//! One digest is a chain of 80 steps (two chains side by side), each of which waits for the one before: a processor
-//! that could do four operations at once does one or two. Here every operation is done on [`LANES`] keys, as arrays that
-//! the compiler turns into vectors.
+//! One digest is a chain of 80 steps (two chains side by side), each of which waits for the one
+//! before: a processor that could do four operations at once does one or two. Here every operation
+//! is done on [`LANES`] keys, as arrays that the compiler turns into vectors.
 
 /// Keys that are hashed together.
 pub(super) const LANES: usize = 8;
 
-/// The longest message in bytes that is hashed here: what one block has room for beside the end mark and the length.
+/// The longest message in bytes that is hashed here: one block less its end mark and the length.
 pub(super) const MESSAGE_BYTES_MAX: usize = BLOCK_BYTES - 9;
 
 /// The length of a digest in bytes.
@@ -34,8 +34,8 @@ impl Messages {
         }
     }
 
-    /// Adds a message that is the concatenation of these parts. Returns false, and adds nothing, if it is longer than
-    /// [`MESSAGE_BYTES_MAX`] or there are [`LANES`] already.
+    /// Adds a message that is the concatenation of these parts. Returns false, and adds nothing, if
+    /// it is longer than [`MESSAGE_BYTES_MAX`] or there are [`LANES`] already.
     pub(super) fn push(&mut self, parts: [&[u8]; 3]) -> bool {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if bytes > MESSAGE_BYTES_MAX || self.count == LANES {
@@ -89,8 +89,8 @@ const INITIAL: [u32; 5] = [
     0xc3d2_e1f0,
 ];
 
-/// The state after one block, from the initial one. The loop has no branch and no step that depends on another lane, so the
-/// compiler turns it into one pass over vectors.
+/// The state after one block, from the initial one. The loop has no branch and no step that depends
+/// on another lane, so the compiler turns it into one pass over vectors.
 #[expect(
     clippy::indexing_slicing,
     reason = "hot; lanes and words are constants below the lengths of the arrays"
@@ -108,8 +108,8 @@ fn compress(words: &[Lanes; BLOCK_WORDS]) -> [Lanes; 5] {
     state
 }
 
-/// The 16 steps of a round in both lines, one after the other: neither waits for the other, so they overlap. Of each: the
-/// word that it takes, and by how many bits it turns the sum.
+/// The 16 steps of a round in both lines, one after the other: neither waits for the other, so they
+/// overlap. Of each: the word that it takes, and by how many bits it turns the sum.
 macro_rules! round {
     (
         $word:ident, $left:ident, $right:ident, $mix_left:ident $constant_left:literal, $mix_right:ident $constant_right:literal,
@@ -122,7 +122,7 @@ macro_rules! round {
     };
 }
 
-/// The state after one block whose words `word` gives.
+/// Returns the state after one block; `word` gives its words.
 #[inline(always)]
 fn compress_one(word: impl Fn(usize) -> u32) -> [u32; 5] {
     let (mut left, mut right) = (INITIAL, INITIAL);

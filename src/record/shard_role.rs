@@ -1,5 +1,5 @@
-//! What a stored record is to a sharded collection, as its bins say. The forms are those of `docs/format.md`; `shard` makes
-//! them, and the write path protects them.
+//! The role of a stored record in sharded collections, by its bins (`docs/format.md` has the
+//! forms). `shard` writes them, and the write path protects them.
 
 use std::fmt;
 
@@ -10,13 +10,14 @@ use crate::value::ValueRef;
 
 /// Root: where its sharded collections are.
 pub(crate) const SUBKEYS: &str = "subkeys";
-/// Root: the number of the last transition. It stays when the collection is consolidated or deleted.
+/// Root: the number of the last transition. It stays when the collection is consolidated or
+/// deleted.
 pub(crate) const SUBKEYS_EPOCH: &str = "subkeys_epoch";
-/// Root: the bin of the collection whose companions bear plain keys.
+/// Root: the bin of the collection that has companions with plain keys.
 pub(crate) const SUBKEYS_BIN: &str = "subkeys_bin";
 /// Root: the last transition of each of several collections.
 pub(crate) const SUBKEYS_EPOCHS: &str = "subkeys_epochs";
-/// Companion: whose it is.
+/// Companion: its root, number and epoch.
 pub(crate) const SHARD_OF: &str = "shard_of";
 
 /// The bins by which a root describes its shards.
@@ -55,12 +56,12 @@ impl fmt::Display for ShardTransition {
     }
 }
 
-/// What a record is to a sharded collection.
+/// The role of a record in sharded collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShardRole {
     /// Nothing: the usual case.
     None,
-    /// The record that users address, whose collection is in companions, or on its way.
+    /// The record that users address; its collection is in companions, or on its way.
     Root,
     /// A record that holds a shard.
     Companion,
@@ -86,9 +87,9 @@ impl ShardRole {
     }
 }
 
-/// Looks at the bins of a stored record once: where each begins and ends, and what they say of its role. Values are not
-/// checked: the record was when it was written, and its checksum holds. Of a record that is malformed all the same, the role is
-/// that of the bins before the damage; [`RecordView::malformed`] names it.
+/// Looks at the bins of a stored record once: where each begins and ends, and its role. Values are
+/// not checked: the record was when it was written, and its checksum holds. The bins before the
+/// damage give the role of a malformed record; [`RecordView::malformed`] names the damage.
 #[inline]
 pub(crate) fn parse_with_role(body: &[u8]) -> (Option<RecordView<'_>>, ShardRole) {
     let mut role = ShardRole::None;
@@ -96,16 +97,17 @@ pub(crate) fn parse_with_role(body: &[u8]) -> (Option<RecordView<'_>>, ShardRole
     (view.ok(), role)
 }
 
-/// Whether a record with the body `new` describes its shards as the one with the body `old` does. O(bins).
+/// Whether a record with the body `new` describes its shards as the one with the body `old` does.
+/// O(bins).
 pub(crate) fn keeps_description(old: &[u8], new: &[u8]) -> bool {
     bins(old)
         .filter(|bin| describes_shards(bin.name))
         .all(|old| bins(new).any(|new| new.bytes == old.bytes))
 }
 
-/// Whether a record with the body `new` has something in a bin whose collection the one with the body `old` describes as
-/// sharded, and the old one had something else there: it would not be of the collection. Nor may it be taken away while a
-/// transition moves it. O(bins).
+/// Returns whether `new` has another value than `old` in a bin that `old` describes as sharded: a
+/// value that would not be of the collection. Nor may a value be removed there while a transition
+/// moves it. O(bins).
 pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
     let value = |body, name: &[u8]| {
         let mut found = bins(body).filter(|bin| bin.name == name);
@@ -130,7 +132,8 @@ pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
     }
 }
 
-/// Whether a record describes the collection in this bin as sharded, or on its way there or back. O(bins).
+/// Whether a record describes the collection in this bin as sharded, or on its way there or back.
+/// O(bins).
 pub(crate) fn describes_collection(view: RecordView<'_>, bin: &str) -> bool {
     sharded_bins(view).iter().any(|(name, _)| *name == bin)
 }
@@ -138,13 +141,14 @@ pub(crate) fn describes_collection(view: RecordView<'_>, bin: &str) -> bool {
 /// The companions of a collection that is sharded by hash, as its root describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashShards {
-    /// How many there are at most, those of a transition included.
+    /// The number of companions at most, new ones of a transition included.
     pub(crate) companions: u64,
     pub(crate) keys: KeyForm,
     pub(crate) is_being_deleted: bool,
 }
 
-/// The collections that a record describes as sharded: the name of each one's bin, and its form. O(bins).
+/// The collections that a record describes as sharded: the name of each one's bin, and its form.
+/// O(bins).
 pub(crate) fn sharded_bins<'a>(view: RecordView<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
     match view.bin(SUBKEYS) {
         Some(ValueRef::Map(forms)) => forms
@@ -166,7 +170,8 @@ pub(crate) fn is_by_hash(form: ValueRef<'_>) -> bool {
     matches!(word, Some(Ok(ValueRef::String("hash-shards"))))
 }
 
-/// The companions of the collection in a bin; `None` if a record does not describe it as sharded by hash.
+/// The companions of the collection in a bin; `None` if a record does not describe it as sharded by
+/// hash.
 pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards> {
     let sharded = sharded_bins(view).into_iter();
     let (_, form) = sharded
@@ -198,7 +203,7 @@ pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards>
     Some(shards)
 }
 
-/// What a companion of a collection that is sharded by hash says of itself.
+/// The description that a companion of a hash-sharded collection has of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompanionName<'a> {
     /// The key of the root.
@@ -208,8 +213,9 @@ pub(crate) struct CompanionName<'a> {
     pub(crate) bin: Option<&'a str>,
 }
 
-/// Whose companion a record is; `None` if it is none of a collection that is sharded by hash. Buckets and pages of time shards
-/// say when they begin, where the others have the name of a bin, or nothing.
+/// Returns the description in a companion of a hash-sharded collection; `None` for all other
+/// records. Buckets and pages of time shards have their begin where the others have the name of a
+/// bin, or nothing.
 pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
     let mut items = view.bin(SHARD_OF)?.as_list()?.iter();
     let root = match items.next()?.ok()? {
@@ -234,7 +240,7 @@ pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> 
 /// The word behind which a form says from which shard on the keys of companions stand apart.
 pub(crate) const APART: &str = "apart";
 
-/// Whether a form says more than a scheme and a number: what is under way.
+/// Whether a form says more than a scheme and a number: a transition is under way.
 fn is_in_transition(form: ValueRef<'_>) -> bool {
     form.as_list().is_none_or(|form| {
         let is_word = |item: &std::result::Result<ValueRef<'_>, _>| {
@@ -313,7 +319,7 @@ mod tests {
         ] {
             let (old, new) = (of(subkeys.clone(), &[]), of(subkeys, &[(name, 1)]));
             assert_eq!(changes_sharded_bin(&old, &new), is_changed, "{name}");
-            // What does not belong there may be taken away.
+            // A foreign value may be removed.
             assert!(!changes_sharded_bin(&new, &old), "{name}");
             assert!(!changes_sharded_bin(&new, &new));
         }

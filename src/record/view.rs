@@ -7,7 +7,8 @@ use super::{Bins, serde_struct};
 use crate::value::{CodecError, ParticleType, ValueRef, check_stored};
 use crate::{Error, Result};
 
-/// The bins of a stored record, borrowed from its bytes. Checked once, by [`RecordView::parse`]; copying it is free.
+/// The bins of a stored record, borrowed from its bytes. Checked once, by [`RecordView::parse`];
+/// copying it is free.
 #[derive(Clone, Copy)]
 pub struct RecordView<'a> {
     body: &'a [u8],
@@ -24,7 +25,8 @@ impl<'a> RecordView<'a> {
         count: 0,
     };
 
-    /// Checks the body of a stored record: all of its structure, not the elements inside lists and maps. O(bins).
+    /// Checks the body of a stored record: all of its structure, not the elements inside lists and
+    /// maps. O(bins).
     ///
     /// # Errors
     /// [`Error::Malformed`] if the bytes are not the body of a record.
@@ -33,8 +35,8 @@ impl<'a> RecordView<'a> {
         Self::each(body, check_bin).map_err(|source| Error::malformed("record", source))
     }
 
-    /// Looks at each bin of a body whose values were checked when it was written. Fails if the bins do not end where the body
-    /// does.
+    /// Looks at each bin of a body with values that were checked when it was written. Fails if the
+    /// bins do not end where the body does.
     #[inline]
     pub(super) fn framed(
         body: &'a [u8],
@@ -46,7 +48,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// The error of a body whose bins do not end where it does.
+    /// The error of a body with bins that do not end where it does.
     #[cold]
     pub(crate) fn malformed(body: &'a [u8]) -> Error {
         let source = Self::framed(body, |_| ()).err();
@@ -110,7 +112,8 @@ impl<'a> RecordView<'a> {
         self.find(name.as_bytes()).map(|bin| (bin.kind, bin.value))
     }
 
-    /// Returns name, type and stored bytes of the value of every bin, in the order of [`RecordView::iter`]. No copy.
+    /// Returns name, type and stored bytes of the value of every bin, in the order of
+    /// [`RecordView::iter`]. No copy.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -156,7 +159,7 @@ impl<'a> RecordView<'a> {
         Ok(bins)
     }
 
-    /// A struct whose fields are the bins. O(bytes).
+    /// Decodes a struct with the bins as fields. O(bytes).
     ///
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.
@@ -169,10 +172,11 @@ impl<'a> RecordView<'a> {
         self.raw_bins().find(|bin| bin.name == name)
     }
 
-    /// The bin of this name in the body of a stored record, of which nothing else is checked. O(bins before it).
+    /// The bin of this name in the body of a stored record, of which nothing else is checked.
+    /// O(bins before it).
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the bytes up to the bin are not those of a record.
+    /// [`Error::Malformed`] if the bytes up to the bin are not a record's.
     #[inline]
     pub(crate) fn find_in(body: &'a [u8], name: &[u8]) -> Result<Option<RawBin<'a>>> {
         let find = || {
@@ -213,7 +217,8 @@ impl<'a> RecordView<'a> {
         Some(LocatedBin { before, bin, after })
     }
 
-    /// The body of a record with those of these bins that this one has, in this one's order. O(bytes).
+    /// Returns a body of this record's bins that are among the given ones, in their order here.
+    /// O(bytes).
     pub(crate) fn select(&self, names: &[&str]) -> Vec<u8> {
         let wanted = || {
             self.raw_bins()

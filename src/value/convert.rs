@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{List, ListOrder, Map, MapOrder, Value};
 
-/// A type whose sequences convert to a list: every type that converts to a [`Value`], except `u8`
-/// (bytes) and pairs (maps).
+/// A type with sequences that convert to a list: every type that converts to a [`Value`], except
+/// `u8` (bytes) and pairs (maps).
 ///
 /// Implement it for a type that converts to a value, and its vectors, slices and arrays convert,
 /// too:

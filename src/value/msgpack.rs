@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length of an element whose first byte determines it; 0 for all others. Walks over lists
+/// The length of an element by its first byte; 0 where that does not determine it. Walks over lists
 /// spend most of their time here.
 const LENGTHS: [u8; 256] = {
     let mut lengths = [0; 256];

@@ -1,7 +1,8 @@
 //! A Chromium without a screen, for tests of pages.
 //!
-//! The tests need a Chromium or Chrome: one of [`NAMES`] in the path, or the program that `SPIKELET_CHROMIUM` names. Without
-//! one that can show a page they skip and say so on standard error, unless `SPIKELET_BROWSER=required`.
+//! The tests need a Chromium or Chrome: one of [`NAMES`] in the path, or the program that
+//! `SPIKELET_CHROMIUM` names. Without one that can show a page they skip and say so on standard
+//! error, unless `SPIKELET_BROWSER=required`.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::Write as _;
@@ -24,7 +25,8 @@ const NAMES: [&str; 6] = [
 /// it.
 pub const CONTRAST: &str = include_str!("contrast.js");
 
-/// The window. Pages are shown in frames inside it: a desktop Chromium makes no window narrower than 500 pixels.
+/// The window. Pages are shown in frames inside it: a desktop Chromium makes no window narrower
+/// than 500 pixels.
 const WINDOW: &str = "--window-size=1400,1000";
 
 /// A browser without a screen, and the directory of its files.
@@ -34,7 +36,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Returns a browser that has shown a page; `None`, with a word on standard error, if there is none.
+    /// Returns a browser that has shown a page; `None`, with a word on standard error, if there is
+    /// none.
     ///
     /// # Panics
     /// If there is none although `SPIKELET_BROWSER=required`.
@@ -46,7 +49,7 @@ impl Browser {
             Ok(browser) => Some(browser),
             Err(reason) if required => panic!("{reason}"),
             Err(reason) => {
-                // Not by `eprintln!`, whose text is shown for failed tests only.
+                // Not by `eprintln!`: the harness shows its text for failed tests only.
                 let _ = writeln!(std::io::stderr(), "skipped a test of pages: {reason}");
                 None
             }
@@ -69,7 +72,8 @@ impl Browser {
         Ok(Self { program, dir })
     }
 
-    /// Shows a page whose script sets its title: some browsers do not start here, or may not read temporary files.
+    /// Shows a page with a script that sets the title: some browsers do not start here, or may not
+    /// read temporary files.
     fn tried(&self) -> Result<(), String> {
         let page = "<!DOCTYPE html><title>-</title><script>document.title = 6 * 7</script>";
         let output = self.run(&self.file("tried.html", page), false)?;
@@ -124,7 +128,8 @@ impl Browser {
         shown
     }
 
-    /// Shows what a server answers, once so much of the page's own time has passed. It must leave nothing on the console.
+    /// Shows what a server answers, after `time_ms` of the page's own time. It must leave nothing
+    /// on the console.
     pub fn visit(&self, url: &str, dark: bool, time_ms: u32) -> Shown {
         let time = format!("--virtual-time-budget={time_ms}");
         let shown = self.open(url, dark, &[&time]).unwrap();
@@ -132,7 +137,8 @@ impl Browser {
         shown
     }
 
-    /// Shows a page in a frame of this width. Its scripts answer in the title of the page around it.
+    /// Shows a page in a frame of this width. Its scripts answer in the title of the page around
+    /// it.
     pub fn ask_framed(&self, html: &str, width: u32, dark: bool) -> Value {
         let html = html.replace('&', "&amp;").replace('"', "&quot;");
         let around = format!(
@@ -149,7 +155,7 @@ impl Browser {
     }
 }
 
-/// What a browser has shown.
+/// A page as a browser has shown it.
 pub struct Shown {
     /// The document after its scripts have run.
     pub dom: String,

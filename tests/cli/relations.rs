@@ -90,8 +90,8 @@ fn relations_advises_another_layout_and_shards_where_records_are_large() {
     assert!(advice(1).contains("ShardPolicy"), "{found}");
 }
 
-/// A hash of what a process has written so far: of its staging memory, or of the device where there is none. One byte of many
-/// is enough to see it grow, and does not take so long that the process ends meanwhile.
+/// A hash of the bytes that a process has written: of its staging memory, or of the device without
+/// one. One byte of many is enough to see it grow, and is read before the process ends.
 fn written_so_far(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir.join("demo")).into_iter().flatten();
     let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();

@@ -13,7 +13,7 @@ use spikelet::{Error, RecordCall, RecordSet, RecordStore, Result, ShardedList, W
 
 use crate::common::Served;
 
-/// Every call, whatever runs the futures.
+/// Makes every call; any runtime may run the futures.
 async fn all_calls(users: AsyncSet) {
     users.put("alice", [("n", 1)]).await.unwrap();
     let visit = [ops::add("n", 2), ops::get_bin("n")];
@@ -95,6 +95,58 @@ fn the_calls_are_futures_of_any_runtime() {
     drop(several);
     run(all_calls(users()));
     assert!(cluster.async_set(&"x".repeat(64)).is_err());
+}
+
+#[test]
+fn a_cluster_works_in_the_runtime_of_its_tasks() {
+    let served = Served::in_memory();
+    let mut single = tokio::runtime::Builder::new_current_thread();
+    let runtimes = [
+        tokio::runtime::Runtime::new().unwrap(),
+        single.enable_all().build().unwrap(),
+    ];
+    for runtime in runtimes {
+        let cluster = runtime.block_on(async {
+            let cluster = served.builder().connect_async().await.unwrap();
+            all_calls(cluster.async_set("users").unwrap()).await;
+            // It would wait for its own thread.
+            let records = cluster.records("users").unwrap();
+            let policy = WritePolicy::default();
+            let add = [ops::add("n", 1)];
+            let refused = records.operate_on(&policy, &1.into(), &add).unwrap_err();
+            let names = refused.to_string();
+            assert!(matches!(refused, Error::Parameter(_)), "{names}");
+            assert!(names.contains("run_blocking"), "{names}");
+            assert!(cluster.info("build").is_err());
+            let list = cluster.run_blocking(|cluster| {
+                ShardedList::new(cluster, "users", "alice", "followers")?.add("bob")
+            });
+            assert!(list.await.unwrap());
+            assert!(!cluster.async_set("users").unwrap().exists(1).await.unwrap());
+            assert!(records.operate_on(&policy, &1.into(), &add).is_err());
+            let users = cluster.async_set("users").unwrap();
+            assert!(users.delete("alice").await.unwrap());
+            cluster
+        });
+        // A thread without tasks may block while the runtime goes on.
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let elsewhere = cluster.clone();
+        let other = thread::spawn(move || sender.send(elsewhere.info("build")).unwrap());
+        runtime.block_on(async {
+            while receiver.try_recv().map(Result::unwrap).is_err() {
+                tokio::task::yield_now().await;
+            }
+        });
+        other.join().unwrap();
+        let users = cluster.async_set("users").unwrap();
+        drop(runtime);
+        let ended = run(users.put(1, [("n", 1)])).unwrap_err();
+        assert!(matches!(ended, Error::Cluster(_)), "{ended}");
+    }
+    // Outside of a runtime the client makes threads of its own.
+    let cluster = run(served.builder().connect_async()).unwrap();
+    run(all_calls(cluster.async_set("users").unwrap()));
+    assert!(cluster.info("build").is_ok());
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! Two processes that write to the same collections, while the server dies and comes back: what was acknowledged is there, once.
+//! Two processes that write to the same collections, while the server dies and comes back: every
+//! acknowledged element is there, once.
 //!
-//! The children are this test binary, started again with [`CHILD_ADDR`] set. They print what was acknowledged.
+//! The children are this test binary, started again with [`CHILD_ADDR`] set. They print
+//! acknowledged elements.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -141,7 +143,8 @@ fn two_processes_lose_and_double_nothing_while_the_server_dies_and_comes_back() 
                 .expect("a writer has stopped");
             acknowledged.insert(number, gone);
         }
-        // One of the writers dies with it, and another one takes its place behind all that it may have begun.
+        // One of the writers dies with it, and another one takes its place behind all that it may
+        // have begun.
         let dies = restart % 2;
         drop(std::mem::replace(
             &mut writers[dies],

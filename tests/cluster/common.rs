@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use spikelet::cluster::{Cluster, ClusterSet};
+use spikelet::cluster::{Cluster, ClusterBuilder, ClusterSet};
 use spikelet::{Operation, RecordSet, RecordStore, Result, Set, Store, WritePolicy};
 
 /// A running `spikelet serve`; it ends with this.
@@ -14,7 +14,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves a namespace `test` in memory, as the Community Edition would, which refuses lists with a persisted index there.
+    /// Serves a namespace `test` in memory, as the Community Edition would, which refuses lists
+    /// with a persisted index there.
     pub fn in_memory() -> Self {
         Self::with(&["--memory", "--like-ce"])
     }
@@ -41,10 +42,11 @@ impl Served {
     }
 
     pub fn cluster(&self) -> Cluster {
-        Cluster::builder(&self.addr)
-            .namespace("test")
-            .connect()
-            .unwrap()
+        self.builder().connect().unwrap()
+    }
+
+    pub fn builder(&self) -> ClusterBuilder {
+        Cluster::builder(&self.addr).namespace("test")
     }
 
     /// Stops the server, and waits until it has stopped.
@@ -88,7 +90,8 @@ impl Both {
         }
     }
 
-    /// Makes the same call on both, which must answer the same: generation and results, or the code of the error.
+    /// Makes the same call on both, which must answer the same: generation and results, or the code
+    /// of the error.
     pub fn agree(&self, what: &str, key: &str, operations: &[Operation]) {
         self.agree_with(what, &WritePolicy::default(), key, operations);
     }
@@ -107,7 +110,7 @@ impl Both {
                 let values: Vec<_> = result
                     .results
                     .iter()
-                    // What is nil is left out by a cluster.
+                    // A cluster leaves out nil results.
                     .filter(|result| result.value != spikelet::Value::Nil)
                     .map(|result| (result.operation, result.bin, plain(&result.value)))
                     .collect();
@@ -125,7 +128,7 @@ impl Both {
     }
 }
 
-/// A value without the order of its lists and maps, which the client does not tell.
+/// A value without the order of its lists and maps, which the client drops.
 fn plain(value: &spikelet::Value) -> String {
     match value {
         spikelet::Value::List(list) => {

@@ -1,4 +1,5 @@
-//! Servers of the Community Edition: they refuse durable deletes, and bring back after a restart what was deleted.
+//! Servers of the Community Edition: they refuse durable deletes, and bring back deleted records
+//! after a restart.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -20,7 +21,8 @@ fn ints(count: i64) -> Vec<Value> {
 
 #[test]
 fn a_persisted_index_is_never_asked_for() {
-    // The server refuses every list that asks for one; so it does in all other tests of collections and relations here.
+    // The server refuses every list that asks for one; so it does in all other tests of collections
+    // and relations here.
     let served = Served::in_memory();
     let records = served.cluster().records("records").unwrap();
     let policy = WritePolicy::default();
@@ -90,7 +92,7 @@ fn durable_deletes_are_made_where_the_server_has_them() {
     assert_eq!(map.len().unwrap(), 0);
 }
 
-/// A server that ends without notice, and comes back with what is on its disk.
+/// A server that ends without notice, and comes back with its disk.
 fn restarted(served: Served, dir: &str) -> Served {
     let addr = served.addr.clone();
     drop(served);
@@ -138,7 +140,7 @@ fn what_a_restart_brings_back_is_what_the_documents_say() {
     past.add(noon, 0).unwrap();
     times().delete().unwrap();
     let served = restarted(served, path);
-    // What they write now is there for all.
+    // New elements are there for all.
     for element in 0..20 {
         assert!(gone.add(element).unwrap());
     }
@@ -157,7 +159,7 @@ fn what_a_restart_brings_back_is_what_the_documents_say() {
         sharded.iter().collect::<Result<Vec<_>>>().unwrap(),
         ints(10)
     );
-    // A child whose record is back is no child of its parent.
+    // A child's record that is back is no child of its parent.
     let page = comments().page("post", None, 9).unwrap();
     assert_eq!(page.children.len(), 1);
     assert_eq!(comments().len("post").unwrap(), 1);

@@ -92,7 +92,7 @@ fn rows_of_all_kinds_run_on_a_cluster_lose_nothing_and_leave_nothing() {
     }
 }
 
-/// Runs a row as from a terminal, into which somebody has typed.
+/// Runs a row as from a terminal with `typed` as its input.
 fn at_a_terminal(served: &Served, typed: &str) -> Output {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -108,7 +108,7 @@ fn at_a_terminal(served: &Served, typed: &str) -> Output {
         .unwrap();
     let row = "--rate 100 --shards 1 --duration 300ms --warm-up 0 --json";
     let arguments: Vec<&str> = row.split_whitespace().collect();
-    // The other side stays open meanwhile: nobody hangs up.
+    // The other side stays open, so the terminal does not hang up.
     command(served, &arguments).stdin(input).output().unwrap()
 }
 
@@ -198,7 +198,7 @@ fn records_of_others_are_not_touched_and_one_run_at_a_time_has_the_set() {
         .operate_on(&policy, &"hot0".into(), &[ops::get_bin("n")])
         .unwrap();
     assert_eq!((read.generation, read.value(0)), (1, Some(&1.into())));
-    // What a killed run has left: its claim.
+    // A killed run leaves its claim.
     let mut killed = command(&served, &["--yes", "--rate", "50", "--duration", "60s"])
         .stdout(Stdio::null())
         .spawn()
@@ -210,7 +210,7 @@ fn records_of_others_are_not_touched_and_one_run_at_a_time_has_the_set() {
     assert!(told.contains("another run is under way"), "{told}");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // Nobody writes it any more, so the next run takes the set, and leaves nothing.
+    // The claim does not change, so the next run takes the set, and leaves nothing.
     assert!(keys(&served, SET).len() > 1);
     rows(&served, "--rate 100 --shards 1 --duration 300ms");
     assert_eq!(keys(&served, SET), []);
@@ -258,7 +258,7 @@ fn a_server_that_goes_away_is_reported_with_what_was_measured_and_the_next_run_c
         (&found["interruption"]["done"], &found["rows"][0]["lost"]),
         (&1.into(), &0.into())
     );
-    // The reason stands in the report, and is the last that is told.
+    // The report has the reason, and it is the last line printed.
     let reason = found["interruption"]["reason"].as_str().unwrap();
     assert!(told.trim_end().ends_with(reason), "{told}: {reason}");
     let served = Served::at(&addr, &["--dir", path, "--like-ce"]);

@@ -1,4 +1,5 @@
-//! A gateway that ends TLS before a served store, and may ask for a login: what a cluster with both looks like to a client.
+//! A gateway that ends TLS before a served store, and may ask for a login: what a cluster with both
+//! looks like to a client.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -96,7 +97,8 @@ fn config(asks_certificate: bool) -> Arc<ServerConfig> {
     Arc::new(builder.with_single_cert(chain, key).unwrap())
 }
 
-/// One side's TLS, and the socket to which it writes. A thread reads from the client, another one from the server.
+/// One side's TLS, and the socket to which it writes. A thread reads from the client, another one
+/// from the server.
 struct Encrypted {
     tls: Mutex<ServerConnection>,
     client: TcpStream,
@@ -121,7 +123,7 @@ impl Encrypted {
         while !rest.is_empty() {
             tls.read_tls(&mut rest)?;
             let state = tls.process_new_packets();
-            // A refusal is told to the client, too.
+            // The client must see a refusal, too.
             flush(&mut tls, &self.client)?;
             let available = state.map_err(io::Error::other)?.plaintext_bytes_to_read();
             let at = plain.len();
@@ -191,7 +193,7 @@ fn pass_requests(
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                // Nobody logs in, so nothing is answered.
+                // No login, so no answer.
                 _ => return Ok(()),
             }
         }
@@ -209,7 +211,8 @@ fn first_frame(pending: &mut Vec<u8>) -> Option<Vec<u8>> {
 
 /// Whether a security message names the user with the hash of the password, or shows the token.
 fn knows(frame: &[u8], user: &str, hash: &str) -> bool {
-    // 16 bytes of which the third is the command; then fields of a length, a number and their bytes.
+    // 16 bytes of which the third is the command; then fields of a length, a number and their
+    // bytes.
     let (command, mut fields) = (
         frame[FRAME_HEADER_BYTES + 2],
         &frame[FRAME_HEADER_BYTES + 16..],

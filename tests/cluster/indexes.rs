@@ -1,4 +1,4 @@
-//! Relations whose records are found by the servers' own secondary indexes, and graphs, which have none.
+//! Relations that find records by the servers' own secondary indexes, and graphs, which use none.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,8 +1,9 @@
-//! A process that writes to sharded collections of a served store and dies in the middle of a transition: whoever comes next
-//! finds every element that was acknowledged, once, and carries the transition to its end.
+//! A process that writes to sharded collections of a served store and dies in the middle of a
+//! transition: the next caller finds every acknowledged element, once, and completes the
+//! transition.
 //!
-//! The child is this test binary, started again with [`CHILD_ADDR`] set. It takes one step after the other and ends itself,
-//! without any clean-up, at the step that [`CHILD_STEP`] names.
+//! The child is this test binary, started again with [`CHILD_ADDR`] set. It takes one step after
+//! the other and ends itself, without any clean-up, at the step that [`CHILD_STEP`] names.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -31,10 +32,11 @@ const DONE: i32 = 87;
 const TRANSITIONS: [&str; 5] = ["activate", "split", "merge", "deactivate", "delete"];
 const ELEMENTS: i64 = 60;
 
-/// A set whose process dies before, or right after, a call of a number.
+/// A set that ends the process before, or right after, the call of a number.
 pub struct Dying {
     inner: ClusterSet,
-    /// Two for each call that is made: one before it and one after it. All sets of a store count together.
+    /// Two for each call that is made: one before it and one after it. All sets of a store count
+    /// together.
     left: Rc<Cell<usize>>,
 }
 
@@ -136,7 +138,7 @@ fn prepare(list: &ShardedList<ClusterSet>, map: &ShardedMap<ClusterSet>, transit
     }
 }
 
-/// What the child does until it dies.
+/// The child's work until it dies.
 #[test]
 #[ignore = "the child of the other test"]
 fn child() {

@@ -23,7 +23,7 @@ pub struct Case {
     pub name: &'static str,
     pub prepare: fn(&Cluster, &str),
     pub act: fn(&DyingStore, &str),
-    /// Looks at what is there, whether the call has ended or not, and repairs it.
+    /// Checks and repairs the records; the flag says whether the call has ended.
     pub check: fn(&Cluster, &str, bool),
 }
 
@@ -220,7 +220,8 @@ fn follows<'s, S: RecordStore>(store: &'s S, set: &str) -> ManyToMany<&'s S> {
     ManyToMany::new(store, set, (set, "following"), (set, "followers"))
 }
 
-/// What was there before is there at both ends; the edge that a process has died with is at both or at none after a repair.
+/// Earlier edges are at both ends; the edge under way when the process died is at both or neither
+/// after a repair.
 fn check_follows(
     cluster: &Cluster,
     set: &str,
@@ -293,7 +294,8 @@ fn company(cluster: &Cluster, set: &str, members: usize) {
     }
 }
 
-/// The other members are there once. `is_member`: whether the last one must be there, if that is known.
+/// The other members are there once. `is_member`: whether the last one must be there, if that is
+/// known.
 fn check_graph(cluster: &Cluster, set: &str, last: NodeId, is_member: Option<bool>) {
     let graph = graph(cluster, set);
     let audit = graph.verify(Repair::Yes, go_on).unwrap();

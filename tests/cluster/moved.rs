@@ -49,7 +49,7 @@ fn list<S: RecordStore>(store: &S, key: &str) -> ShardedList<S::Records> {
     list.policy(ShardPolicy::manual())
 }
 
-/// The records of a set by their keys, with what clients are told of them.
+/// The records of a set by their keys, as clients see them.
 pub fn records<S: RecordStore>(store: &S, set: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let records = store.records(set).unwrap();
@@ -167,7 +167,7 @@ fn a_closed_store_is_moved_whole() {
         assert_eq!(declared_relations(&cluster).unwrap().len(), 1);
         let indexes = cluster.info("sindex-list:namespace=test").unwrap();
         assert!(indexes.contains("by_number"), "{indexes}");
-        // What is there is not written over unasked.
+        // Existing records are not written over unasked.
         let again = refused(&command);
         assert!(again.contains("has records already"), "{again}");
         let (code, _) = json(&[&command[..], &["--into-existing", "--sample", "50"]].concat());
@@ -236,7 +236,7 @@ impl Moving {
             .stderr(Stdio::piped())
             .spawn();
         let mut child = child.unwrap();
-        // It says so once it can be told to stop.
+        // Its first note shows that it handles the signal to stop.
         if file.exists() {
             let mut line = String::new();
             let mut notes = BufReader::new(child.stderr.take().unwrap());
@@ -270,7 +270,7 @@ impl Moving {
         self.0.wait().unwrap();
     }
 
-    /// Tells it to stop, and returns how it ended and what it has found.
+    /// Stops the command, and returns its exit code and report.
     fn stop(self) -> (i32, serde_json::Value) {
         kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
         let output = self.0.wait_with_output().unwrap();
@@ -333,7 +333,7 @@ fn a_running_store_is_moved_while_it_is_written_and_both_sides_die() {
         while fs::read(&file).unwrap() == position {
             std::thread::yield_now();
         }
-        // The cluster goes away, and comes back with what was deleted.
+        // The cluster goes away, and comes back with deleted records.
         drop(served.take());
         served = Some(Served::at(&addr, &["--dir", target_dir, "--like-ce"]));
         moving.kill_after(&file, 2);

@@ -20,7 +20,8 @@ use crate::common::Served;
 use crate::moved::{follows, records, store};
 use crate::program::{json, refused, run};
 
-/// A store in memory that keeps the changes of one set, and a monitor that asks `hook` before it passes an answer on.
+/// A store in memory that keeps the changes of one set, and a monitor that asks `hook` before it
+/// passes an answer on.
 fn watched(hook: impl Fn(&Store, &str, String) -> String + Send + 'static) -> (Store, String) {
     let source = store(None, KeyHash::Xxh3);
     let namespace = source.namespace("test").unwrap();
@@ -189,7 +190,7 @@ fn a_set_with_a_refused_record_is_compared_whole_by_the_next_run() {
         found["refused"][0].as_str().unwrap().contains("large"),
         "{found:#}"
     );
-    // An older version stands in its place, so the record is not missing.
+    // An older version is in its place, so the record is not missing.
     let records = served.cluster().records("things").unwrap();
     let older = [ops::put("b", 1)];
     records

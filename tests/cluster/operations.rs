@@ -1,4 +1,4 @@
-//! Every operation does through a cluster what it does embedded.
+//! Every operation has the same effect through a cluster as embedded.
 
 use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
 use spikelet::expressions::{PathFlags, PathResult, Step};
@@ -31,7 +31,8 @@ fn map(order: MapOrder) -> Value {
     Map::new(entries.into(), order).into()
 }
 
-/// Each operation alone on a record of its own that starts alike, then what the record holds.
+/// Applies each operation alone to a record of its own with the same start, and compares the
+/// records.
 fn check(both: &Both, start: impl Fn() -> Vec<Operation>, operations: Vec<Operation>) {
     for (at, operation) in operations.into_iter().enumerate() {
         let key = format!("{at}");

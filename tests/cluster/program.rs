@@ -121,7 +121,7 @@ fn sizing_reads_some_partitions_and_fetches_no_large_record() {
     assert_eq!(stored(&served), before, "it writes nothing");
 }
 
-/// What the server counts of writes.
+/// The server's counters of writes.
 fn stored(served: &Served) -> String {
     let statistics = served.cluster().info("namespace/test").unwrap();
     let writes = statistics

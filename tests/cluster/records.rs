@@ -314,8 +314,8 @@ fn a_write_without_an_answer_is_in_doubt_and_a_read_is_not() {
     assert!(matches!(read.value(0), Some(Value::Int(1..=3))));
 }
 
-/// Passes bytes on between clients and a served store. Once `gives_up` is set, each row of an answer
-/// to a batch has the result code of a server that has given up.
+/// Passes bytes on between clients and a served store. Once `gives_up` is set, each row of an
+/// answer to a batch has the result code of a server that has given up.
 fn giving_up(served: &str, gives_up: &'static AtomicBool) -> String {
     const TIMEOUT: u8 = 9;
     const MESSAGE: u8 = 3;
@@ -407,7 +407,7 @@ fn a_server_that_is_gone_is_told_and_may_be_tried_again() {
     let error = records
         .operate_on(&policy(), &"a".into(), &write)
         .unwrap_err();
-    // The connection was open: nobody knows how far the write came. The next ones find none.
+    // The connection was open, so the write may have arrived. The next ones find no connection.
     assert!(error.in_doubt() || error.is_retryable(), "{error:?}");
     let read = [ops::get_bin("n")];
     let error = records

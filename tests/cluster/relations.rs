@@ -1,4 +1,4 @@
-//! `spikelet relations --host`: what it shows is what the store holds that is served.
+//! `spikelet relations --host`: it shows the contents of the served store.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ fn follows<S: RecordStore>(store: S) -> ManyToMany<S> {
     ManyToMany::new(store, "follows", following, followers).shard_policy(policy)
 }
 
-/// A store on disk with a relation of each kind; one is sharded, and some of its records store no key.
+/// A store on disk with a relation of each kind; one is sharded, and some of its records store no
+/// key.
 fn every_kind(dir: &Path) {
     let mut config = NamespaceConfig::new("test");
     config.key_hash = KeyHash::Ripemd160;

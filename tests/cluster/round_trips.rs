@@ -1,4 +1,5 @@
-//! What the calls of handles cost on a cluster, in round trips: the figures of `docs/from-aerospike.md`.
+//! What the calls of handles cost on a cluster, in round trips: the figures of
+//! `docs/from-aerospike.md`.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -23,7 +24,8 @@ use spikelet::{
 
 use crate::common::Served;
 
-/// A cluster, or a set of it, whose round trips are counted. It has one node, so a batch is one; a scan is not counted.
+/// A cluster, or a set of it, that counts round trips. It has one node, so a batch is one; a scan
+/// is not counted.
 #[derive(Clone)]
 struct Counted<T> {
     inner: T,

@@ -125,7 +125,7 @@ fn some_of_the_partitions_are_a_sample_and_never_called_ok() {
     let sentence = some["verdict"]["sentence"].as_str().unwrap();
     let claim = format!("The largest record of the {measured} records sampled of ");
     assert!(sentence.contains(&claim), "{sentence}");
-    // What all of them take is scaled, with its interval.
+    // The total is scaled, with its interval.
     let total = &set["total_bytes"];
     let mean = set["bytes"]["mean"].as_f64().unwrap();
     assert_eq!(

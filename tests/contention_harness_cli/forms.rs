@@ -1,4 +1,4 @@
-//! What the program prints and writes, in every form.
+//! The program's output in every form.
 
 use serde_json::Value;
 
@@ -204,7 +204,8 @@ fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
         assert!(page.contains(title), "{title}");
     }
     for row in report["rows"].as_array().unwrap() {
-        // The share is worked out again: what JSON says of it is read back less exactly than it was written.
+        // The share is computed again: the one in JSON is read back less exactly than it was
+        // written.
         let share = row["key_busy"].as_f64().unwrap() / row["offered"].as_f64().unwrap();
         for value in [row["p99_us"].as_f64().unwrap(), share] {
             let shown = format!("data-value=\"{value}\"");
@@ -216,7 +217,7 @@ fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
 #[test]
 fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing() {
     for operation in ["add-unique --elements 100", "increment"] {
-        // Longer where the machine has so much to do that the shards come to be later.
+        // Longer runs for a busy machine, which makes the shards later.
         let reports = [1_500, 6_000, 24_000].into_iter().map(|duration_ms| {
             json(&format!(
                 "--rate 300 --shards 4 --hold-ms 1 --duration {duration_ms}ms --warm-up 0 --activate-at 200ms --operation {operation}"

@@ -1,4 +1,4 @@
-//! What decides: conditions, an earlier run, and what no row has tested.
+//! Conditions, comparison with an earlier run, and guidelines that no row has tested.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! A run that is killed: what it had acknowledged is in the stores that it leaves.
+//! A run that is killed: its acknowledged writes are in the stores that it leaves.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn start(arguments: &str, dir: &Path) -> Running {
     Running(child.unwrap())
 }
 
-/// Runs until so much was noted, and kills.
+/// Runs until the ledger has `notes` entries, then kills.
 fn kill(arguments: &str, dir: &Path, row: &str, notes: u64) {
     let mut running = start(arguments, dir);
     let ledger = dir.join(row).join("ledger");
@@ -107,8 +107,8 @@ fn is_spreading(store: &Path) -> bool {
 #[test]
 fn what_was_acknowledged_is_found_in_a_list_that_was_being_spread() {
     let row = "open-300_shards-8";
-    // About 340 notes are made before the list begins to be spread, and as many again until it is: its steps wait in the
-    // queue, too. Each round is killed a little later.
+    // About 340 notes are made before the list begins to be spread, and as many again until it is:
+    // its steps wait in the queue, too. Each round is killed a little later.
     for round in 0..ROUNDS_MAX {
         let dir = tempfile::tempdir().unwrap();
         kill(

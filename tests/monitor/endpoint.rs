@@ -1,4 +1,4 @@
-//! What the endpoint says.
+//! The endpoint's answers.
 
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
@@ -162,9 +162,9 @@ struct Sample {
     value: f64,
 }
 
-/// Reads the text form strictly: HELP and TYPE once and before the samples of their metric, which stand together; names and
-/// labels of the allowed letters; labels escaped; no sample twice. Names of counters end in `_total`, in OpenMetrics where a
-/// sample has them.
+/// Reads the text form strictly: HELP and TYPE once and before the samples of their metric, which
+/// stand together; names and labels of the allowed letters; labels escaped; no sample twice. Names
+/// of counters end in `_total`, in OpenMetrics where a sample has them.
 fn parse(text: &str, is_open: bool) -> (HashMap<String, String>, Vec<Sample>) {
     let text = if is_open {
         text.strip_suffix("# EOF\n").unwrap()
@@ -428,7 +428,7 @@ fn counters_are_those_of_an_independent_count() {
         ("operation_seconds_count", "batch", all),
         ("operation_seconds_count", "query", all),
         ("operation_seconds_count", "scan", all),
-        // Those that were committed.
+        // The committed ones.
         ("operation_seconds_count", "transaction", all - aborts),
         ("errors_total", "3", all),
         ("errors_total", "12", all),
@@ -525,13 +525,13 @@ fn it_ends_when_it_is_dropped_and_the_store_lives_on() {
     let monitor = monitor(&store);
     let addr = monitor.addr();
     assert_ne!(addr.port(), 0);
-    // Somebody who says nothing does not keep it.
+    // A silent connection does not delay it.
     let silent = TcpStream::connect(addr).unwrap();
     drop(monitor);
     assert!(TcpStream::connect(addr).is_err());
     drop(silent);
     store.set("feed").unwrap().put(1, [("a", 1)]).unwrap();
-    // The address is free again, and one that is taken is told.
+    // The address is free again, and one in use is an error.
     let again = Monitor::builder(&store)
         .listen(addr)
         .unwrap()

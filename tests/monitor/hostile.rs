@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use super::{get, monitor, send, store};
 
-/// The status of what comes back; empty if the connection was just closed.
+/// The status of an answer; empty if the connection was just closed.
 fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
@@ -72,7 +72,8 @@ fn clients_that_hang_are_ended_and_others_are_answered() {
     let store = store();
     let monitor = monitor(&store);
     let addr = monitor.addr();
-    // More than are answered at once: some say nothing, some half a request, and one takes no answer.
+    // More than are answered at once: some say nothing, some half a request, and one takes no
+    // answer.
     let mut hanging: Vec<TcpStream> = (0..12)
         .map(|number| {
             let mut stream = TcpStream::connect(addr).unwrap();

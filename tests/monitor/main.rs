@@ -1,6 +1,7 @@
 //! The monitor of an embedded program, asked over HTTP and shown in a browser.
 //!
-//! The tests of `page` need a Chromium: without one they skip and say so, unless `SPIKELET_BROWSER=required`.
+//! The tests of `page` need a Chromium: without one they skip and say so, unless
+//! `SPIKELET_BROWSER=required`.
 #![cfg(feature = "monitor")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -48,7 +49,7 @@ fn fight_in(feed: &Set, namespace: &Namespace, key: &str) {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let append = lists::append(&ListPolicy::default(), "by", 1);
-                    // Refusals are what is wanted.
+                    // Refusals are wanted here.
                     let _ = feed.operate(
                         key,
                         &[
@@ -86,7 +87,7 @@ fn look(addr: SocketAddr) -> StoreSnapshot {
     serde_json::from_str(&get(addr, "/hot.json").1).unwrap()
 }
 
-/// Looks until what is seen is what is wanted.
+/// Looks until a snapshot is as wanted.
 fn look_until(addr: SocketAddr, is_wanted: impl Fn(&StoreSnapshot) -> bool) -> StoreSnapshot {
     loop {
         let snapshot = look(addr);

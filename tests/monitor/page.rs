@@ -7,7 +7,7 @@ use spikelet::{NamespaceConfig, ShardedList};
 use super::browser_support::{Browser, CONTRAST, brightness};
 use super::{HOT, fight, get, look_until, monitor, store};
 
-/// What the page is asked in its frame, once it has shown what it was given.
+/// Questions to the page in its frame, once it has shown the given data.
 const QUESTIONS: &str = r#"
 setTimeout(() => {
   const tables = [...document.querySelectorAll("table")];
@@ -89,7 +89,7 @@ fn it_is_shown_light_and_dark_wide_and_narrow() {
     let (_, html) = get(monitor.addr(), "/");
     assert!(!html.contains("{nonce}"));
     let (_, json) = get(monitor.addr(), "/hot.json");
-    // In a frame nothing can be fetched: what the endpoint has just said is given instead, twice, for a chart.
+    // A frame cannot fetch: it gets the endpoint's last answer instead, twice, for a chart.
     let given = format!(
         "<script>window.fetch = async () => ({{ok: true, json: async () => ({json})}});</script>",
         json = json.replace('<', "\\u003c")

@@ -1,5 +1,5 @@
-//! Many edges at once: what `link_all` answers beside single links, what is left of it where a
-//! process dies, and what it leaves alone.
+//! Many edges at once: `link_all` beside single links, when its process dies, and beside other
+//! data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -214,8 +214,7 @@ fn attributes_need_a_relation_that_has_them() {
     assert!(matches!(refused, Err(Error::Parameter(_))), "{refused:?}");
 }
 
-/// A store with groups that answers so many calls, and fails from then on as one whose process has
-/// died.
+/// A store with groups that answers a number of calls, and then fails as if its process had died.
 struct Dying<'s> {
     store: &'s Store,
     left: AtomicUsize,

@@ -52,7 +52,7 @@ fn a_declared_relation_is_listed_with_its_counts_after_a_restart() {
         (found.kind, found.sides.len()),
         (RelationKind::ManyToMany, 2)
     );
-    let edges = 400 - 200 / 7; // those who are a multiple of 7 follow 0 once
+    let edges = 400 - 200 / 7; // multiples of 7 follow 0 once
     assert_eq!((stats[0].elements, stats[1].elements), (edges, edges));
     assert_eq!((stats[0].records, stats[1].records), (200, 7));
     assert_eq!(stats[1].largest, Some((0.into(), 200)));

@@ -532,7 +532,7 @@ fn an_edge_shows_its_attributes_alone_and_nodes_come_in_one_batch() {
     assert_eq!(names, [Some("U3"), None, Some("U1")]);
 }
 
-/// Prints what it takes. `SPIKELET_EDGES` says how many edges: 3,000 unless it does.
+/// Prints times and sizes for `SPIKELET_EDGES` edges, 3,000 by default.
 #[test]
 fn very_many_edges_are_paged_in_order_and_audited() {
     let edges: usize =

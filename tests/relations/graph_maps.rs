@@ -1,4 +1,4 @@
-//! A graph whose store has no ordered indexes, such as a cluster: edges are in maps at both ends.
+//! A graph in a store without ordered indexes, such as a cluster: edges are in maps at both ends.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ fn go_on<T>(_: T) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// The last date is none.
+/// The last date is left out.
 fn attributes(role: usize, date: usize) -> serde_json::Value {
     let dates = ["", "2020-01", "2020-01-02", "2020-0\0", "2020\u{7f}"];
     match dates.get(date) {

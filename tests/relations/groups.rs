@@ -1,4 +1,5 @@
-//! Groups of writes of handles: what others do between a group and what follows it, and which records refuse a group.
+//! Groups of writes of handles: what others do between a group and what follows it, and which
+//! records refuse a group.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -129,7 +130,7 @@ fn a_sharded_parent_leaves_the_children_of_others_in_one_group() {
     assert!(audit.is_sound(), "{:?}", audit.faults);
 }
 
-/// A store whose groups fail as a whole.
+/// A store that fails groups as a whole.
 struct Failing<'s>(&'s Store);
 
 impl RecordStore for Failing<'_> {

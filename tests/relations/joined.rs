@@ -17,7 +17,7 @@ pub fn namespace(store: &Store) -> Namespace {
     store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap()
 }
 
-/// Items with the name of their assignee, and those of all who have modified them.
+/// Items with the names of their assignee and of their editors.
 pub fn item_list(namespace: &Namespace) -> Joined {
     Joined::new(namespace, "item_list", "items")
         .keep(["title"])
@@ -65,7 +65,7 @@ fn a_view_follows_the_changes_of_records_and_of_those_they_refer_to() {
     let names = view.get(1).unwrap().unwrap().get("modifiers").unwrap();
     assert_eq!(names.as_map().unwrap().len(), 2, "u2 has come to be");
 
-    // What is as it should be is not written again.
+    // Correct records are not written again.
     let written = updater.progress().written;
     users.put("u1", bins! { "age" => 39 }).unwrap();
     updater.catch_up().unwrap();

@@ -1,5 +1,5 @@
-//! Kills a process in the middle of its work. The child is this test binary, started again for one of its tests with
-//! [`CHILD_DIR`] set.
+//! Kills a process in the middle of its work. The child is this test binary, started again for one
+//! of its tests with [`CHILD_DIR`] set.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 const CHILD_DIR: &str = "SPIKELET_RELATIONS_KILL_TEST_DIR";
 const PROGRESS: &str = "still writing";
 
-/// Returns where a child works; `None` in a process that is no child.
+/// Returns where a child works; `None` in the parent.
 pub fn child_dir() -> Option<PathBuf> {
     std::env::var_os(CHILD_DIR).map(PathBuf::from)
 }
 
-/// Tells the parent that the child goes on.
+/// Reports progress to the parent.
 pub fn tell_progress() {
     println!("{PROGRESS}");
 }

@@ -1,5 +1,5 @@
-//! Relations between records: what each handle answers, what it costs in record operations, and what is left of it where a
-//! process dies between any two of them.
+//! Relations between records: the answers of each handle, its cost in record operations, and the
+//! records after a process dies between any two of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod bulk;

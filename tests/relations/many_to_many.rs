@@ -119,7 +119,8 @@ fn a_failed_call_names_relation_side_and_key() {
     assert_eq!(refused.result_code(), 12);
 }
 
-/// Kills a call after each of its operations; what is left must be what the documentation says, and mended by an audit.
+/// Kills a call after each of its operations; the records must be as documented, and mended by an
+/// audit.
 fn killed_anywhere(
     prepare: impl Fn(&ManyToMany<&Store>),
     call: impl Fn(&ManyToMany<Watched<Store>>) -> bool,

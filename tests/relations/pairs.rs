@@ -1,5 +1,5 @@
-//! Edges beside what else touches their records: the change feed, operations in the background, backups. And these with one
-//! another.
+//! Edges beside what else touches their records: the change feed, operations in the background,
+//! backups. And these with one another.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -97,7 +97,7 @@ fn an_operation_in_the_background_leaves_edges_as_they_are() {
         .query_all()
         .operate(&BackgroundPolicy::default(), [put("seen", 1)]);
     let done = operation.unwrap().wait().unwrap();
-    // What has expired is not written.
+    // Expired records are not written.
     assert_eq!((done.written, done.failed), (12, 0), "{done:?}");
     assert!(!users.exists("gone").unwrap());
     assert_eq!(users.get(20).unwrap().unwrap().get("seen"), Some(1.into()));
@@ -121,7 +121,7 @@ fn a_backup_brings_back_both_ends_of_all_edges() {
     check(&restored);
     let declared = spikelet::relation::declared_relations(&restored).unwrap();
     assert_eq!(declared.len(), 1);
-    // Once more, over what is there.
+    // Once more, over existing records.
     let restore = Restore::prepare(&file, RestoreOptions::default(), &mut |_, _| {}).unwrap();
     restore.run(&restored, &mut |_, _| {}).unwrap();
     check(&restored);
@@ -221,7 +221,7 @@ mod backups {
 
     use super::*;
 
-    /// Brings back in a new store what a store has now.
+    /// Copies a store into a new one by a backup.
     fn copy(store: &Store, into: &Store) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("all.asb");

@@ -134,8 +134,8 @@ fn without_transactions_a_death_between_any_two_steps_is_repaired() {
     }
 }
 
-/// Each thread renames users and propagates the name; others give items to other users meanwhile. Whoever renames last, his
-/// name must be in every copy in the end, since nobody looks again.
+/// Each thread renames users and propagates the name; others give items to other users meanwhile.
+/// The last name must be in every copy in the end, since no later pass looks again.
 fn rename_side_by_side<S: RecordStore<Records: IndexedRecordSet> + Sync>(
     store: &Store,
     assignees: &Propagate<S>,

@@ -1,5 +1,5 @@
-//! What is read of one side of a relation is the same whichever way it is read: in the record, by a batch, in a transaction, by
-//! the handle of a sharded collection; and whoever has made the list.
+//! One side of a relation reads the same in the record, by a batch, in a transaction, and by the
+//! handle of a sharded collection, for every maker of the list.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ enum Form {
     /// In its record, without order and with repeats, made by another program.
     Foreign,
     Sharded,
-    /// In its record, whose other collection is sharded.
+    /// In its record, beside a sharded collection.
     BesideSharded,
 }
 

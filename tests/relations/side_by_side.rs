@@ -1,4 +1,5 @@
-//! Threads that follow, unfollow and delete while audits of the same relation run and pages are read, with sharded sides.
+//! Threads that follow, unfollow and delete while audits of the same relation run and pages are
+//! read, with sharded sides.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,7 +18,7 @@ const USERS: i64 = 24;
 const TURNS: u64 = 400;
 
 fn follows<S: RecordStore>(store: S) -> ManyToMany<S> {
-    // Those who are followed by all are sharded, others not.
+    // Targets that all follow are sharded, others not.
     ManyToMany::new(
         store,
         "follows",
@@ -49,8 +50,9 @@ fn target(state: &mut u64) -> i64 {
     }
 }
 
-/// Reads pages and audits until the writers are done, and until one audit has come to its end, which is the last one at the
-/// latest: nobody writes beside that. Pages are in order, each key once. `repair` must do no harm.
+/// Reads pages and audits until the writers are done, and until one audit has come to its end, the
+/// last one at the latest, since no writer runs beside it. Pages are in order, each key once.
+/// `repair` must do no harm.
 fn watch<S: RecordStore>(follows: &ManyToMany<S>, done: &AtomicBool, repair: Repair) {
     let mut is_audited = false;
     while !(is_audited && done.load(Ordering::Relaxed)) {
@@ -63,7 +65,7 @@ fn watch<S: RecordStore>(follows: &ManyToMany<S>, done: &AtomicBool, repair: Rep
     }
 }
 
-/// Runs a writer for each thread's sources beside an audit, and returns what each has in the end.
+/// Runs a writer for each thread's sources beside an audit, and returns the final sources of each.
 fn side_by_side<S: RecordStore<Records: Send + Sync> + Sync>(
     follows: &ManyToMany<S>,
     repair: Repair,
@@ -85,7 +87,7 @@ fn side_by_side<S: RecordStore<Records: Send + Sync> + Sync>(
                 })
             })
             .collect();
-        // All are waited for before a failure is told, so that the audit ends.
+        // Waits for all before it reports a failure, so that the audit ends.
         let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Ordering::Relaxed);
         audits.join().unwrap();

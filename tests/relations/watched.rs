@@ -1,5 +1,5 @@
-//! A store whose record operations are counted, and which may die after some of them, or be used by another writer then. It has
-//! no transactions.
+//! A store that counts its record operations, and which may die after some of them, or be used by
+//! another writer then. It has no transactions.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use spikelet::{
     RecordCall, RecordSet, RecordStore, Result, Set, Store, WritePolicy,
 };
 
-/// What was asked of a store.
+/// The calls that a store received.
 #[derive(Clone, Debug, Default)]
 pub struct Calls(Arc<Mutex<Counts>>, Arc<Mutex<Other>>);
 
@@ -31,14 +31,14 @@ impl fmt::Debug for Other {
 pub struct Counts {
     /// Operations on one record that did not come in a batch.
     pub single: usize,
-    /// Batches.
+    /// Batches received.
     pub batches: usize,
     /// Operations that are answered still; `None`: all.
     left: Option<usize>,
 }
 
 impl Calls {
-    /// What was asked since the last time: operations on single records, and batches.
+    /// Returns the calls since the last time: operations on single records, and batches.
     pub fn take(&self) -> (usize, usize) {
         let mut counts = self.0.lock().unwrap();
         let taken = (counts.single, counts.batches);
@@ -46,7 +46,7 @@ impl Calls {
         taken
     }
 
-    /// From now on only so many operations are answered.
+    /// Answers `operations` more operations, then fails.
     pub fn die_after(&self, operations: usize) {
         self.0.lock().unwrap().left = Some(operations);
     }

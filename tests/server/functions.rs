@@ -1,4 +1,4 @@
-//! User-defined functions: of records, of streams, in the background; their limits, and what they cannot reach.
+//! User-defined functions of records, of streams, in the background; their limits and sandbox.
 
 use std::time::{Duration, Instant};
 
@@ -392,7 +392,7 @@ fn rows_of_a_batch_call_functions_and_transactions_refuse_them() {
     let rows: Vec<_> = (1..=3)
         .map(|key| (digest(key), with_call(row(0, WRITE), "m.add", &[10.into()])))
         .collect();
-    // All rows, whatever fails.
+    // All rows, in spite of failures.
     let (rows, code) = wire.ask_many(&batch(0x04, &rows));
     let codes: Vec<_> = rows.iter().map(|row| (row.row, row.code)).collect();
     assert_eq!((codes, code), (vec![(0, 0), (1, UDF), (2, 0)], 0));
@@ -428,7 +428,7 @@ fn a_stream_filters_maps_aggregates_and_reduces() {
         .unwrap();
     let stream =
         |function: &str, values: &[Value]| with_call(query(), function, values).field(33, &[1]);
-    // Without a record a reduction has nothing to tell, and an aggregation its first value.
+    // Without a record a reduction has no result, and an aggregation has its first value.
     demo.put(100, [("i", 1)]).unwrap();
     demo.delete(100).unwrap();
     assert_eq!(wire.ask_many(&stream("m.count", &[])), (vec![], 0));

@@ -1,4 +1,4 @@
-//! Users and roles: logging in, sessions, administration, and what is kept.
+//! Users and roles: logging in, sessions, administration, and persistence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub fn secured() -> Running {
     serve_with(|server| server.security(SecurityOptions::default()))
 }
 
-/// A connection of a user whose password is the name, or of the first user.
+/// A connection of the first user, or of one with the name as password.
 pub fn connected(running: &Running, user: &str) -> Wire {
     let mut wire = Wire::to(running.handle.addr());
     let hash = if user == "admin" {

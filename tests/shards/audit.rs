@@ -1,4 +1,4 @@
-//! What is sharded, seen from beside it.
+//! Reports of sharded collections.
 
 use spikelet::shard::{ShardState, ShardedCollection, sharded_collections};
 use spikelet::{Result, ShardedList, Store};
@@ -32,7 +32,7 @@ fn elements_count_once_at_every_step_of_every_transition() {
             if shards > 0 {
                 list.shards().activate(shards).unwrap();
             }
-            // Somebody begins, and is never seen again.
+            // A caller begins, and never continues.
             let calls = Calls::default();
             let mortal = Watched::new(store, &calls);
             let dying = ShardedList::new(&mortal, "x", "k", "b").unwrap();

@@ -1,4 +1,5 @@
-//! Records of users that have the keys of companions do not keep a collection from being sharded, and whatever does is told.
+//! Records of users that have the keys of companions do not keep a collection from being sharded,
+//! and other obstacles are reported.
 
 use std::sync::Arc;
 use std::time::Duration;

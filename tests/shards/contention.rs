@@ -1,4 +1,4 @@
-//! Contention: what a store tells of queues, what a policy makes of that, and what it merges again.
+//! Contention: a store's reports of queues, the splits of a policy, and its merges.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -222,7 +222,7 @@ fn refusals_of_before_a_merge_do_not_shard_what_was_merged_and_new_ones_do() {
     assert_eq!(shards(&likes), 2);
 }
 
-/// A store that does not tell who had to queue, as one across a network.
+/// A store that reports no queues, like one across a network.
 struct Untold<T>(T);
 
 impl RecordStore for Untold<Store> {

@@ -1,4 +1,4 @@
-//! Sharded counters: no addition is lost or counted twice, whatever happens to the shards.
+//! Sharded counters: no addition is lost or counted twice, under any change of shards.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use spikelet::{Error, RecordSet, RecordStore, Set, ShardedCounter, Store, Value,
 use crate::common::{assert_only_husks_are_left, give_turns};
 
 fn counter(store: &Store) -> ShardedCounter<Set> {
-    // Eight writers of one record on two cores: nobody is to run out of patience.
+    // Eight writers of one record on two cores: none may time out.
     let policy = WritePolicy::default().total_timeout(None);
     ShardedCounter::new_with(store, "posts", "p", "likes", &policy).unwrap()
 }
@@ -133,7 +133,8 @@ fn a_bin_that_is_no_integer_is_refused() {
     assert!(likes.shards().activate(2).is_err());
 }
 
-/// Eight threads add, with handles of their own or one they share, and two read, while the shards change all the time.
+/// Eight threads add, with handles of their own or one they share, and two read, while the shards
+/// change all the time.
 #[test]
 fn no_addition_is_lost_while_shards_change() {
     let store = Store::in_memory().unwrap();

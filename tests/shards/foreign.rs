@@ -1,4 +1,5 @@
-//! Programs that know nothing of shards write the bin of a collection that is sharded: nothing of either is lost unasked.
+//! Programs that know nothing of shards write the bin of a collection that is sharded: nothing of
+//! either is lost unasked.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -13,7 +14,7 @@ fn list<S: RecordStore>(store: &S) -> ShardedList<S::Records> {
     ShardedList::new(store, "set", "key", "bin").unwrap()
 }
 
-/// Ten elements over so many shards.
+/// Ten elements over `shards` shards.
 fn sharded(store: &Store, shards: u64) -> ShardedList<Set> {
     let list = list(store);
     for id in 0..10 {
@@ -23,7 +24,7 @@ fn sharded(store: &Store, shards: u64) -> ShardedList<Set> {
     list
 }
 
-/// What an old program writes, which nothing keeps from it.
+/// Writes as an old program does that knows no shards.
 fn put_foreign(set: &Set) {
     let by_force = WritePolicy::default().override_shards(true);
     set.put_with(&by_force, "key", [("bin", foreign())])
@@ -146,7 +147,7 @@ fn calls_before_the_mark() -> usize {
         .on_progress(|_| std::ops::ControlFlow::Break(()))
         .deactivate()
         .unwrap();
-    // The mark, what is read after it, and the state that is returned.
+    // Not counted: the mark, the read after it, and the returned state.
     calls.take().len() - 3
 }
 

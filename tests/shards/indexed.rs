@@ -1,4 +1,5 @@
-//! Secondary indexes over collections that are sharded: a query returns the root, once, whatever becomes of its shards.
+//! Secondary indexes over sharded collections: a query returns the root, once, under any change of
+//! shards.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +50,7 @@ fn by_element(set: &Set) -> Query {
     set.query("by_element").unwrap()
 }
 
-/// Asks in every way for `ann`, whose list has 0 to 99 and "red", and for `bob`, who has 50 and "blue".
+/// Queries in every way for `ann`, with 0 to 99 and "red", and for `bob`, with 50 and "blue".
 fn check(set: &Set, at: &str) {
     let both = ["ann".to_owned(), "bob".to_owned()];
     let ann = &both[..1];
@@ -76,7 +77,7 @@ fn check(set: &Set, at: &str) {
         }
         assert_eq!(query.count().unwrap(), wanted.len() as u64, "{at}");
     }
-    // In the order of what is asked for.
+    // In the order of the requested entries.
     assert_eq!(paged(&by_element(set).range(0..=50), 1), both, "{at}");
     let last_first = by_element(set).range("a".."z").descending();
     assert_eq!(paged(&last_first, 1), both, "{at}");

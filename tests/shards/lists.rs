@@ -1,5 +1,5 @@
-//! Sharded lists from outside: what callers see while a list is activated, splits, merges and goes, and what they are told when
-//! its records are not as they should be.
+//! Sharded lists from outside: the view of callers while a list is activated, splits, merges and is
+//! deleted, and the errors for damaged sets of records.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ const KEY: &str = "alice";
 const BIN: &str = "by";
 
 fn list_of(store: &Store) -> ShardedList<Set> {
-    // Many writers on two cores: nobody is to run out of patience.
+    // Many writers on two cores: none may time out.
     let patient = WritePolicy::default().total_timeout(None);
     ShardedList::new_with(store, SET, KEY, BIN, &patient)
         .unwrap()
@@ -90,7 +90,7 @@ fn whatever_is_watched_a_call_asks_a_record_no_more_than_its_caller_wants_to_kno
             }
             noted.take_operations();
             assert!(list.add(7).unwrap() && list.remove(&7.into()).unwrap());
-            // An addition also asks for the size before, since it tells whether the element is new.
+            // An addition also asks for the size before, which shows whether the element is new.
             assert_eq!(noted.take_operations(), [2, 1], "{policy:?}");
         }
         assert!(list.contains(&0.into()).unwrap());
@@ -332,7 +332,7 @@ fn a_missing_companion_is_an_error_and_no_empty_set() {
         is_missing(list.page_after(None, 10).unwrap_err());
     }
     is_missing(list.shards().split().unwrap_err());
-    // Nor does anything else pass for it: it is told.
+    // Nor does another record pass for it: the error names it.
     set.put("alice:2", [("name", 1)]).unwrap();
     for in_the_way in [
         list.len().unwrap_err(),
@@ -345,7 +345,7 @@ fn a_missing_companion_is_an_error_and_no_empty_set() {
             "{in_the_way}"
         );
     }
-    // What is left can still be deleted; the other record stays.
+    // The rest can still be deleted; the other record stays.
     list.delete().unwrap();
     assert_eq!(list.len().unwrap(), 0);
     assert!(set.exists("alice:2").unwrap());
@@ -364,7 +364,7 @@ fn a_record_that_is_in_the_way_is_left_alone() {
     assert_eq!(list_of(&store).len().unwrap(), 11);
     let mine = set.get("alice:1").unwrap().unwrap();
     assert_eq!(mine.get("mine"), Some(1.into()));
-    // Integers and text are different keys, but those of their companions would not be.
+    // Integers and text are different keys, but their companions' keys would be the same.
     let number = ShardedList::new(&store, SET, 5, BIN).unwrap();
     let text = ShardedList::new(&store, SET, "5", BIN).unwrap();
     number.add(1).unwrap();
@@ -478,7 +478,8 @@ fn companions_describe_themselves_as_documented() {
     }
 }
 
-/// Eight threads add, remove and read, each with a handle of its own, while the list goes through every transition.
+/// Eight threads add, remove and read, each with a handle of its own, while the list goes through
+/// every transition.
 #[test]
 fn nothing_is_lost_or_doubled_while_the_list_spreads_splits_merges_and_returns() {
     const THREADS: i64 = 8;
@@ -503,7 +504,7 @@ fn nothing_is_lost_or_doubled_while_the_list_spreads_splits_merges_and_returns()
                                 "{element} is back"
                             );
                         }
-                        // What is there all the time is seen exactly once.
+                        // Elements that stay are seen exactly once.
                         let all = list.page_after(None, 200).unwrap();
                         assert_eq!(all, ints(0, 200));
                         mine += 1;

@@ -1,5 +1,6 @@
-//! Sharded collections from outside: what callers see while they are activated, split, merge and go, what that costs, and what
-//! callers are told when records are not as they should be. A killed process has a file of its own.
+//! Sharded collections from outside: the view of callers while they are activated, split, merge and
+//! are deleted, the costs, and the errors for damaged sets of records. A killed process has a file
+//! of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Sharded maps: what is put is found once, whatever happens to the shards.
+//! Sharded maps: each put is found once, under any change of shards.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -231,7 +231,8 @@ fn a_stopped_split_is_readable_and_carried_on() {
     }
 }
 
-/// Eight threads write keys of their own and look for them, one reads everything, while the shards change all the time.
+/// Eight threads write keys of their own and look for them, one reads everything, while the shards
+/// change all the time.
 #[test]
 fn nothing_is_lost_or_seen_twice_while_shards_change() {
     const EACH: i64 = 60;

@@ -1,5 +1,5 @@
-//! Collections that are sharded of their own accord: by count, by size, when a record is full, when it is fought over; and what happens when
-//! they cannot.
+//! Collections that are sharded of their own accord: by count, by size, when a record is full, when
+//! it is fought over; and what happens when they cannot.
 
 use std::sync::Barrier;
 
@@ -24,7 +24,7 @@ fn all(list: &ShardedList<Set>) -> Vec<Value> {
     list.iter().collect::<Result<_, _>>().unwrap()
 }
 
-/// Does something while somebody else writes the record, and until somebody was refused; nobody may wait for it.
+/// Runs `work` while another thread holds the record, until a writer was refused.
 fn while_it_is_written<R: Send>(set: &Set, key: &str, work: impl FnOnce() -> R + Send) -> R {
     let locked = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -229,7 +229,8 @@ fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
     let told = store.namespace("test").unwrap().recent_transitions();
     let why = told[0].refused.as_deref().unwrap();
     assert!(why.contains("single elements"), "{why}");
-    // What fits a record is spread as ever: 256 KiB of it, and the large one takes no room in the count.
+    // Elements that fit a record are spread as ever: 256 KiB of them, and the large one takes no
+    // room in the count.
     for id in 100..256 {
         list.add(small(id)).unwrap();
     }
@@ -239,7 +240,7 @@ fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
         let element = if id == 0 { large(id) } else { small(id) };
         assert!(list.contains(&element).unwrap(), "{id}");
     }
-    // Each of another handle, which knows nothing of those before.
+    // Each by a new handle, which has not seen the earlier ones.
     for id in 256..280 {
         ShardedList::new(&store, "set", "key", "bin")
             .unwrap()
@@ -248,7 +249,7 @@ fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
     }
     assert_eq!(list.shards().state().unwrap().shards, shards);
 
-    // Several of them part where they take half of what a record may have, which is a MiB.
+    // Several large elements split a shard at half of the record limit of a MiB.
     let map = ShardedMap::new(&store, "set", "map", "bin").unwrap();
     for id in 0..8 {
         map.put(i64::from(id), large(id)).unwrap();
@@ -257,7 +258,7 @@ fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
     assert!((4..=64).contains(&shards), "{shards}");
     assert_eq!(map.len().unwrap(), 8);
 
-    // A record whose other bins are large is relieved of the collection.
+    // A record with other large bins is relieved of the collection.
     store
         .set("set")
         .unwrap()

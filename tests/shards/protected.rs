@@ -1,5 +1,6 @@
-//! Records of a sharded collection, and those who know nothing of it: what would orphan companions, or write into one, is
-//! refused unless it is asked for, and no handle goes on writing where nobody finds it.
+//! Records of a sharded collection beside callers that do not know it: a write that would orphan
+//! companions, or go into one, is refused unless forced, and no handle goes on writing into
+//! orphans.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -54,7 +55,7 @@ fn action(action: RecordExistsAction) -> WritePolicy {
 
 type Write = fn(&Set, &WritePolicy, &str) -> Result<Option<Lsn>>;
 
-/// Writes that leave a root without what it says of its companions.
+/// Writes that leave a root without the description of its companions.
 const DROPPING: [(&str, Write); 8] = [
     ("put_as", |set, policy, key| {
         let policy = policy
@@ -178,12 +179,12 @@ fn whoever_asks_for_it_may_and_old_handles_go_where_new_ones_look() {
         let other = sharded(&store, "bob");
         let forced = WritePolicy::default().override_shards(true);
         write(&set, &forced, "alice").unwrap();
-        // Nothing is acknowledged into companions that nobody finds any more.
+        // Nothing is acknowledged into orphaned companions.
         assert!(old.add(100).unwrap(), "{what}");
         assert!(!old.contains(&1.into()).unwrap(), "{what}");
         assert_eq!(reader.len().unwrap(), 1, "{what}");
         assert_eq!(ids(&list(&store, "alice")), [100.into()], "{what}");
-        // They are told, and the next activation takes their place.
+        // They are reported, and the next activation takes their place.
         let found = sharded_collections(&set).unwrap();
         assert_eq!(found[0].leftovers().count(), 2, "{what}: {found:?}");
         assert_eq!(old.shards().activate(2).unwrap().shards, 2);
@@ -262,7 +263,7 @@ fn a_user_record_is_not_written_into_a_companion() {
         assert!(names, "{what}: {refused}");
         assert_eq!(set.get("alice:0").unwrap().unwrap(), before, "{what}");
         assert_eq!(ids(&list), ten());
-        // Reading it is anybody's business.
+        // All may read it.
         assert!(set.exists("alice:0").unwrap());
         let forced = WritePolicy::default().override_shards(true);
         write(&set, &forced, "alice:0").unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -294,7 +295,7 @@ fn a_collection_is_not_sharded_over_the_records_of_users() {
     list.shards().split().unwrap();
     assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(set.get("alice:1").unwrap().unwrap(), before);
-    // A bucket of a feed is told.
+    // The same for a bucket of a feed.
     let feed = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
     set.put("chat:1970-01-02", [("name", "Bob")]).unwrap();
     let day_two = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
@@ -333,7 +334,7 @@ fn what_others_write_beside_a_sharded_collection_is_refused() {
         assert!(told.contains("use a handle"), "{told}");
     }
     assert!(set.put("alice", [("followers", 1)]).is_err());
-    // Other bins are anybody's, and the bin of another collection that is not sharded.
+    // All may write other bins, and the bin of another collection that is not sharded.
     set.put("alice", [("name", "Alice")]).unwrap();
     let following = ShardedList::new(&store, SET, "alice", "following").unwrap();
     assert!(following.add(1).unwrap());

@@ -14,7 +14,7 @@ fn value(number: i64) -> Value {
     }
 }
 
-/// The order of values across types, for those of `value`.
+/// A sort key by the order of values across types, for the values of `value`.
 fn order(value: &Value) -> (u8, f64, String) {
     match value {
         Value::Nil => (0, 0.0, String::new()),

@@ -1,4 +1,4 @@
-//! What a sharded collection refuses before anything is changed, and the ways out of what others have broken.
+//! Refusals of a sharded collection before any change, and the ways to mend damage by others.
 
 use std::ops::ControlFlow;
 
@@ -92,8 +92,8 @@ fn nan_is_no_element() {
     assert!(list.page_after(Some(&Value::Wildcard), 5).is_err());
 }
 
-/// NaN has no hash, and equals every double. Put there by others between the look at the list and the beginning of its
-/// transition, it is kept in the first shard.
+/// NaN has no hash, and equals every double. Put there by others between the look at the list and
+/// the beginning of its transition, it is kept in the first shard.
 #[test]
 fn nan_that_comes_at_the_last_moment_is_moved() {
     let store = Store::in_memory().unwrap();

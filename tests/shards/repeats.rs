@@ -1,4 +1,5 @@
-//! Elements that others have put into a list more than once: nothing of it is lost, and nothing is hidden by them.
+//! Elements that others have put into a list more than once: nothing of it is lost, and nothing is
+//! hidden by them.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -26,7 +27,7 @@ fn ints(numbers: impl IntoIterator<Item = i64>) -> Vec<Value> {
     numbers.into_iter().map(Value::Int).collect()
 }
 
-/// What others do: they append, whatever is there.
+/// Appends as other programs do, without a look at the list.
 fn append(store: &Store, key: &str, element: i64) {
     let append = lists::append(&ListPolicy::default(), "b", element);
     let set = store.set("x").unwrap();
@@ -49,7 +50,7 @@ fn companion(store: &Store, shard: u64) -> Vec<i64> {
     }
 }
 
-/// All elements, by pages of so many that each begin behind the last element of the one before.
+/// All elements, by pages of `limit` that each begin behind the last element of the one before.
 fn by_cursor(list: &ShardedList<impl RecordSet>, limit: u64) -> Vec<Value> {
     let mut seen: Vec<Value> = Vec::new();
     loop {
@@ -125,7 +126,8 @@ fn repeats_in_one_shard_hide_nothing_in_the_others() {
     }
 }
 
-/// Between the look at the list and the beginning of its transition, others may put an element there more than once.
+/// Between the look at the list and the beginning of its transition, others may put an element
+/// there more than once.
 #[test]
 fn pages_show_everything_while_repeats_are_moved() {
     let store = Store::in_memory().unwrap();
@@ -248,7 +250,8 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
     assert_eq!(all, [1, 3, 5, 7].map(Value::Int));
 }
 
-/// Between the look at the list and the beginning of its transition, others may put an element there a second time.
+/// Between the look at the list and the beginning of its transition, others may put an element
+/// there a second time.
 #[test]
 fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
     let store = Store::in_memory().unwrap();

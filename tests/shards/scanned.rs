@@ -1,4 +1,5 @@
-//! Scans, counts and queries of all records pass over the records that hold shards, unless they are asked for them.
+//! Scans, counts and queries of all records pass over the records that hold shards, unless they are
+//! asked for them.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -83,7 +84,7 @@ fn companions_are_shown_to_those_who_ask_for_them() {
     let namespace = store.namespace("test").unwrap();
     assert_eq!(namespace.query_all().count().unwrap(), 3);
     assert_eq!(namespace.query_all().with_companions().count().unwrap(), 10);
-    // Those who look for shards see all that is stored.
+    // Calls that look for shards see all stored records.
     assert_eq!(sharded_collections(&set).unwrap().len(), 2);
     let mut records = 0;
     set.scan_each(&mut |_| {
@@ -114,7 +115,7 @@ fn an_opening_remembers_which_sets_have_companions() {
     let store = Store::open(dir.path()).unwrap();
     let set = store.set("users").unwrap();
     assert_eq!(shown(&set), users());
-    // Those that a transaction makes count, too.
+    // Companions made by a transaction count, too.
     store
         .transaction(|tx| {
             let list = ShardedList::new(tx, "others", "zoe", "tags")?;

@@ -1,4 +1,5 @@
-//! Several sharded collections in one record: the modeling document's own record has two lists, `followers` and `following`.
+//! Several sharded collections in one record: the modeling document's own record has two lists,
+//! `followers` and `following`.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -411,7 +412,7 @@ fn time_shards_stand_beside_other_collections_of_their_record() {
     let feed = || TimeShards::new(&store, SET, KEY, "feed", TimeWidth::Daily).unwrap();
     let followers = filled(&store, "followers", 0, 10);
     let notes = TimeShards::new(&store, SET, KEY, "notes", TimeWidth::Hourly).unwrap();
-    // Each of them may be the first one, whose companions bear plain keys.
+    // Each of them may be the first one, with plain keys of companions.
     for round in 0..2 {
         let remembering = feed();
         if round == 0 {
@@ -436,7 +437,7 @@ fn time_shards_stand_beside_other_collections_of_their_record() {
         followers.shards().split().unwrap();
         followers.shards().merge().unwrap();
         assert_eq!(elements(&followers), ints(0, 10));
-        // What is told of them.
+        // The report of both.
         let found = sharded_collections(&store.set(SET).unwrap()).unwrap();
         let told: Vec<_> = found
             .iter()

@@ -1,4 +1,4 @@
-//! A store whose calls are noted, and which may fail after some of them.
+//! A store that notes its calls, and may fail after some of them.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ struct Noted {
 }
 
 impl Calls {
-    /// What was noted since the last time.
+    /// Returns the calls since the last time.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().keys)
     }
@@ -34,7 +34,7 @@ impl Calls {
         std::mem::take(&mut self.0.lock().unwrap().operations)
     }
 
-    /// From now on only so many calls are answered.
+    /// Answers `limit` more calls, then fails.
     pub fn only(&self, limit: usize) {
         self.0.lock().unwrap().left = Some(limit);
     }

@@ -1,4 +1,4 @@
-//! The pages in a browser: what it computes, which no look at the text can tell.
+//! The pages in a browser, with the layout and colours that it computes.
 
 use std::process::Command;
 
@@ -22,10 +22,11 @@ fn ask(browser: &Browser, html: &str, width: u32, dark: bool) -> Value {
     browser.ask_framed(&open, width, dark)
 }
 
-/// A script that answers in the title of the page around the frame, since that is what comes out of the browser.
+/// A script that answers in the title of the page around the frame, the only text that the browser
+/// prints.
 const QUESTIONS: &str = include_str!("questions.js");
 
-/// The same number, but for what reading it back may cost.
+/// Asserts the same number, but for the loss of reading it back.
 fn close(shown: f64, told: &Value) {
     let told = told.as_f64().unwrap();
     assert!((shown - told).abs() <= told.abs() * 1e-12, "{shown} {told}");

@@ -152,7 +152,7 @@ fn packed_files_and_standard_input_are_sized_as_the_lines_in_them() {
             (&expected["sets"], &"standard input".into()),
             "{name}"
         );
-        // What is cut off is no end.
+        // A file that is cut off has no end.
         let output = piped(&bytes[..bytes.len() - 9]);
         assert_eq!(output.status.code(), Some(2), "{name}");
         let told = String::from_utf8(output.stderr).unwrap();
@@ -179,7 +179,7 @@ fn an_empty_input_is_no_store_without_records_but_an_error() {
     assert!(refused(&[path(&file)]).contains("saved.asb is empty"));
 }
 
-/// Sizes what comes by standard input.
+/// Sizes standard input.
 fn piped(bytes: &[u8]) -> std::process::Output {
     let mut running = Command::new(env!("CARGO_BIN_EXE_spikelet"))
         .args(["sizing", "-", "--json"])

@@ -84,7 +84,7 @@ pub fn run(
 /// Runs a phase that adds all edges to an empty graph, batch by batch.
 ///
 /// # Errors
-/// Those of the store, and an answer that is wrong.
+/// Errors of the store, and a wrong answer.
 pub fn run_bulk(
     plan: &Plan,
     edges: &Edges,
@@ -174,7 +174,7 @@ impl Graph<'_> {
         self.linked = linked;
     }
 
-    /// Draws an edge of those already added, its ends by their degrees.
+    /// Draws an edge of the added ones, its ends by their degrees.
     fn drawn(&self, random: &mut Random) -> Option<Edge> {
         let place = random.below(self.linked as u64);
         self.edges.in_order().get(place as usize).copied()

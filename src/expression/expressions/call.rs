@@ -21,7 +21,7 @@ impl Call {
         }
     }
 
-    /// Starts a call whose first argument is the return type.
+    /// Starts a call with the return type as first argument.
     pub(super) fn returning(operation: u8, returns: Returns) -> Self {
         Self::new(operation).uint(returns.code())
     }

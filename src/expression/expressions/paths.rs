@@ -1,4 +1,4 @@
-//! Paths whose levels may choose several elements: their steps, and the calls that follow them.
+//! Paths that may choose several elements a level: their steps, and the calls that follow them.
 
 use bitflags::bitflags;
 

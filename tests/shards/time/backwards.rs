@@ -102,7 +102,7 @@ fn pages_go_back_and_forth_between_any_two_times() {
             }
             assert_eq!(range.latest(0).unwrap(), []);
         }
-        // A cursor outside of the times asks for what is within them.
+        // A cursor outside of the times asks for the elements within them.
         let range = said.range(one..other);
         assert_eq!(range.page_after(all.first(), 1).unwrap()[0].0, one);
         assert_eq!(range.page_before(all.first(), 1).unwrap(), []);

@@ -33,7 +33,8 @@ fn of_many_first_writers_none_is_lost() {
     }
 }
 
-/// What is added while nobody deletes is there; and what is left in the end is in records of the last collection.
+/// Elements added beside no deletion are there; the remaining ones are in records of the last
+/// collection.
 #[test]
 fn additions_between_deletions_are_there() {
     let (store, _) = store_at(FEBRUARY_28);
@@ -85,7 +86,7 @@ fn additions_between_deletions_are_there() {
         done.store(true, Ordering::SeqCst);
     });
     chat(&store, TimeWidth::Hourly).hashed(2).delete().unwrap();
-    // What a late writer has left, if anything, is closed, and has nothing in it.
+    // Leftovers of late writers, if any, are closed and empty.
     for key in keys(&store).iter().filter(|key| *key != "lobby") {
         let record = store
             .set("chats")

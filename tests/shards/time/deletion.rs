@@ -31,7 +31,7 @@ fn a_deleted_collection_is_empty_and_may_begin_anew() {
             assert_eq!(handle.page_after(None, 1).unwrap(), []);
             assert!(!handle.remove(at(FEBRUARY_28), &(-1).into()).unwrap());
         }
-        // A handle that remembers what is gone finds what is new.
+        // A handle that remembers the deleted collection finds the new one.
         other.add(at(FEBRUARY_28), round).unwrap();
         assert_eq!(
             said.page_after(None, 5).unwrap(),
@@ -58,7 +58,7 @@ fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
         for day in 0..5 {
             said.add(at(FEBRUARY_28 + day * DAY), day as i64).unwrap();
         }
-        // Somebody has marked the root and deleted two days, and was never seen again.
+        // A caller has marked the root, deleted two days, and stopped for ever.
         let set = store.set("chats").unwrap();
         let marked = ["time-shards", "daily", "deleting"]
             .map(Value::from)
@@ -89,7 +89,7 @@ fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
 #[test]
 fn what_a_root_that_was_deleted_by_hand_has_left_is_not_taken_for_new() {
     for shards in [1, 2] {
-        // The clock stands still: the new collection begins in the same millisecond.
+        // The clock does not move: the new collection begins in the same millisecond.
         let (store, _) = store_at(FEBRUARY_28);
         let said = chat(&store, TimeWidth::Hourly).hashed(shards);
         for element in 0..20 {

@@ -31,7 +31,7 @@ fn at(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
 }
 
-/// A store whose clock shows this second.
+/// A store with its clock at this second.
 fn store_at(second: u64) -> (Store, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at((second - BEGIN) * 1000));
     let store = Store::builder().clock(clock.clone()).open().unwrap();
@@ -64,7 +64,7 @@ fn all_keys(store: &Store) -> Vec<String> {
     keys
 }
 
-/// Takes away what has expired.
+/// Removes expired records.
 fn maintain(store: &Store) {
     let namespace = store.namespace(spikelet::DEFAULT_NAMESPACE).unwrap();
     namespace.maintain().unwrap();

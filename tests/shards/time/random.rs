@@ -20,7 +20,7 @@ enum Call {
     Forget,
 }
 
-/// Times that lie close together, far apart, and where years, days and hours begin and end.
+/// Times close together, far apart, and where years, days and hours begin and end.
 fn time(number: usize) -> SystemTime {
     let year_10000: u64 = 253_402_300_800;
     let ancient = UNIX_EPOCH - Duration::from_secs(62_135_596_800);

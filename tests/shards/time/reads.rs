@@ -1,4 +1,4 @@
-//! Where elements lie, and what reads and writes touch.
+//! The buckets of elements, and the records that reads and writes touch.
 
 use super::*;
 use crate::watched::{Calls, Watched};

@@ -1,4 +1,4 @@
-//! What is refused, and leaves everything as it was.
+//! Refused calls leave everything as it was.
 
 use spikelet::Error;
 

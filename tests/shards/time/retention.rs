@@ -1,4 +1,4 @@
-//! What is kept, and for how long.
+//! How long elements are kept.
 
 use spikelet::Set;
 

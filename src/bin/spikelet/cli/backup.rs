@@ -14,7 +14,7 @@ use crate::report::{Report, bytes, count};
 
 const BYTES_OF_MIB: u64 = 1 << 20;
 
-/// Arguments of `spikelet backup`. Names are those of Aerospike's tools.
+/// Arguments of `spikelet backup`. Names are Aerospike's.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
     /// The directory of the store, which no process has open.

@@ -17,7 +17,7 @@ use crate::report::{Report, count};
 /// here.
 const MAX_RECORD_BYTES: u64 = 8 << 20;
 
-/// Arguments of `spikelet restore`. Names are those of Aerospike's tools.
+/// Arguments of `spikelet restore`. Names are Aerospike's.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
     /// The backup: a file, or a directory with files that end in .asb.
@@ -212,7 +212,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
         open(arguments, &restore)?
     };
     let done = with_progress("restoring", |told| restore.run(&store, told));
-    // Restored records are kept whatever the reason for the end.
+    // Restored records are kept for any reason of the end.
     let closed = store.close();
     let found = RestoreReport {
         begun: true,
