@@ -97,7 +97,7 @@ fn a_store_is_saved_and_restored() {
     let file = format!("{backup}/test_00000.asb");
     let bytes = fs::metadata(&file).unwrap().len();
     let expected = json!({
-        "schema_version": 1,
+        "schema_version": 2, "report": "backup",
         "path": store, "files": [file], "bytes": bytes,
         "namespaces": [{"name": "test", "records": 4}], "records": 4,
         "indexes": 0, "own_indexes": [], "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0, "damage": [],
@@ -106,7 +106,7 @@ fn a_store_is_saved_and_restored() {
     assert_eq!(figures, expected);
     let figures = json(&["restore", &backup, "--into", &into], 0);
     let mut expected = json!({
-        "schema_version": 1,
+        "schema_version": 2, "report": "restore",
         "path": backup, "into": into, "damaged": false, "damage": [],
         "records": 4, "restored": 4, "fresher": 0, "existed": 0, "expired": 0, "without_bins": 0,
         "left_out": 0, "refused": 0, "skipped": {"modules": 0, "nil_bins": 0},

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::keys::key_of_ref;
 use super::one_to_many::{LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
@@ -11,7 +13,7 @@ use crate::record::{Record, SHARD_OF, describes_collection};
 use crate::{Key, RecordSet, RecordStore, Result, ValueRef};
 
 /// What one side of a declared relation holds: [`RelationDeclaration::stats`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SideStats {
     /// Records that have references; for [`SideForm::Reference`], records that are referred to.

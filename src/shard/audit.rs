@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::Serialize;
+
 use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
@@ -13,7 +15,7 @@ use crate::value::ValueRef;
 use crate::{Expression, Key, RecordSet, Result, Value};
 
 /// A sharded collection, or its remains.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ShardedCollection {
     /// The key of its root.
@@ -39,7 +41,7 @@ pub struct ShardedCollection {
 }
 
 /// The record of one companion.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ShardRecord {
     /// The key of the record.
@@ -64,7 +66,8 @@ pub struct ShardRecord {
 }
 
 /// The role of a companion for its root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ShardStatus {
     /// A part of the collection.

@@ -66,30 +66,18 @@ fn a_small_graph_is_loaded_and_every_figure_is_there() {
         ],
         b"",
     );
-    let expected = [
-        "schema_version",
-        "nodes",
-        "edges",
-        "max_degree",
-        "key_busy",
-        "conflicts",
-        "ops_per_s",
-        "edges_per_s",
-        "p50_us",
-        "p99_us",
-        "p999_us",
-        "index_bytes_per_record",
-        "bytes_on_device",
-        "reopen_ms",
-        "verified_edges",
-        "missing_edges",
-        "sharded_records",
-        "max_record_bytes",
-    ];
+    let expected = "schema_version report nodes edges max_degree load_s edges_per_s p50_us p99_us p999_us max_us waits key_busy \
+                    conflicts live_bytes bytes_on_device index_bytes_per_record reopen_ms from_snapshot verified_edges \
+                    missing_edges wrong_lists sharded_records max_record_bytes";
+    let expected: Vec<&str> = expected.split_whitespace().collect();
     let found: Vec<&String> = figures.as_object().unwrap().keys().collect();
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for name in expected {
-        assert!(figures[name].is_number(), "{name}: {figures}");
+        let figure = &figures[name];
+        assert!(
+            figure.is_number() || figure.is_boolean() || figure == "demo",
+            "{name}: {figures}"
+        );
     }
     assert_eq!(
         (figures["nodes"].as_u64(), figures["edges"].as_u64()),
@@ -148,33 +136,6 @@ fn a_seed_gives_the_same_graph_whatever_the_threads() {
 }
 
 #[test]
-fn records_that_are_fought_over_lose_nothing_to_key_busy() {
-    let dir = TempDir::new().unwrap();
-    let arguments = [
-        "demo",
-        "--nodes",
-        "40",
-        "--edge-count",
-        "1200",
-        "--threads",
-        "8",
-        "--max-waiters",
-        "0",
-    ];
-    let figures = json(
-        &[&arguments[..], &["--dir", path(dir.path())]].concat(),
-        b"",
-    );
-    assert_eq!(
-        (
-            figures["verified_edges"].as_u64(),
-            figures["missing_edges"].as_u64()
-        ),
-        (Some(1_200), Some(0))
-    );
-}
-
-#[test]
 fn the_text_for_people_answers_the_questions_within_a_hundred_columns() {
     let names: String = (0..30)
         .map(|n| format!("a-rather-long-name-of-somebody-number-{n},the-star-of-this-graph\n"))
@@ -197,22 +158,6 @@ fn the_text_for_people_answers_the_questions_within_a_hundred_columns() {
     for line in report.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
-}
-
-#[test]
-fn the_largest_records_are_told_with_the_lists_of_which_they_are_a_part() {
-    let edges: String = (0..1_500).map(|n| format!("{n} 1000000\n")).collect();
-    let output = run(
-        &["demo", "--edges", "-", "--shard-at", "2KiB"],
-        edges.as_bytes(),
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report = text(&output.stdout);
-    let table = report.split("The largest records").nth(1).unwrap();
-    let first: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
-    assert_eq!(first[..2], ["1000000,", "shard"], "{report}");
-    assert_eq!((first[3], first[5]), ("of", "-"), "{report}");
-    assert!(first[6].parse::<u64>().unwrap() > 100, "{report}");
 }
 
 #[test]

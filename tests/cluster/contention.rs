@@ -168,13 +168,14 @@ fn a_run_of_the_embedded_store_stands_beside_one_of_a_cluster() {
     std::fs::write(&file, &embedded.stdout).unwrap();
     let beside = format!("{same} --beside {}", file.display());
     let found = rows(&served, &beside);
-    let other = found["beside"]["rows"].as_array().unwrap();
-    assert_eq!(other.len(), 2);
-    assert_eq!(found["beside"]["settings"]["mode"], "engine");
-    assert_eq!(other[1]["shards"], found["rows"][1]["shards"]);
+    let comparison = &found["comparison"];
+    let changes = comparison["changes"].as_array().unwrap();
+    assert_eq!((changes.len(), &changes[7]["shards"]), (8, &2.into()));
+    assert_eq!(comparison["settings"]["mode"], "engine");
+    assert!(changes[0]["before"].is_number() && changes[0]["verdict"] == "not-judged");
     let text = run(&served, &format!("{beside} --yes"));
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("cluster beside embedded"), "{text}");
+    assert!(text.contains("Before: embedded; now: cluster"), "{text}");
     let other = "--rate 50 --shards 1 --duration 500ms";
     let told = refused(
         &served,

@@ -80,14 +80,18 @@ fn relations_of_a_served_store_are_shown_as_those_of_its_directory() {
         assert!(one.abs_diff(*other) < 32, "{over_the_wire:?} {on_disk:?}");
     }
     let sharded = relations(&found).iter().find(|it| it["name"] == "follows");
-    assert_eq!(sharded.unwrap()["sides"][1]["sharded"], 2);
+    assert_eq!(sharded.unwrap()["stats"][1]["sharded"], 2);
 }
 
-/// Takes the size of the largest record of each side away, and returns them.
+/// Takes the sizes of each side away: of the largest record, and of all references. Returns those
+/// of the records.
 fn take_sizes(found: &mut Value) -> Vec<u64> {
     let relations = found["relations"].as_array_mut().unwrap().iter_mut();
-    let sides = relations.flat_map(|relation| relation["sides"].as_array_mut().unwrap());
-    let sizes = sides.map(|side| side["record_bytes_max"].take());
+    let sides = relations.flat_map(|relation| relation["stats"].as_array_mut().unwrap());
+    let sizes = sides.map(|side| {
+        side["element_bytes"].take();
+        side["record_bytes_max"].take()
+    });
     sizes.map(|bytes| bytes.as_u64().unwrap()).collect()
 }
 
@@ -115,9 +119,9 @@ fn a_relation_that_a_client_declares_is_shown_by_its_name() {
         "{report}"
     );
     let (_, found) = json(&with(&["--name", "follows"]));
-    let side = &relations(&found)[0]["sides"][1];
+    let side = &relations(&found)[0]["stats"][1];
     assert_eq!(side["elements"], 100);
-    assert_eq!(side["largest_key"], "0");
+    assert_eq!(side["largest"], serde_json::json!([0, 100]));
     assert_eq!(side["sharded"], 1);
     let unknown = refused(&with(&["--name", "friends"]));
     assert!(unknown.contains("\"friends\""), "{unknown}");

@@ -88,10 +88,13 @@ fn json_and_csv_say_the_same() {
     for (row, set) in rows.iter().zip(sets) {
         let cell = |name: &str| row[heading.iter().position(|found| *found == name).unwrap()];
         assert_eq!(cell("set"), set["set"].as_str().unwrap());
-        assert_eq!(cell("p99"), set["bytes"]["p99"].to_string());
-        assert_eq!(cell("verdict"), set["verdict"]["level"].as_str().unwrap());
+        assert_eq!(cell("bytes_p99"), set["bytes"]["p99"].to_string());
         assert_eq!(
-            cell("shards_pow2"),
+            cell("verdict_level"),
+            set["verdict"]["level"].as_str().unwrap()
+        );
+        assert_eq!(
+            cell("advice_shards_pow2"),
             set["advice"]["shards_pow2"].to_string()
         );
     }

@@ -11,6 +11,7 @@ mod contention;
 mod random;
 mod report;
 mod sizing;
+mod threads;
 mod verdict;
 
 fn main() -> std::process::ExitCode {

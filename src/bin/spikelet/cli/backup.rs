@@ -172,7 +172,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
         path: dir.display().to_string(),
         saved: summary,
     };
-    emit_found(arguments.json, &saved, || saved.report())?;
+    emit_found(arguments.json, "backup", &saved, || saved.report())?;
     saved.notes();
     Ok(Outcome::damaged_if(saved.saved.damaged > 0))
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use spikelet::Key;
 use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
 use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
-use spikelet::{Key, Namespace, Store};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
-use super::target::open_closed;
+use super::target::{only, open_closed};
 use super::{Failure, Outcome};
 use crate::report::key;
 
@@ -93,7 +93,9 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Out
 
 fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
     let store = open_closed(dir, "changes")?;
-    let namespace = namespace_of(&store, arguments.namespace.as_deref())?;
+    let names = store.namespaces().into_iter();
+    let names = names.map(|namespace| namespace.name().to_owned()).collect();
+    let namespace = store.namespace(&only(names, arguments.namespace.as_deref())?)?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
         return Err(Failure::Input(format!(
@@ -112,22 +114,6 @@ fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failur
     }
     print_all(changes.read(start, options)?, arguments.json)?;
     Ok(Outcome::Sound)
-}
-
-fn namespace_of(store: &Store, name: Option<&str>) -> Result<Namespace, Failure> {
-    if let Some(name) = name {
-        return Ok(store.namespace(name)?);
-    }
-    match store.namespaces().as_slice() {
-        [only] => Ok(only.clone()),
-        several => {
-            let names: Vec<&str> = several.iter().map(Namespace::name).collect();
-            Err(Failure::Input(format!(
-                "the store has the namespaces {}: say which by --namespace",
-                names.join(", ")
-            )))
-        }
-    }
 }
 
 fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {

@@ -17,11 +17,11 @@ use self::values::{
 };
 use super::interrupt::on_interrupt;
 use super::page::{Page, unwritable};
-use super::print::{Unit, emit, emit_report, note, progress};
+use super::print::{Unit, emit, emit_json, emit_report, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
-    Baseline, Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load,
-    Measurement, Place, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
+    Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load, Measurement,
+    OtherRun, Place, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
     write_histograms,
 };
 
@@ -171,7 +171,12 @@ pub(crate) struct ContentionArguments {
     baseline: Option<PathBuf>,
     /// Show the rows of another run (its output with --json) beside these, such as an embedded one
     /// beside one of a cluster, without judging them.
-    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    #[arg(
+        help_heading = "Output",
+        long,
+        value_name = "FILE",
+        conflicts_with = "baseline"
+    )]
     beside: Option<PathBuf>,
     /// Ignore changes by less than this many percent.
     #[arg(help_heading = "Limits", long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
@@ -292,7 +297,7 @@ impl ContentionArguments {
 
     /// Returns how often each row is measured.
     fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, Failure> {
-        let earlier = judging.baseline.as_ref().map(Baseline::repeats);
+        let earlier = judging.other.as_ref().map(OtherRun::repeats);
         let asked = self.repeats.map(usize::from);
         let repeats = asked.or(earlier).unwrap_or(1).max(1);
         if repeats > 1 && settings.activate_at.is_some() {
@@ -316,50 +321,33 @@ impl ContentionArguments {
             all.map(|text| text.parse().map_err(Failure::Input))
                 .collect()
         };
-        let baseline = self
-            .baseline
-            .as_deref()
-            .map(|file| {
-                let refuse = |run: &Baseline| run.check(settings, cases);
-                earlier("--baseline", file, &refuse)
-            })
-            .transpose()?;
-        let beside = self
-            .beside
-            .as_deref()
-            .map(|file| earlier("--beside", file, &|run| run.check_rows(cases)))
-            .transpose()?;
+        let other = match (&self.baseline, &self.beside) {
+            (Some(file), _) => Some(("--baseline", file)),
+            (None, beside) => beside.as_ref().map(|file| ("--beside", file)),
+        };
+        let other = other.map(|(option, file)| {
+            let name = file.display();
+            let json = std::fs::read(file)
+                .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
+            let run = OtherRun::read(&json, SCHEMA_VERSION, self.baseline.is_some());
+            let run = run.and_then(|run| run.check(settings, cases).map(|()| run));
+            run.map_err(|error| Failure::Input(format!("{option} {name}: {error}")))
+        });
         Ok(Criteria {
             burst: self.burst,
             fail_if: conditions(&self.fail_if)?,
             thresholds: conditions(&self.threshold)?,
-            baseline,
-            beside,
+            other: other.transpose()?,
             noise: self.noise / 100.0,
         })
     }
-}
-
-/// Reads another run, which may be refused.
-fn earlier(
-    option: &str,
-    file: &Path,
-    check: &dyn Fn(&Baseline) -> Result<(), String>,
-) -> Result<Baseline, Failure> {
-    let name = file.display();
-    let json = std::fs::read(file)
-        .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
-    let wrong = |error| Failure::Input(format!("{option} {name}: {error}"));
-    let run = Baseline::read(&json, SCHEMA_VERSION).map_err(wrong)?;
-    check(&run).map_err(wrong)?;
-    Ok(run)
 }
 
 /// Compares the stores of a run with its acknowledged writes.
 fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let found = check_stored(dir)?;
     if as_json {
-        emit(&json_text(found.to_json())?)?;
+        emit_json(SCHEMA_VERSION, "contention-recheck", &found)?;
     } else {
         emit_report(&found.to_report())?;
     }
@@ -429,7 +417,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
         page.write(&run.to_report())?;
     }
     if arguments.json {
-        emit(&json_text(run.to_json())?)?;
+        emit_json(SCHEMA_VERSION, "contention", &run.to_json())?;
     } else if arguments.csv {
         emit(&run.to_csv())?;
     } else {
@@ -520,8 +508,4 @@ impl From<HarnessError> for Failure {
             other => Self::Input(other.to_string()),
         }
     }
-}
-
-fn json_text(json: serde_json::Result<String>) -> Result<String, Failure> {
-    json.map_err(|error| Failure::Output(error.into()))
 }

@@ -1,10 +1,6 @@
 //! The commands of the program.
 //!
-//! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph`
-//!   (the graph in memory), `edges` (read from a file), `generate` (drawn from a seed), `store_dir`
-//!   (where the store lives), `parallel` (work shared by threads), `adjacency` (the lists of the
-//!   nodes, in one record or sharded), `load` (into the store), `check` (every edge after
-//!   reopening).
+//! * `demo`: loads a follow graph, asks it questions, reopens it and checks it.
 //! * `stat`, `verify`: look at a store on disk.
 //! * `changes`: the changes of records of a store on disk.
 //! * `contention`: writers on hot keys, and the fate of their writes.
@@ -23,24 +19,17 @@
 //! Exit codes: 0 all is well; 1 damage, missing edges, lost writes or a limit that is not kept; 2
 //! wrong usage or input, or the store cannot be used; 130 interrupted.
 
-mod adjacency;
 mod backup;
 mod changes;
-mod check;
 mod contention;
 mod demo;
-mod edges;
-mod generate;
-mod graph;
 #[cfg(feature = "cluster")]
 mod host;
 mod interrupt;
-mod load;
 mod monitor_client;
 #[cfg(feature = "cluster")]
 mod move_store;
 mod page;
-mod parallel;
 mod print;
 mod relations;
 mod restore;
@@ -50,7 +39,6 @@ mod shards;
 mod size;
 mod sizing;
 mod stat;
-mod store_dir;
 mod target;
 mod top;
 mod verify;

@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
     };
     let outcome = moving.run()?;
     let report = moving.report;
-    emit_found(arguments.json, &report, || text(&report))?;
+    emit_found(arguments.json, "move", &report, || text(&report))?;
     Ok(outcome)
 }
 

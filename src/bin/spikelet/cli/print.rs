@@ -5,11 +5,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use console::Term;
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{
+    BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle,
+};
 use serde::Serialize;
 
 use super::Failure;
-use crate::report::{Report, Terminal};
+use crate::report::{Report, Terminal, to_json};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still reports the finding.
@@ -63,33 +65,27 @@ pub(crate) fn screen(text: &str, status: &str) -> String {
 
 /// The version of the objects that [`emit_found`] prints: it grows when a field changes its meaning
 /// or goes.
-const SCHEMA_VERSION: u32 = 1;
-
-#[derive(Serialize)]
-struct Versioned<'a, T> {
-    schema_version: u32,
-    #[serde(flatten)]
-    found: &'a T,
-}
+const SCHEMA_VERSION: u32 = 2;
 
 /// Writes the result of a command to standard output: the object, indented, with the version of
 /// its form, if it is asked for, or else the report as text.
 pub(crate) fn emit_found(
     json: bool,
+    kind: &str,
     object: &impl Serialize,
     report: impl FnOnce() -> Report,
 ) -> Result<(), Failure> {
-    if !json {
-        return emit_report(&report());
+    if json {
+        emit_json(SCHEMA_VERSION, kind, object)
+    } else {
+        emit_report(&report())
     }
-    let versioned = Versioned {
-        schema_version: SCHEMA_VERSION,
-        found: object,
-    };
-    let mut text =
-        serde_json::to_string_pretty(&versioned).map_err(|error| Failure::Output(error.into()))?;
-    text.push('\n');
-    emit(&text)
+}
+
+/// Writes an object with the version of its form and its kind to standard output.
+pub(crate) fn emit_json(version: u32, kind: &str, object: &impl Serialize) -> Result<(), Failure> {
+    let text = to_json(version, kind, object);
+    emit(&text.map_err(|error| Failure::Output(error.into()))?)
 }
 
 /// Writes a note that is not part of the result to standard error.
@@ -116,9 +112,7 @@ impl Unit {
     fn template(self) -> String {
         let parts = match self {
             Self::Count(noun) => format!("{{human_pos}} of {{human_len}} {noun}, {{rate}}/s"),
-            Self::Bytes => {
-                "{binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}".to_owned()
-            }
+            Self::Bytes => "{binary_bytes} of {binary_total_bytes}, {rate}/s".to_owned(),
             Self::Rows => "{pos} of {len} rows, {elapsed} so far".to_owned(),
         };
         format!("{{msg}} [{{wide_bar}}] {parts}, {{left}} left")
@@ -134,9 +128,10 @@ pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBa
         is_known.then(|| state.pos() as f64 / state.elapsed().as_secs_f64())
     };
     let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
-        let _ = match per_s(state) {
-            Some(rate) => write!(out, "{}", HumanCount(rate.round() as u64)),
-            None => out.write_str("?"),
+        let _ = match (per_s(state).map(|rate| rate.round() as u64), unit) {
+            (None, _) => out.write_str("?"),
+            (Some(rate), Unit::Bytes) => write!(out, "{}", BinaryBytes(rate)),
+            (Some(rate), _) => write!(out, "{}", HumanCount(rate)),
         };
     };
     let left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -148,15 +143,10 @@ pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBa
         };
     };
     let style = ProgressStyle::with_template(&unit.template());
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", rate).with_key("left", left);
     let bar = ProgressBar::new(total).with_message(what);
-    bar.set_style(
-        style
-            .unwrap_or_else(|_| ProgressStyle::default_bar())
-            .with_key("rate", rate)
-            .with_key("left", left)
-            .progress_chars("=> "),
-    );
-    bar
+    bar.with_style(style.progress_chars("=> "))
 }
 
 #[cfg(test)]
@@ -205,37 +195,51 @@ mod tests {
         }
     }
 
+    /// Shows a bar at its first tick, soon after its first progress, and two seconds later.
+    fn shown(unit: Unit, done: u64) -> [String; 3] {
+        let screen = Screen::default();
+        let bar = progress("loading", 289_003, unit);
+        bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
+        bar.tick();
+        let begun = screen.0.lock().clone();
+        bar.set_position(done);
+        bar.tick();
+        let early = screen.0.lock().clone();
+        let bar = bar.with_elapsed(Duration::from_secs(2));
+        bar.tick();
+        let later = screen.0.lock().clone();
+        [begun, early, later]
+    }
+
     #[test]
     fn progress_is_told_in_units_that_people_read() {
         for (unit, done, expected) in [
-            (Unit::Count("edges"), 120_000, "120,000 of 289,003 edges, "),
-            (Unit::Bytes, 131_072, "128.00 KiB of 282.23 KiB, "),
-            (Unit::Rows, 3, "3 of 289003 rows, "),
+            (
+                Unit::Count("edges"),
+                120_000,
+                "120,000 of 289,003 edges, 60,000/s, ",
+            ),
+            (
+                Unit::Bytes,
+                131_072,
+                "128.00 KiB of 282.23 KiB, 64.00 KiB/s, ",
+            ),
+            (Unit::Rows, 3, "3 of 289003 rows, 2s so far, "),
         ] {
-            let screen = Screen::default();
-            let bar = progress("loading", 289_003, unit);
-            bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
-            bar.tick();
-            let begun = screen.0.lock().clone();
-            assert!(begun.contains("? left"), "{begun}");
-            // Nothing is said of the first microseconds.
-            bar.set_position(done);
-            bar.tick();
-            let early = screen.0.lock().clone();
-            assert!(early.contains("? left"), "{early}");
-            let bar = bar.with_elapsed(Duration::from_secs(2));
-            bar.tick();
-            let told = screen.0.lock().clone();
-            assert!(told.contains(expected), "{told}");
-            assert!(told.contains(" left") && !told.contains("? left"), "{told}");
-            assert!(told.trim_end().chars().count() <= 60, "{told}");
-            // Rates are whole numbers.
-            if let Some((_, rate)) = told.split_once("edges, ") {
-                let (rate, _) = rate.split_once("/s, ").unwrap();
-                assert!(
-                    rate.chars().all(|c| c.is_ascii_digit() || c == ','),
-                    "{told}"
-                );
+            let [_, _, later] = shown(unit, done);
+            assert!(later.contains(expected), "{later}");
+            assert!(later.contains(" left") && !later.contains('?'), "{later}");
+            assert!(later.trim_end().chars().count() <= 70, "{later}");
+        }
+    }
+
+    #[test]
+    fn the_first_lines_have_no_rate_of_a_few_microseconds() {
+        for unit in [Unit::Count("edges"), Unit::Bytes, Unit::Rows] {
+            let [begun, early, later] = shown(unit, 131_072);
+            for line in [&begun, &early] {
+                assert!(line.contains("? left"), "{line}");
+                assert_eq!(line.contains("?/s"), later.contains("/s"), "{line}");
             }
         }
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use spikelet::RecordStore;
 use spikelet::relation::{
-    LayoutKind, OnDelete, RelationDeclaration, SideForm, SideStats, declared_relations,
+    DeclaredSide, LayoutKind, RelationDeclaration, SideForm, SideStats, declared_relations,
 };
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
@@ -50,27 +50,11 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Relation {
     namespace: String,
-    name: String,
-    kind: &'static str,
-    on_delete: OnDelete,
-    details: Vec<Box<str>>,
-    sides: Vec<Side>,
+    #[serde(flatten)]
+    declared: RelationDeclaration,
+    /// What each of its sides holds, in their order.
+    stats: Vec<SideStats>,
     advice: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Side {
-    role: Box<str>,
-    set: Box<str>,
-    bin: Option<Box<str>>,
-    to: Option<Box<str>>,
-    records: u64,
-    elements: u64,
-    elements_p99: u64,
-    largest_key: Option<String>,
-    largest_elements: u64,
-    sharded: u64,
-    record_bytes_max: u64,
 }
 
 /// Shows the declared relations.
@@ -85,7 +69,7 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<Outcome, Failure> {
             found.path
         )));
     }
-    emit_found(arguments.json, &found, || {
+    emit_found(arguments.json, "relations", &found, || {
         let title = format!("Relations of {}", found.path);
         let report = Report::new(title).fact("declared", count(found.relations.len() as u64));
         let sections = found.relations.iter().map(Relation::section);
@@ -123,7 +107,7 @@ fn relations<S: RecordStore>(
     let declared = declared_relations(store)?.into_iter();
     declared
         .filter(|declared| name.is_none_or(|name| *declared.name == *name))
-        .map(|declared| Relation::new(store, namespace, &declared))
+        .map(|declared| Relation::new(store, namespace, declared))
         .collect()
 }
 
@@ -131,94 +115,65 @@ impl Relation {
     fn new<S: RecordStore>(
         store: &S,
         namespace: &str,
-        declared: &RelationDeclaration,
+        declared: RelationDeclaration,
     ) -> Result<Self, Failure> {
         let stats = declared.stats(store)?;
         let suggested = declared.suggested_layout(store, &stats)?;
-        let sides = declared.sides.iter().zip(&stats);
-        let mut advice: Vec<String> = sides
-            .clone()
-            .flat_map(|(side, stats)| {
-                let unreadable = unreadable_advice(&side.role, stats);
-                unreadable
-                    .into_iter()
-                    .chain(shard_advice(&side.role, stats))
-            })
-            .collect();
+        let mut advice = Vec::new();
+        for (side, stats) in declared.sides.iter().zip(&stats) {
+            advice.extend(unreadable_advice(&side.role, stats));
+            advice.extend(shard_advice(&side.role, stats));
+        }
         if let (Some(suggested), Some(side)) = (suggested, declared.sides.first()) {
             advice.extend(layout_advice(suggested, side.form, &stats));
         }
         Ok(Self {
             namespace: namespace.to_owned(),
-            name: declared.name.to_string(),
-            kind: declared.kind.name(),
-            on_delete: declared.on_delete,
-            details: declared.details.clone(),
-            sides: sides
-                .map(|(side, stats)| {
-                    let (largest_key, largest_elements) = match &stats.largest {
-                        Some((largest, elements)) => (Some(key(largest)), *elements),
-                        None => (None, 0),
-                    };
-                    Side {
-                        role: side.role.clone(),
-                        set: side.set.clone(),
-                        bin: side.bin.clone(),
-                        to: side.to.clone(),
-                        records: stats.records,
-                        elements: stats.elements,
-                        elements_p99: stats.elements_p99,
-                        largest_key,
-                        largest_elements,
-                        sharded: stats.sharded,
-                        record_bytes_max: stats.record_bytes_max,
-                    }
-                })
-                .collect(),
+            declared,
+            stats,
             advice,
         })
     }
 
     fn section(&self) -> Section {
-        let title = format!(
-            "{}, {} in namespace {}",
-            self.name, self.kind, self.namespace
-        );
-        let mut section = Section::new(title).fact("on delete", format!("{:?}", self.on_delete));
-        for detail in &self.details {
+        let declared = &self.declared;
+        let (name, kind) = (&declared.name, declared.kind.name());
+        let title = format!("{name}, {kind} in namespace {}", self.namespace);
+        let on_delete = format!("{:?}", declared.on_delete);
+        let mut section = Section::new(title).fact("on delete", on_delete);
+        for detail in &declared.details {
             section = section.fact("declared", &**detail);
         }
-        let name = |side: &Side| {
-            let bin = side
-                .bin
-                .as_ref()
-                .map_or_else(String::new, |bin| format!("/{bin}"));
-            let to = side
-                .to
-                .as_ref()
-                .map_or_else(String::new, |to| format!(" to {to}"));
-            format!("{}: {}{bin}{to}", side.role, side.set)
-        };
-        let table = Table::of(
-            "Sides, by set and bin",
-            &self.sides,
-            &[
-                ("side", &|side| Cell::text(name(side))),
-                ("records", &|side| Cell::count(side.records)),
-                ("elements", &|side| Cell::count(side.elements)),
-                ("p99", &|side| Cell::count(side.elements_p99)),
-                ("largest", &|side| Cell::count(side.largest_elements)),
-                ("of", &|side| {
-                    Cell::text(side.largest_key.as_deref().unwrap_or("-"))
-                }),
-                ("sharded", &|side| Cell::count(side.sharded)),
-                ("largest record", &|side| Cell::bytes(side.record_bytes_max)),
-            ],
-        );
         for advice in &self.advice {
             section = section.fact("advice", advice);
         }
-        section.table(table)
+        let name = |side: &DeclaredSide| {
+            let part = |before: &str, name: &Option<Box<str>>| {
+                let name = name.as_ref();
+                name.map_or_else(String::new, |name| format!("{before}{name}"))
+            };
+            let (bin, to) = (part("/", &side.bin), part(" to ", &side.to));
+            format!("{}: {}{bin}{to}", side.role, side.set)
+        };
+        let largest = |stats: &SideStats| stats.largest.as_ref().map(|(_, elements)| *elements);
+        let largest_key =
+            |stats: &SideStats| stats.largest.as_ref().map(|(largest, _)| key(largest));
+        section.table(Table::of(
+            "Sides, by set and bin",
+            declared.sides.iter().zip(&self.stats),
+            &[
+                ("side", &|(side, _)| Cell::text(name(side))),
+                ("records", &|(_, of)| Cell::count(of.records)),
+                ("elements", &|(_, of)| Cell::count(of.elements)),
+                ("p99", &|(_, of)| Cell::count(of.elements_p99)),
+                ("largest", &|(_, of)| Cell::count(largest(of))),
+                ("of", &|(_, of)| Cell::optional(largest_key(of), Cell::text)),
+                ("sharded", &|(_, of)| Cell::count(of.sharded)),
+                ("largest record", &|(_, of)| {
+                    Cell::bytes(of.record_bytes_max)
+                }),
+            ],
+        ))
     }
 }
 

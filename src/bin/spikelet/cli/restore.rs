@@ -107,40 +107,35 @@ impl RestoreReport {
         let rest = [
             (
                 done.fresher,
-                "kept, as new",
-                "exist with this generation or a higher one",
+                "kept, as new: exist with this generation or a higher one",
             ),
-            (done.existed, "kept, existed", "were to be left alone"),
-            (done.expired, "expired", "have expired since"),
+            (done.existed, "kept, existed: were to be left alone"),
+            (done.expired, "expired: have expired since"),
             (
                 done.without_bins,
-                "without bins",
-                "hold nothing that could be stored",
+                "without bins: hold nothing that could be stored",
             ),
-            (done.left_out, "left out", "are of other namespaces or sets"),
+            (done.left_out, "left out: are of other namespaces or sets"),
             (
                 done.refused,
-                "REFUSED",
-                "cannot be restored to this namespace",
+                "REFUSED: cannot be restored to this namespace",
             ),
-            (done.indexes, "indexes", "were declared and built"),
+            (done.indexes, "indexes: were declared and built"),
             (
                 done.indexes_existed,
-                "indexes, existed",
-                "are there with the same definition",
+                "indexes, existed: are there with the same definition",
             ),
             (
                 done.indexes_left_out,
-                "indexes, left out",
-                "are of other namespaces or sets, or not wanted",
+                "indexes, left out: are of other sets, or not wanted",
             ),
             (
                 done.skipped.modules,
-                "modules",
-                "are not records: register them again",
+                "modules: are not records: register them again",
             ),
         ];
-        for (number, label, why) in rest.into_iter().filter(|(number, ..)| *number > 0) {
+        for (number, what) in rest.into_iter().filter(|(number, _)| *number > 0) {
+            let (label, why) = what.split_once(": ").unwrap_or((what, ""));
             report = report.fact(label, format!("{} {why}", count(number)));
         }
         if done.cancelled {
@@ -229,7 +224,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
 }
 
 fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
-    emit_found(arguments.json, &found, || found.report())?;
+    emit_found(arguments.json, "restore", &found, || found.report())?;
     if found.done.cancelled {
         return Ok(Outcome::Interrupted);
     }

@@ -55,129 +55,83 @@ struct Found {
 pub(super) struct Collection {
     namespace: String,
     set: String,
-    key: String,
-    bin: Option<String>,
-    scheme: String,
-    epoch: u64,
-    in_transition: bool,
-    elements: u64,
-    root_bytes: u64,
+    /// Bytes of its companions.
     bytes: u64,
+    /// Bytes of the root, or of its largest companion.
     largest_bytes: u64,
-    companions: Vec<Companion>,
-    /// Companions of earlier transitions, or without a root: no read uses them.
-    leftovers: Vec<String>,
-    missing: Vec<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Companion {
-    key: String,
-    shard: u64,
-    bucket: Option<i64>,
-    epoch: u64,
-    frozen: bool,
-    elements: u64,
-    bytes: u64,
-    status: String,
+    #[serde(flatten)]
+    found: ShardedCollection,
 }
 
 impl Collection {
-    pub(super) fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
-        let current = || {
-            let companions = found.companions.iter();
-            companions.filter(|companion| companion.status == ShardStatus::Current)
-        };
+    pub(super) fn new(namespace: &str, set: &str, found: ShardedCollection) -> Self {
+        let current = found.companions.iter();
+        let current = current.filter(|companion| companion.status == ShardStatus::Current);
+        let bytes = current.map(|companion| companion.bytes);
         Self {
             namespace: namespace.to_owned(),
             set: set.to_owned(),
-            key: key(&found.key),
-            bin: found.bin.clone(),
-            scheme: found.scheme.clone(),
-            epoch: found.epoch,
-            in_transition: found.in_transition,
-            elements: found.elements,
-            root_bytes: found.root_bytes,
-            bytes: current().map(|companion| companion.bytes).sum(),
-            largest_bytes: current()
-                .map(|companion| companion.bytes)
-                .fold(found.root_bytes, u64::max),
-            leftovers: found
-                .leftovers()
-                .map(|record| format!("{} ({})", key(&record.key), record.status))
-                .collect(),
-            companions: found
-                .companions
-                .iter()
-                .map(|companion| Companion {
-                    key: key(&companion.key),
-                    shard: companion.shard,
-                    bucket: companion.bucket,
-                    epoch: companion.epoch,
-                    frozen: companion.frozen,
-                    elements: companion.elements,
-                    bytes: companion.bytes,
-                    status: companion.status.to_string(),
-                })
-                .collect(),
-            missing: found.missing.clone(),
+            bytes: bytes.clone().sum(),
+            largest_bytes: bytes.fold(found.root_bytes, u64::max),
+            found,
         }
     }
 
     /// Returns whether elements are lost.
-    pub(super) const fn is_incomplete(&self) -> bool {
-        !self.missing.is_empty()
+    pub(super) fn is_incomplete(&self) -> bool {
+        !self.found.missing.is_empty()
     }
 
     /// Returns whether elements are lost, companions are left, or a transition is under way.
-    pub(super) const fn has_fault(&self) -> bool {
-        self.in_transition || !self.leftovers.is_empty() || self.is_incomplete()
+    pub(super) fn has_fault(&self) -> bool {
+        let has_leftovers = self.found.leftovers().next().is_some();
+        self.found.in_transition || has_leftovers || self.is_incomplete()
     }
 
     pub(super) fn section(&self) -> Section {
+        let found = &self.found;
+        let bin = found.bin.as_deref();
         let mut section = Section::new(format!(
             "Collection {} in set \"{}\" of namespace {}",
-            self.key, self.set, self.namespace
-        ));
-        let bin = self.bin.as_deref();
-        section = section
-            .fact("bin", bin.unwrap_or("unknown: there is no root"))
-            .fact("where it is", &self.scheme)
-            .fact("epoch", self.epoch.to_string());
-        if self.in_transition {
+            key(&found.key),
+            self.set,
+            self.namespace
+        ))
+        .fact("bin", bin.unwrap_or("unknown: there is no root"))
+        .fact("where it is", &found.scheme)
+        .fact("epoch", found.epoch.to_string());
+        if found.in_transition {
             section = section.fact(
                 "under way",
                 "or left unfinished: the next writer, or advance() of a handle, carries it to its end",
             );
         }
         section = section
-            .fact("elements", count(self.elements))
-            .fact("bins of the root", bytes(self.root_bytes))
+            .fact("elements", count(found.elements))
+            .fact("bins of the root", bytes(found.root_bytes))
             .fact("bins of companions", bytes(self.bytes))
             .fact("the largest", bytes(self.largest_bytes));
-        for shard in &self.missing {
+        for shard in &found.missing {
             section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
         }
-        for leftover in &self.leftovers {
-            section = section.fact("leftover", format!("{leftover}: no read uses it"));
+        for record in found.leftovers() {
+            let (key, status) = (key(&record.key), record.status);
+            section = section.fact("leftover", format!("{key} ({status}): no read uses it"));
         }
-        let frozen = |companion: &Companion| if companion.frozen { ", frozen" } else { "" };
-        let table = Table::of(
+        section.table(Table::of(
             "Companions",
-            &self.companions,
+            &found.companions,
             &[
-                ("companion", &|companion| Cell::text(&companion.key)),
-                ("elements", &|companion| Cell::count(companion.elements)),
-                ("size", &|companion| Cell::bytes(companion.bytes)),
-                ("epoch", &|companion| {
-                    Cell::text(companion.epoch.to_string())
-                }),
-                ("state", &|companion| {
-                    Cell::text(format!("{}{}", companion.status, frozen(companion)))
+                ("companion", &|one| Cell::text(key(&one.key))),
+                ("elements", &|one| Cell::count(one.elements)),
+                ("size", &|one| Cell::bytes(one.bytes)),
+                ("epoch", &|one| Cell::text(one.epoch.to_string())),
+                ("state", &|one| {
+                    let frozen = if one.frozen { ", frozen" } else { "" };
+                    Cell::text(format!("{}{frozen}", one.status))
                 }),
             ],
-        );
-        section.table(table)
+        ))
     }
 }
 
@@ -192,19 +146,17 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Adds the collections of a set.
-    fn add(&mut self, namespace: &str, set: &str, found: &[ShardedCollection]) {
+    fn add(&mut self, namespace: &str, set: &str, found: Vec<ShardedCollection>) {
         let place = format!("{namespace}/{set}/");
-        let is_asked_for = |found: &&ShardedCollection| {
+        let is_asked_for = |found: &ShardedCollection| {
             self.key.is_none_or(|asked| {
                 // As they are listed, or the key alone.
                 let key = asked.strip_prefix(&place).unwrap_or(asked);
                 is_called(&found.key, key) || is_called(&found.key, asked)
             })
         };
-        let found = found.iter().filter(is_asked_for);
-        let found: Vec<Collection> = found
-            .map(|found| Collection::new(namespace, set, found))
-            .collect();
+        let found = found.into_iter().filter(is_asked_for);
+        let found = found.map(|found| Collection::new(namespace, set, found));
         self.collections.extend(found);
     }
 
@@ -214,7 +166,7 @@ impl Search<'_> {
             for set in namespace.sets() {
                 if self.set.is_none_or(|asked| *asked == *set.name) {
                     let found = sharded_collections(&namespace.set(&set.name)?)?;
-                    self.add(namespace.name(), &set.name, &found);
+                    self.add(namespace.name(), &set.name, found);
                 }
             }
         }
@@ -231,7 +183,7 @@ impl Search<'_> {
         for set in sets {
             let records = cluster.records(&set)?.filtered(sharded_records())?;
             let found = sharded_collections(&records)?;
-            self.add(cluster.namespace(), &set, &found);
+            self.add(cluster.namespace(), &set, found);
         }
         Ok(())
     }
@@ -301,7 +253,7 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
         path: source,
         collections,
     };
-    emit_found(arguments.json, &found, || {
+    emit_found(arguments.json, "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
             let sections = found.collections.iter().map(Collection::section);
@@ -319,27 +271,30 @@ fn list(collections: &[Collection]) -> Section {
     if collections.is_empty() {
         return section;
     }
-    let state = |found: &Collection| match (found.missing.len(), found.leftovers.len()) {
-        (0, 0) => found.scheme.clone(),
-        (0, leftovers) => format!("{}, {leftovers} leftovers", found.scheme),
-        (missing, _) => format!("{}, {missing} MISSING", found.scheme),
+    let state = |one: &Collection| {
+        let scheme = &one.found.scheme;
+        match (one.found.missing.len(), one.found.leftovers().count()) {
+            (0, 0) => scheme.clone(),
+            (0, leftovers) => format!("{scheme}, {leftovers} leftovers"),
+            (missing, _) => format!("{scheme}, {missing} MISSING"),
+        }
     };
-    let table = Table::of(
+    section.table(Table::of(
         "By namespace, set and key",
         collections,
         &[
-            ("collection", &|found| {
-                Cell::text(format!("{}/{}/{}", found.namespace, found.set, found.key))
+            ("collection", &|one| {
+                let key = key(&one.found.key);
+                Cell::text(format!("{}/{}/{key}", one.namespace, one.set))
             }),
-            ("bin", &|found| {
-                Cell::text(found.bin.as_deref().unwrap_or("?"))
+            ("bin", &|one| {
+                Cell::text(one.found.bin.as_deref().unwrap_or("?"))
             }),
-            ("elements", &|found| Cell::count(found.elements)),
-            ("largest record", &|found| Cell::bytes(found.largest_bytes)),
-            ("state", &|found| Cell::text(state(found))),
+            ("elements", &|one| Cell::count(one.found.elements)),
+            ("largest record", &|one| Cell::bytes(one.largest_bytes)),
+            ("state", &|one| Cell::text(state(one))),
         ],
-    );
-    section.table(table)
+    ))
 }
 
 /// Returns whether a key is the one that a user has typed, as it is or as a report shows it.

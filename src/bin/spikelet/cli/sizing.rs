@@ -10,9 +10,8 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{Page, check_place};
-use super::print::{Unit, emit, emit_report, progress};
+use super::print::{Unit, emit, emit_json, emit_report, progress};
 use super::{Failure, Outcome, size as units};
-use crate::report::to_json;
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
 };
@@ -164,9 +163,9 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
         writes_per_s: numbers.writes_per_s,
         retention_s: numbers.retention.map(|time| time.as_secs()),
     };
-    let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
+    let plan = plan(&asked).map_err(Failure::Input)?;
     if numbers.json {
-        emit(&json("sizing-plan", &plan)?)?;
+        emit_json(SCHEMA_VERSION, "sizing-plan", &plan)?;
     } else {
         emit_report(&plan.to_report())?;
     }
@@ -206,22 +205,21 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
     }
-    let mut bar = None;
     // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
         Unit::Count("records")
     } else {
         Unit::Bytes
     };
-    let sizing: Sizing = size(source, &options, &mut |done, total| {
+    let bar = progress("sizing", 0, unit);
+    let sizing = size(source, &options, &mut |done, total| {
         if total > 0 {
-            bar.get_or_insert_with(|| progress("sizing", total, unit))
-                .set_position(done);
+            bar.set_length(total);
+            bar.set_position(done);
         }
-    })?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    });
+    bar.finish_and_clear();
+    let sizing = sizing?;
     present(&sizing, arguments, &[source])?;
     Ok(Outcome::damaged_if(sizing.damaged > 0))
 }
@@ -233,7 +231,7 @@ fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> R
         Page::open(file, sources)?.write(&report)?;
     }
     if arguments.json {
-        emit(&json("sizing", sizing)?)
+        emit_json(SCHEMA_VERSION, "sizing", sizing)
     } else if arguments.csv {
         emit(&sizing.to_csv())
     } else {
@@ -272,14 +270,13 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
         resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
-    let mut bar = None;
+    let bar = progress("sizing", 0, Unit::Count("records"));
     let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
-        bar.get_or_insert_with(|| progress("sizing", total, Unit::Count("records")))
-            .set_position(done);
-    })?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let sizing = sizing?;
     present(&sizing, arguments, &[])?;
     Ok(if stop.load(Ordering::Relaxed) {
         Outcome::Interrupted
@@ -298,8 +295,4 @@ fn rate(text: &str) -> Result<(Option<String>, f64), String> {
         format!("{number:?} is no number of writes a second: write 400, or SET=400")
     })?;
     Ok((set, rate))
-}
-
-fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
-    to_json(SCHEMA_VERSION, kind, body).map_err(|error| Failure::Output(error.into()))
 }

@@ -179,7 +179,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         path: arguments.dir.display().to_string(),
         namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
     };
-    emit_found(arguments.json, &stat, || {
+    emit_found(arguments.json, "stat", &stat, || {
         let report = Report::new(format!("Store {}", stat.path));
         let sections = stat.namespaces.iter().map(NamespaceStat::section);
         sections.fold(report, Report::section)

@@ -66,3 +66,18 @@ pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namesp
         None => store.namespaces(),
     })
 }
+
+/// Returns the name that is wanted of these namespaces, or the only one.
+///
+/// # Errors
+/// There is no such namespace, or none is wanted of several.
+pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, Failure> {
+    match (wanted, names.as_slice()) {
+        (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (_, names) => Err(Failure::Input(format!(
+            "there are the namespaces {}: say which by --namespace",
+            names.join(", ")
+        ))),
+    }
+}

@@ -1,13 +1,10 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
-use std::ops::ControlFlow;
-
 use indicatif::ProgressBar;
-use parking_lot::Mutex;
 use serde::Serialize;
+use spikelet::Store;
 use spikelet::shard::sharded_collections;
-use spikelet::storage::{HotRecord, OpeningStep, Verification};
-use spikelet::{Key, OperateResult, Operation, Record, RecordSet, Set, Store, WritePolicy};
+use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{Unit, emit_found, progress};
 use super::shards::Collection;
@@ -29,14 +26,10 @@ fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>>
     let mut faulty = Vec::new();
     for namespace in store.namespaces() {
         for set in namespace.sets() {
-            let records = CountedScan {
-                records: namespace.set(&set.name)?,
-                bar,
-            };
-            let found = sharded_collections(&records)?;
-            let found = found.iter();
+            let found = sharded_collections(&namespace.set(&set.name)?)?.into_iter();
             let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
             faulty.extend(found.filter(Collection::has_fault));
+            bar.inc(set.records);
         }
     }
     Ok(faulty)
@@ -118,71 +111,23 @@ impl NamespaceCheck {
     }
 }
 
-/// A set that moves a bar on with each scanned record.
-struct CountedScan<'b> {
-    records: Set,
-    bar: &'b ProgressBar,
-}
-
-impl RecordSet for CountedScan<'_> {
-    fn operate_on(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> spikelet::Result<OperateResult> {
-        self.records.operate_on(policy, key, operations)
-    }
-
-    fn scan_each(&self, each: &mut dyn FnMut(spikelet::Result<Record>) -> ControlFlow<()>) {
-        self.records.scan_each(&mut |record| {
-            self.bar.inc(1);
-            each(record)
-        });
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.records.now_ms()
-    }
-
-    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
-        self.records.contention_on(key)
-    }
-}
-
-/// The bar of the blocks that were read.
-#[derive(Default)]
-struct VerifyProgress(Mutex<Option<ProgressBar>>);
-
-impl VerifyProgress {
-    fn show(&self, step: OpeningStep, done: u64, total: u64) {
-        if step == OpeningStep::Scan {
-            let mut shown = self.0.lock();
-            let bar = shown.get_or_insert_with(|| progress("checking", 0, Unit::Count("blocks")));
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-    }
-}
-
-impl Drop for VerifyProgress {
-    fn drop(&mut self) {
-        if let Some(bar) = self.0.lock().take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 /// Checks a store.
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
-    let bars = VerifyProgress::default();
-    let found = Store::builder()
-        .path(&arguments.dir)
-        .progress(move |step, done, total| bars.show(step, done, total))
-        .verify()?;
+    let bar = progress("checking", 0, Unit::Count("blocks"));
+    let shown = bar.clone();
+    let verified = Store::builder().path(&arguments.dir);
+    let verified = verified.progress(move |step, done, total| {
+        if step == OpeningStep::Scan {
+            shown.set_length(total);
+            shown.set_position(done);
+        }
+    });
+    let found = verified.verify();
+    bar.finish_and_clear();
+    let found = found?;
     let namespaces: Vec<_> = found.into_iter().map(NamespaceCheck::new).collect();
     let mut damaged = namespaces.iter().any(|namespace| namespace.damaged);
     // Of damaged devices nothing more is said: records may be missing for that reason.
@@ -207,7 +152,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         namespaces,
         shards,
     };
-    emit_found(arguments.json, &check, || {
+    emit_found(arguments.json, "verify", &check, || {
         let report = Report::new(format!("Check of {}", check.path));
         let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
         let shards = check.shards.iter().map(Collection::section);

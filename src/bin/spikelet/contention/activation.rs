@@ -8,7 +8,8 @@ use spikelet::Error;
 
 use super::case::Case;
 use super::error::Result;
-use super::measure::{TimedWrite, Window, is_known, quantile};
+use super::measure::{Figures, Tally, TimedWrite, Window, micros, quantile};
+use super::simulate::KEY_BUSY;
 use super::target::Target;
 
 /// The pause before a refused activation is tried again.
@@ -53,33 +54,15 @@ pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<A
     })
 }
 
-/// The writes before, during or after. A percentile is `None` where no write is beyond it.
+/// The writes before, during or after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Phase {
     /// `before`, `during` or `after`.
     pub(crate) name: String,
     /// How long it was.
     pub(crate) seconds: f64,
-    /// Writes that were wanted.
-    pub(crate) offered: u64,
-    /// Acknowledged writes.
-    pub(crate) acked: u64,
-    /// Writes that ended with KEY_BUSY.
-    pub(crate) key_busy: u64,
-    /// `key_busy` / `offered`.
-    pub(crate) key_busy_share: f64,
-    /// Acknowledgements a second that came while it lasted.
-    pub(crate) goodput_per_s: f64,
-    /// Median latency of its acknowledged writes.
-    pub(crate) p50_us: Option<f64>,
-    /// Their 99th percentile.
-    pub(crate) p99_us: Option<f64>,
-    /// Their 99.9th percentile.
-    pub(crate) p999_us: Option<f64>,
-    /// The longest latency.
-    pub(crate) max_us: Option<f64>,
-    /// The mean latency.
-    pub(crate) mean_us: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 impl Activation {
@@ -91,7 +74,7 @@ impl Activation {
         let (began, ended) = (within(nanos(self.began_s)), within(nanos(self.ended_s)));
         let phase_of = |write: &TimedWrite| match write {
             write if write.wanted_ns >= ended => 2,
-            write if write.acked_ns.unwrap_or(write.wanted_ns) < began => 0,
+            write if write.ended.unwrap_or(write.wanted_ns) < began => 0,
             _ => 1,
         };
         let spans = [
@@ -99,57 +82,91 @@ impl Activation {
             (began, ended),
             (ended, window.to_ns),
         ];
-        ["before", "during", "after"]
-            .into_iter()
-            .zip(spans)
-            .enumerate()
-            .map(|(place, (name, span))| {
-                let of = writes.iter().filter(|write| phase_of(write) == place);
-                let done = writes.iter().filter_map(|write| write.acked_ns);
-                let done = done.filter(|at| (span.0..span.1).contains(at)).count();
-                phase(name, span, of, done)
-            })
+        let counted = || {
+            writes
+                .iter()
+                .filter(|write| window.contains(write.wanted_ns))
+        };
+        let names = ["before", "during", "after"];
+        let phase = |place: usize, name: &str, (from_ns, to_ns)| {
+            let span = Window { from_ns, to_ns };
+            let mut tally = Tally::new();
+            for write in counted() {
+                let done = write.ended.is_ok_and(|at_ns| span.contains(at_ns));
+                tally.acked_in_time += u64::from(done);
+                match (write.ended, write.latency_ns()) {
+                    _ if phase_of(write) != place => {}
+                    (_, Some(latency)) => tally.acknowledge(latency, latency),
+                    (ended, None) => tally.fail(ended.err().unwrap_or_default()),
+                }
+            }
+            Phase {
+                name: name.to_owned(),
+                seconds: span.seconds(),
+                figures: Figures::of(&tally, span.seconds()),
+            }
+        };
+        let parts = names.into_iter().zip(spans).enumerate();
+        parts
+            .map(|(place, (name, span))| phase(place, name, span))
             .collect()
     }
 }
 
-/// Adds up the writes of a phase. `done`: acknowledgements that came while it lasted.
-fn phase<'w>(
-    name: &str,
-    (from_ns, to_ns): (u64, u64),
-    writes: impl Iterator<Item = &'w TimedWrite>,
-    done: usize,
-) -> Phase {
-    let (mut offered, mut key_busy, mut latencies) = (0, 0, Vec::new());
-    for write in writes {
-        offered += 1;
-        key_busy += u64::from(write.is_busy);
-        latencies.extend(write.acked_ns.map(|at| at.saturating_sub(write.wanted_ns)));
-    }
-    let at = |share: f64| {
-        let known = quantile(&latencies, share).filter(|_| is_known(latencies.len() as u64, share));
-        known.map(|nanos| nanos as f64 / 1e3)
+/// Slices of a timeline.
+const SLICES: u64 = 60;
+
+/// A piece of a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Moment {
+    /// Its beginning, in seconds from that of the row.
+    pub(crate) at_s: f64,
+    /// Writes a second that were wanted in it.
+    pub(crate) offered_per_s: f64,
+    /// Acknowledgements a second.
+    pub(crate) goodput_per_s: f64,
+    /// Writes that were wanted in it and ended with KEY_BUSY, a second.
+    pub(crate) key_busy_per_s: f64,
+    /// Median latency of the writes that were wanted in it; `None` if none was acknowledged.
+    pub(crate) p50_us: Option<f64>,
+    /// Their 99th percentile.
+    pub(crate) p99_us: Option<f64>,
+    /// How many shards take the writes.
+    pub(crate) shards: u32,
+}
+
+/// Returns the row in time.
+pub(super) fn timeline(
+    writes: &[TimedWrite],
+    window: Window,
+    activation: Option<&Activation>,
+) -> Vec<Moment> {
+    let length_ns = (window.to_ns / SLICES).max(1);
+    let moment = |slice: u64| {
+        let span = slice * length_ns..(slice + 1) * length_ns;
+        let wanted = || {
+            writes
+                .iter()
+                .filter(|write| span.contains(&write.wanted_ns))
+        };
+        let latencies: Vec<u64> = wanted().filter_map(TimedWrite::latency_ns).collect();
+        let acked = |write: &&TimedWrite| write.ended.is_ok_and(|at| span.contains(&at));
+        let busy = |write: &&TimedWrite| write.ended == Err(KEY_BUSY);
+        let per_s = |count: usize| count as f64 * 1e9 / length_ns as f64;
+        let at = |share| quantile(&latencies, share).map(micros);
+        let at_s = span.start as f64 / 1e9;
+        let is_spread = |activation: &&Activation| activation.ended_s <= at_s;
+        Moment {
+            at_s,
+            offered_per_s: per_s(wanted().count()),
+            goodput_per_s: per_s(writes.iter().filter(acked).count()),
+            key_busy_per_s: per_s(wanted().filter(busy).count()),
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            shards: activation.filter(is_spread).map_or(1, |made| made.shards),
+        }
     };
-    let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
-    Phase {
-        name: name.to_owned(),
-        seconds,
-        offered,
-        acked: latencies.len() as u64,
-        key_busy,
-        key_busy_share: key_busy as f64 / offered.max(1) as f64,
-        goodput_per_s: if seconds > 0.0 {
-            done as f64 / seconds
-        } else {
-            0.0
-        },
-        p50_us: at(0.5),
-        p99_us: at(0.99),
-        p999_us: at(0.999),
-        max_us: latencies.iter().max().map(|nanos| *nanos as f64 / 1e3),
-        mean_us: (!latencies.is_empty())
-            .then(|| latencies.iter().sum::<u64>() as f64 / latencies.len() as f64 / 1e3),
-    }
+    (0..SLICES).map(moment).collect()
 }
 
 #[cfg(test)]
@@ -176,8 +193,11 @@ mod tests {
             let is_busy = wanted_ns < 1_800_000_000 && n.is_multiple_of(2);
             TimedWrite {
                 wanted_ns,
-                acked_ns: (!is_busy).then_some(wanted_ns + takes * 1_000_000),
-                is_busy,
+                ended: if is_busy {
+                    Err(KEY_BUSY)
+                } else {
+                    Ok(wanted_ns + takes * 1_000_000)
+                },
             }
         };
         let writes: Vec<TimedWrite> = (0..500).map(write).collect();
@@ -187,25 +207,56 @@ mod tests {
             .map(|phase| {
                 (
                     phase.name.as_str(),
-                    phase.offered,
-                    phase.key_busy,
-                    phase.p99_us,
+                    phase.figures.offered,
+                    phase.figures.key_busy,
+                    phase.figures.p99_us,
                 )
             })
             .collect();
         assert_eq!(
             found,
             [
-                ("before", 190, 90, Some(100_000.0)),
-                ("during", 110, 0, Some(100_000.0)),
-                ("after", 200, 0, Some(1_000.0)),
+                ("before", 190, 90, 100_000.0),
+                ("during", 110, 0, 100_000.0),
+                ("after", 200, 0, 1_000.0),
             ]
         );
         assert_eq!(phases.iter().map(|phase| phase.seconds).sum::<f64>(), 5.0);
         assert!(
-            phases.iter().all(|phase| phase.p999_us.is_none()),
+            phases.iter().all(|phase| phase.figures.p999_us.is_nan()),
             "too few: {phases:?}"
         );
-        assert!((phases[2].goodput_per_s - 104.5).abs() < 6.0, "{phases:?}");
+        assert!(
+            (phases[2].figures.goodput_per_s - 104.5).abs() < 6.0,
+            "{phases:?}"
+        );
+    }
+
+    #[test]
+    fn a_timeline_has_each_write_in_its_slices() {
+        let slice = 1_000_000;
+        let window = Window {
+            from_ns: slice,
+            to_ns: SLICES * slice,
+        };
+        let write = |wanted_ns, ended| TimedWrite { wanted_ns, ended };
+        let writes = [
+            write(slice + 1, Ok(3 * slice + 1)),
+            write(2 * slice, Err(KEY_BUSY)),
+            write(2 * slice, Err(9)),
+        ];
+        let moments = timeline(&writes, window, None);
+        let rates: Vec<_> = moments[..4]
+            .iter()
+            .map(|one| (one.offered_per_s, one.goodput_per_s, one.key_busy_per_s))
+            .collect();
+        let expected = [
+            (0.0, 0.0, 0.0),
+            (1e3, 0.0, 0.0),
+            (2e3, 0.0, 1e3),
+            (0.0, 1e3, 0.0),
+        ];
+        assert_eq!((rates, moments.len()), (expected.to_vec(), 60));
+        assert_eq!((moments[1].p99_us, moments[2].p99_us), (Some(2e3), None));
     }
 }

@@ -4,6 +4,7 @@
 use super::activation::Phase;
 use super::charts;
 use super::format::load;
+use super::measure::Figures;
 use super::row::{Measurement, Row};
 use super::run::Run;
 use crate::report::{Section, decimal};
@@ -43,38 +44,29 @@ pub(super) fn shards_over_time(row: &Row) -> String {
 
 /// Returns the lines of the table of rows: load, shards and figures of a row; of a row with an
 /// activation, of each phase.
-pub(super) fn table_lines(measured: &Measurement) -> Vec<(String, String, Phase)> {
+pub(super) fn table_lines(measured: &Measurement) -> Vec<(String, String, &Figures)> {
     let row = &measured.row;
     if row.phases.is_empty() {
-        let known = |micros: f64| (row.acked > 0).then_some(micros);
-        let whole = Phase {
-            name: String::new(),
-            seconds: measured.seconds,
-            offered: row.offered,
-            acked: row.acked,
-            key_busy: row.key_busy,
-            key_busy_share: row.key_busy_share,
-            goodput_per_s: row.goodput_per_s,
-            p50_us: known(row.p50_us),
-            p99_us: known(row.p99_us),
-            p999_us: known(row.p999_us),
-            max_us: known(row.max_us),
-            mean_us: known(row.mean_us),
-        };
-        return vec![(load(row), row.shards.to_string(), whole)];
+        return vec![(load(row), row.shards.to_string(), &row.figures)];
     }
-    let line = |phase: &Phase| {
-        let seconds = decimal(phase.seconds, 1);
-        let shards = match phase.name.as_str() {
+    let mut lines = Vec::new();
+    for Phase {
+        name,
+        seconds,
+        figures,
+    } in &row.phases
+    {
+        let shards = match name.as_str() {
             "before" => "1".to_owned(),
             "after" => row.shards.to_string(),
             _ => shards_over_time(row),
         };
-        (
-            format!("{} {}, {seconds} s", load(row), phase.name),
+        let seconds = decimal(*seconds, 1);
+        lines.push((
+            format!("{} {name}, {seconds} s", load(row)),
             shards,
-            phase.clone(),
-        )
-    };
-    row.phases.iter().map(line).collect()
+            figures,
+        ));
+    }
+    lines
 }

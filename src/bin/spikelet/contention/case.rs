@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 
-use super::distributions::Zipf;
 use super::layout::Layout;
+use super::schedule::Zipf;
 use crate::report::duration;
 
 /// The most closed-loop writers: each is a thread.
@@ -223,37 +223,43 @@ impl Settings {
     /// # Errors
     /// What cannot be run, and what to change.
     pub(crate) fn case(&self, load: Load, layout: Layout) -> Result<Case, String> {
-        let hold = self.hold.mean;
-        if self.is_virtual && hold.is_zero() {
-            return Err(
-                "a virtual run without a hold shows nothing: give --hold-ms above 0".to_owned(),
-            );
-        }
-        if self.is_virtual && self.activate_at.is_some() {
-            return Err("--activate-at watches the engine at work: leave out --virtual".to_owned());
-        }
-        if self.is_virtual && self.dir.is_some() {
-            return Err(
-                "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual".to_owned(),
-            );
-        }
-        if self.activate_at.is_some() && self.write == Write::Put {
-            return Err(
-                "--activate-at shards lists and counters: --operation add-unique and increment are possible with it, put is not"
-                    .to_owned(),
-            );
-        }
-        if self
-            .activate_at
-            .is_some_and(|at| at >= self.duration + self.warm_up)
-        {
-            return Err("--activate-at: a time before the end of the row (--duration)".to_owned());
+        let activates = self.activate_at.is_some();
+        let ends = self.duration + self.warm_up;
+        let refusals = [
+            (
+                self.is_virtual && self.hold.mean.is_zero(),
+                "a virtual run without a hold shows nothing: give --hold-ms above 0",
+            ),
+            (
+                self.is_virtual && activates,
+                "--activate-at watches the engine at work: leave out --virtual",
+            ),
+            (
+                self.is_virtual && self.dir.is_some(),
+                "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual",
+            ),
+            (
+                activates && self.write == Write::Put,
+                "--activate-at shards lists and counters: --operation add-unique and increment are possible with it, put is not",
+            ),
+            (
+                self.activate_at.is_some_and(|at| at >= ends),
+                "--activate-at: a time before the end of the row (--duration)",
+            ),
+            (
+                self.duration.is_zero(),
+                "--duration 0: nothing can be measured in no time",
+            ),
+            (
+                activates && matches!(load, Load::Closed { .. }),
+                "--activate-at draws a timeline of a rate: leave out --writers",
+            ),
+        ];
+        if let Some((_, why)) = refusals.iter().find(|(is_wrong, _)| *is_wrong) {
+            return Err((*why).to_owned());
         }
         if let Some(cluster) = &self.cluster {
             cluster.check(self, load, layout)?;
-        }
-        if self.duration.is_zero() {
-            return Err("--duration 0: nothing can be measured in no time".to_owned());
         }
         if !(1..=HOT_KEYS_MAX).contains(&self.hot_keys) {
             return Err(format!(
@@ -271,7 +277,7 @@ impl Settings {
                         "--rate {rate}: above 0 and up to {RATE_MAX} writes a second are possible"
                     ));
                 }
-                let arrivals = rate * (self.duration + self.warm_up).as_secs_f64();
+                let arrivals = rate * ends.as_secs_f64();
                 if arrivals > ARRIVALS_MAX {
                     return Err(format!(
                         "--rate {rate} is {arrivals:.0} writes in all, and {ARRIVALS_MAX:.0} are possible: lower --duration"
@@ -287,11 +293,6 @@ impl Settings {
                 if self.is_virtual && self.pause.is_zero() {
                     return Err("--pause-us 0: on a virtual clock a refused writer would come back in the same moment for ever"
                         .to_owned());
-                }
-                if self.activate_at.is_some() {
-                    return Err(
-                        "--activate-at draws a timeline of a rate: leave out --writers".to_owned(),
-                    );
                 }
             }
         }

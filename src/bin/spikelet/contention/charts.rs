@@ -1,13 +1,13 @@
 //! The pictures of the report.
 
-use super::activation::Activation;
+use super::activation::{Activation, Moment};
 use super::format::{load, shards};
 use super::judge::BUSY_KNEE;
-use super::row::{Measurement, Moment, Row, Shards};
+use super::row::{Measurement, Row, Shards};
 use super::run::Run;
 use crate::report::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
-    Unit, decimal,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
+    decimal,
 };
 
 /// Lines in one picture at most.
@@ -53,8 +53,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
             title,
             description,
             x: Axis::new("offered, writes/s", Unit::Number),
-            y,
-            series,
+            lanes: vec![Lane { y, series }],
             ..LineChart::default()
         }
         .into()
@@ -68,39 +67,48 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         merged.truncate(LINES_MAX);
         merged
     };
-    let mut charts = Vec::new();
-    let percentiles: [(&str, &str, Figure); 2] = [
-        ("p99", "99 of 100", |row| row.p99_us),
-        ("Median", "half", |row| row.p50_us),
+    let percent = |row: &Row| row.key_busy_share * 100.0;
+    let logarithmic =
+        "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
+    let latency = || Axis::new("latency", Unit::Micros).log();
+    let pictures: [(&str, String, Axis, Figure); 4] = [
+        (
+            "p99 latency by rate",
+            format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
+            latency(),
+            |row| row.p99_us,
+        ),
+        (
+            "Median latency by rate",
+            format!("{logarithmic}: half of the acknowledged writes take no longer"),
+            latency(),
+            |row| row.p50_us,
+        ),
+        (
+            "KEY_BUSY by rate",
+            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding".to_owned(),
+            Axis::new("KEY_BUSY", Unit::Percent),
+            percent,
+        ),
+        (
+            "Goodput by rate",
+            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged".to_owned(),
+            Axis::new("acknowledged, writes/s", Unit::Number),
+            |row| row.goodput_per_s,
+        ),
     ];
-    for (name, part, read) in percentiles {
-        let time = |row: &Row| if row.acked > 0 { read(row) } else { f64::NAN };
-        let series = by_layout(&time);
+    let mut charts = Vec::new();
+    for (title, what, y, read) in pictures {
+        let mut series = by_layout(&read);
+        if title.starts_with("Goodput") {
+            series.truncate(LINES_MAX - 1);
+            let all = rates.iter().map(|rate| (*rate, *rate)).collect();
+            series.push(LineSeries::new("all of it (y = x)", all));
+        }
         if !series.is_empty() {
-            let what = format!(
-                "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {part} of the \
-                 acknowledged writes take no longer"
-            );
-            let y = Axis::new("latency", Unit::Micros).log();
-            charts.push(chart(format!("{name} latency by rate"), &what, y, series));
+            charts.push(chart(title.to_owned(), &what, y, series));
         }
     }
-    charts.push(chart(
-        "KEY_BUSY by rate".to_owned(),
-        "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding",
-        Axis::new("KEY_BUSY", Unit::Percent),
-        by_layout(&|row| row.key_busy_share * 100.0),
-    ));
-    let mut goodput = by_layout(&|row| row.goodput_per_s);
-    goodput.truncate(LINES_MAX - 1);
-    let all = rates.iter().map(|rate| (*rate, *rate)).collect();
-    goodput.push(LineSeries::new("all of it (y = x)", all));
-    charts.push(chart(
-        "Goodput by rate".to_owned(),
-        "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged",
-        Axis::new("acknowledged, writes/s", Unit::Number),
-        goodput,
-    ));
     charts
 }
 
@@ -224,7 +232,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
         LineSeries::new(name, points.collect())
     };
     let lane = |y: Axis, series: Vec<LineSeries>| Lane { y, series };
-    let chart = Timeline {
+    let chart = LineChart {
         title: format!(
             "{}, activated to {} shards",
             load(&measured.row),
@@ -265,7 +273,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
             to: activation.ended_s,
             label: "activating".to_owned(),
         }],
-        moments: vec![Mark {
+        marks: vec![Mark {
             at: activation.ended_s,
             label: format!("{} shards", activation.shards),
         }],
@@ -281,7 +289,7 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
         load(&measured.row),
         shards(&measured.row.shards)
     );
-    let values = phases.map(|phase| (phase.name.clone(), phase.key_busy_share * 100.0));
+    let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", Unit::Percent);
     bars(title, "activation", y, values.collect()).into()
 }
@@ -331,9 +339,11 @@ pub(super) fn percentiles(run: &Run) -> Option<Chart> {
             ends(&series)
         ),
         x: Axis::new("1 / (1 - percentile)", Unit::Number).log(),
-        y: Axis::new("latency", Unit::Micros).log(),
-        series,
-        x_marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
+        lanes: vec![Lane {
+            y: Axis::new("latency", Unit::Micros).log(),
+            series,
+        }],
+        marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
             .map(|(at, label)| Mark {
                 at,
                 label: label.to_owned(),

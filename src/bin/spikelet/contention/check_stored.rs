@@ -9,9 +9,8 @@ use super::case::Case;
 use super::error::Result;
 use super::journal;
 use super::ledger::{Correctness, Ledger};
-use super::run::SCHEMA_VERSION;
 use super::target::Target;
-use crate::report::{self, Level, Report, Section, Verdict};
+use crate::report::{Level, Report, Section, Verdict};
 
 /// The comparison of each row with its ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -125,13 +124,5 @@ impl StoredCheck {
             section = section.verdict(row.verdict());
         }
         Report::new("Contention, looked at again").section(section)
-    }
-
-    /// Returns one JSON object.
-    ///
-    /// # Errors
-    /// None that is known: every part serialises.
-    pub(crate) fn to_json(&self) -> std::result::Result<String, serde_json::Error> {
-        report::to_json(SCHEMA_VERSION, "contention-recheck", self)
     }
 }

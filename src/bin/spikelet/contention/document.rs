@@ -1,15 +1,15 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
 use super::activation_section::{shards_over_time, table_lines};
-use super::beside;
-use super::case::Settings;
+use super::case::Write;
 use super::charts;
+use super::comparison::Comparison;
 use super::format::{load, millis, share};
 use super::ledger::Correctness;
 use super::row::Row;
 use super::run::{Interruption, Run, durability};
 use super::threshold::{ConditionResult, Demand};
-use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
+use crate::report::{Cell, Chart, Level, Report, Section, Table, Verdict, count, decimal};
 use crate::verdict;
 use crate::verdict::contention::{Headline, rules};
 
@@ -123,172 +123,143 @@ impl Run {
 
     fn report(&self, pictures: bool) -> Report {
         let said = Headline::of(self);
-        let mut report =
-            Report::new(self.title()).lead(said.word.level(), said.word.text(), &said.sentence);
-        for (name, value) in self.facts() {
-            report = report.fact(name, value);
-        }
-        report = report.section(self.verdict_section(&said));
-        if !self.conditions.is_empty() {
-            report = report.section(self.conditions_section());
-        }
-        report = report.section(self.rows_section());
-        if pictures {
-            let charts = charts::by_rate(self);
-            if !charts.is_empty() {
-                let section = Section::new("By rate");
-                report = report.section(charts.into_iter().fold(section, Section::chart));
-            }
-        }
-        if self
-            .measured
-            .iter()
-            .any(|measured| measured.activation.is_some())
-        {
-            report = report.section(self.activation_section(pictures));
-        }
-        if pictures {
-            let curves = charts::percentiles(self).into_iter();
-            let section = curves.fold(Section::new("Percentiles"), Section::chart);
-            if !section.blocks.is_empty() {
-                report = report.section(section);
-            }
-        }
-        if let Some(section) = self.knees_section() {
-            report = report.section(section);
-        }
-        if let Some(changes) = &self.changes {
-            report = report.section(self.changes_section(changes));
-        }
-        if let Some(other) = &self.beside {
-            report = report.section(beside::section(self, other));
-        }
-        if pictures {
-            report = report.section(Section::new("Rules").table(verdict::table(&rules())));
-        }
-        report
-    }
-
-    fn title(&self) -> String {
+        let drawn = |title: &str, charts: Vec<Chart>| {
+            let section = charts.into_iter().fold(Section::new(title), Section::chart);
+            Some(section).filter(|section| pictures && !section.blocks.is_empty())
+        };
+        let mut activated = self.measured.iter().map(|measured| &measured.activation);
+        let is_activated = activated.any(Option::is_some);
+        let sections = [
+            Some(self.verdict_section(&said)),
+            (!self.conditions.is_empty()).then(|| self.conditions_section()),
+            Some(self.rows_section()),
+            drawn("By rate", charts::by_rate(self)),
+            is_activated.then(|| self.activation_section(pictures)),
+            drawn(
+                "Percentiles",
+                charts::percentiles(self).into_iter().collect(),
+            ),
+            self.knees_section(),
+            self.comparison.as_ref().map(Comparison::section),
+            pictures.then(|| Section::new("Rules").table(verdict::table(&rules()))),
+        ];
         let hold = if self.settings.hold.mean.is_zero() {
             ""
         } else {
             " (simulated hold)"
         };
-        format!("Contention on hot keys{hold}")
+        let title = format!("Contention on hot keys{hold}");
+        let report = Report::new(title).lead(said.word.level(), said.word.text(), &said.sentence);
+        let facts = self.facts().into_iter();
+        let facts = facts.filter_map(|(name, value)| Some((name, value?)));
+        let report = facts.fold(report, |report, (name, value)| report.fact(name, value));
+        sections.into_iter().flatten().fold(report, Report::section)
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> [(&'static str, Option<String>); 11] {
         let settings = &self.settings;
-        let Settings {
-            hold,
-            duration,
-            warm_up,
-            ..
-        } = settings;
-        let mut facts = Vec::new();
-        let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-        let commit = self.host.commit.map(|commit| format!(", commit {commit}"));
-        fact(
-            "version",
-            format!(
-                "spikelet {}{}",
-                self.host.version,
-                commit.unwrap_or_default()
+        let is_cluster = settings.cluster.is_some();
+        let clock = if settings.is_virtual {
+            "virtual: queues and holds are simulated by the engine's queue rule; the same seed, the same report"
+        } else if is_cluster {
+            "a cluster, by this machine's wall clock: times have the network in them"
+        } else {
+            "the engine itself, by the wall clock"
+        };
+        let hold = match settings.hold.mean {
+            _ if is_cluster => {
+                "that of the servers: as long as they keep a record locked".to_owned()
+            }
+            mean if mean.is_zero() => "none: a record is locked for its edit alone".to_owned(),
+            mean => format!(
+                "{} ms, {}, SIMULATED: as if a replica were waited for",
+                mean.as_secs_f64() * 1e3,
+                settings.hold.spread
             ),
-        );
-        fact(
-            "clock",
-            if settings.is_virtual {
-                "virtual: queues and holds are simulated by the engine's queue rule; the same seed, the same report".into()
-            } else if settings.cluster.is_some() {
-                "a cluster, by this machine's wall clock: times have the network in them".into()
-            } else {
-                "the engine itself, by the wall clock".into()
-            },
-        );
-        if let Some(cpu) = &self.host.cpu {
-            let cores = self.host.cores.unwrap_or(0);
-            fact("processor", format!("{cpu}, {cores} cores"));
-        }
-        if let Some(cluster) = &settings.cluster {
-            fact("cluster", cluster.place.clone());
-        }
-        fact("durability", durability(settings).to_owned());
-        fact(
-            "hold",
-            if settings.cluster.is_some() {
-                "that of the servers: as long as they keep a record locked".into()
-            } else if hold.mean.is_zero() {
-                "none: a record is locked for its edit alone".into()
-            } else {
-                let mean_ms = hold.mean.as_secs_f64() * 1e3;
-                format!(
-                    "{mean_ms} ms, {}, SIMULATED: as if a replica were waited for",
-                    hold.spread
-                )
-            },
-        );
+        };
         let keys = match settings.hot_keys {
             1 => "one hot key".to_owned(),
             keys => format!("{} hot keys, zipf {}", count(keys.into()), settings.zipf),
         };
         let lists = match settings.write {
-            super::Write::AddUnique => {
-                format!(", lists of {} elements", count(settings.elements.into()))
-            }
-            _ => String::new(),
+            Write::AddUnique => format!(", lists of {} elements", count(settings.elements.into())),
+            Write::Put | Write::Increment => String::new(),
         };
-        fact(
-            "writes",
-            format!(
-                "{}, {} bytes of payload{lists}, {keys}",
-                settings.write,
-                count(settings.payload as u64)
-            ),
-        );
-        fact(
-            "queue",
-            match settings.max_waiters() {
-                Some(most) => format!(
-                    "transaction-pending-limit {}: {} may wait for a record (max_waiters {most})",
-                    count(settings.limit as u64),
-                    count(most as u64)
-                ),
-                None => "transaction-pending-limit 0: any number may wait for a record".to_owned(),
-            },
-        );
-        fact("loop", self.loops());
+        let (write, payload) = (settings.write, count(settings.payload as u64));
+        let queue = match settings.max_waiters() {
+            Some(most) => format!("{most} may wait for a record (max_waiters {most})"),
+            None => "any number may wait for a record".to_owned(),
+        };
         let repeats = self.rows().map(|row| row.repeats.len()).max();
         let repeats = repeats.filter(|repeats| *repeats > 1);
         let repeats = repeats.map_or_else(String::new, |repeats| format!(", {repeats} times"));
-        fact(
-            "each row",
-            format!(
-                "{} s after {} s of warm-up, seed {}{repeats}",
-                duration.as_secs_f64(),
-                warm_up.as_secs_f64(),
-                settings.seed
+        let (lasts, warms_up) = (settings.duration, settings.warm_up);
+        let host = &self.host;
+        let commit = host.commit.map(|commit| format!(", commit {commit}"));
+        let commit = commit.unwrap_or_default();
+        let cores = host.cores.unwrap_or(0);
+        [
+            (
+                "version",
+                Some(format!("spikelet {}{commit}", host.version)),
             ),
-        );
-        fact(
-            "after KEY_BUSY",
-            format!("{} retries. {}", settings.retries, settings.rest_words()),
-        );
-        facts
+            ("clock", Some(clock.to_owned())),
+            (
+                "processor",
+                host.cpu.as_ref().map(|cpu| format!("{cpu}, {cores} cores")),
+            ),
+            (
+                "cluster",
+                settings
+                    .cluster
+                    .as_ref()
+                    .map(|cluster| cluster.place.clone()),
+            ),
+            ("durability", Some(durability(settings).to_owned())),
+            ("hold", Some(hold)),
+            (
+                "writes",
+                Some(format!(
+                    "{write}, {payload} bytes of payload{lists}, {keys}"
+                )),
+            ),
+            (
+                "queue",
+                Some(format!(
+                    "transaction-pending-limit {}: {queue}",
+                    settings.limit
+                )),
+            ),
+            ("loop", Some(self.loops())),
+            (
+                "each row",
+                Some(format!(
+                    "{} s after {} s of warm-up, seed {}{repeats}",
+                    lasts.as_secs_f64(),
+                    warms_up.as_secs_f64(),
+                    settings.seed
+                )),
+            ),
+            (
+                "after KEY_BUSY",
+                Some(format!(
+                    "{} retries. {}",
+                    settings.retries,
+                    settings.rest_words()
+                )),
+            ),
+        ]
     }
 
     fn loops(&self) -> String {
-        let open = self.rows().any(|row| row.rate.is_some());
-        let closed = self.rows().any(|row| row.rate.is_none());
-        let open_words =
-            "open: writes come at random (Poisson); latency counts from the intended time";
-        let closed_words = "closed: each writer waits for its answer";
-        match (open, closed) {
-            (true, true) => format!("{open_words}; and {closed_words}"),
-            (true, false) => open_words.to_owned(),
-            _ => closed_words.to_owned(),
-        }
+        let any = |is_open: bool| self.rows().any(|row| row.rate.is_some() == is_open);
+        let open = "open: writes come at random (Poisson); latency counts from the intended time";
+        let closed = "closed: each writer waits for its answer";
+        let loops = [(true, open), (false, closed)].into_iter();
+        let loops: Vec<&str> = loops
+            .filter_map(|(is_open, words)| any(is_open).then_some(words))
+            .collect();
+        loops.join("; and ")
     }
 
     fn verdict_section(&self, said: &Headline) -> Section {
@@ -318,11 +289,6 @@ impl Run {
             .iter()
             .filter(|one| !one.row.phases.is_empty());
         section = activated.map(charts::phases).fold(section, Section::chart);
-        let correctness = self.correctness_section();
-        correctness.blocks.into_iter().fold(section, Section::block)
-    }
-
-    fn correctness_section(&self) -> Section {
         let found = &self.correctness;
         let rows = self.measured.iter().map(|measured| &measured.correctness);
         let silent = rows.filter(|row| row.acknowledged == 0).count();
@@ -330,7 +296,7 @@ impl Run {
         if verdict.level == Level::Good && silent > 0 {
             (verdict.level, verdict.word) = (Level::Watch, "IN PART".to_owned());
         }
-        let mut section = Section::new("Correctness").verdict(verdict);
+        section = section.verdict(verdict);
         if found.acknowledged > 0 && silent > 0 {
             section = section.paragraph(format!(
                 "In {silent} of {} rows nothing was acknowledged: they prove nothing.",

@@ -1,13 +1,9 @@
-//! The sections of the report that judge: knees, the guideline, the queueing model, an earlier run.
+//! The sections of the report that judge: knees, the guideline, the queueing model.
 
-use super::baseline::{Change, ChangeVerdict};
-use super::format::{
-    decimals, load, millis, percent, rate_number, rate_words, share, writers_words,
-};
+use super::format::{load, millis, rate_words, share};
 use super::judge::{Finding, Guideline, Knees};
-use super::repeats::{FIGURES, REPEATS_MIN};
 use super::run::Run;
-use crate::report::{Cell, Level, Section, Table, Verdict, decimal};
+use crate::report::{Cell, Level, Section, Table, Verdict, decimal, exact, percent};
 
 impl Run {
     pub(super) fn knees_section(&self) -> Option<Section> {
@@ -41,71 +37,6 @@ impl Run {
         } else {
             section.table(table)
         })
-    }
-
-    pub(super) fn changes_section(&self, changes: &[Change]) -> Section {
-        let section = Section::new("Against the baseline");
-        let decimals = |change: &Change| match change.metric {
-            "key_busy_share" => 5,
-            _ => 1,
-        };
-        let figure = |change: &Change, value| Cell::decimal(value, decimals(change));
-        let noise = decimal(self.noise * 100.0, 1);
-        let table = Table::of(
-            format!("Changes; less than {noise} % is noise"),
-            changes,
-            &[
-                ("load", &|change| {
-                    Cell::text(match (change.rate, change.writers) {
-                        (Some(rate), _) => rate_words(rate),
-                        (None, writers) => writers_words(writers),
-                    })
-                }),
-                ("shards", &|change| Cell::text(change.shards.to_string())),
-                ("figure", &|change| Cell::text(change.metric)),
-                ("before", &|change| figure(change, change.before)),
-                ("now", &|change| figure(change, change.now)),
-                ("change", &|change| Cell::share(change.change, 1)),
-                ("95 % interval", &|change| {
-                    let shown = |value| decimal(value, decimals(change));
-                    Cell::optional(change.interval, |(from, to)| {
-                        Cell::text(format!("{} to {}", shown(from), shown(to)))
-                    })
-                }),
-                ("verdict", &|change| {
-                    Cell::text(match change.verdict {
-                        ChangeVerdict::Unchanged => "no change",
-                        ChangeVerdict::Better => "better",
-                        ChangeVerdict::Worse => "WORSE",
-                        ChangeVerdict::TooFew => "too few writes",
-                        ChangeVerdict::TooFewRepeats => "too few repeats",
-                    })
-                }),
-            ],
-        );
-        let worse = changes
-            .iter()
-            .filter(|change| change.verdict == ChangeVerdict::Worse)
-            .count();
-        let section = section.paragraph(format!("{worse} of {} figures are worse.", changes.len()));
-        let is_open = |change: &&Change| change.verdict == ChangeVerdict::TooFewRepeats;
-        let section = match changes.iter().filter(is_open).count() {
-            0 => section,
-            open => section.paragraph(format!(
-                "{open} of {} figures are not compared, since how much they vary is not known: measure both runs with --repeats \
-                 5 ({REPEATS_MIN} at least).",
-                changes.len()
-            )),
-        };
-        let compared = changes.len() / FIGURES.len();
-        let section = match self.measured.len() - compared {
-            0 => section,
-            missing => section.paragraph(format!(
-                "{missing} of {} rows are not in the earlier run, and are not compared.",
-                self.measured.len()
-            )),
-        };
-        section.table(table)
     }
 }
 
@@ -145,11 +76,8 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
 fn knees_table(knees: &[Knees]) -> Table {
     let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
         _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
-        Some(rate) => Cell::decimal(rate, decimals(rate)),
-        None => Cell::shown(
-            format!("above {}", rate_number(knee.highest_rate)),
-            String::new(),
-        ),
+        Some(rate) => Cell::exact(rate),
+        None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
     };
     Table::of(
         "Knees, in writes a second",

@@ -1,7 +1,7 @@
 //! Words and numbers of the report.
 
 use super::row::{Row, Shards};
-use crate::report::{Cell, count, decimal};
+use crate::report::{Cell, count, decimal, exact};
 
 /// Returns the number of decimals with which microseconds are shown as milliseconds: more for short
 /// times.
@@ -28,32 +28,13 @@ pub(super) fn micros_as_shown(micros: f64) -> f64 {
     (micros / 1e3 * parts).round() / parts * 1e3
 }
 
-/// Writes a share in percent with this many decimals. Only 0 is shown as 0.
-pub(crate) fn percent(share: f64, decimals: usize) -> String {
-    let least = 10_f64.powi(-(decimals as i32));
-    match share * 100.0 {
-        0.0 => "0 %".to_owned(),
-        percent if percent > 0.0 && percent < least => format!("<{least} %"),
-        percent => format!("{} %", decimal(percent, decimals)),
-    }
-}
-
 /// Shows a share in percent, to a thousandth of a percent; a dash if it is not known.
 pub(super) fn share(share: impl Into<Option<f64>>) -> Cell {
-    let cell = |share: f64| Cell::shown(percent(share, 3), share.to_string());
-    Cell::optional(share.into(), cell)
-}
-
-pub(super) fn decimals(number: f64) -> usize {
-    usize::from(number.fract() != 0.0)
-}
-
-pub(crate) fn rate_number(rate: f64) -> String {
-    decimal(rate, decimals(rate))
+    Cell::share(share, 3)
 }
 
 pub(super) fn rate_words(rate: f64) -> String {
-    format!("{}/s", rate_number(rate))
+    format!("{}/s", exact(rate))
 }
 
 pub(super) fn writers_words(writers: Option<u64>) -> String {
@@ -75,24 +56,5 @@ pub(crate) fn shards(shards: &Shards) -> String {
         Shards::Hashed(1) => "1 shard".to_owned(),
         Shards::Hashed(shards) => format!("{shards} shards"),
         Shards::Named(name) => name.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_0_only_if_it_is() {
-        for (part, text) in [
-            (0.0, "0 %"),
-            (1e-9, "<0.001 %"),
-            (0.000_01, "0.001 %"),
-            (0.373_84, "37.384 %"),
-            (1.0, "100.000 %"),
-        ] {
-            assert_eq!(percent(part, 3), text);
-            assert_eq!(share(part).as_value(), part.to_string());
-        }
     }
 }

@@ -233,7 +233,7 @@ pub(super) fn guideline(rows: &[&Row], hot_keys: u32, burst: f64) -> Option<Guid
 mod tests {
     use super::*;
     use crate::contention::measure;
-    use crate::contention::testing::open;
+    use crate::contention::testing::{changed, open};
 
     fn row(rate: f64, shards: u32) -> Row {
         measure(&open(rate, shards, |settings| settings.seed = 3))
@@ -276,15 +276,14 @@ mod tests {
     #[test]
     fn one_rate_that_stands_out_is_no_knee() {
         let calm = row(25.0, 1);
-        let with = |rate: f64, busy: u64, p99: f64, interval: (f64, f64)| Row {
-            rate: Some(rate),
-            offered: 1_000,
-            acked: 1_000 - busy,
-            key_busy: busy,
-            key_busy_share: busy as f64 / 1_000.0,
-            p99_us: calm.p99_us * p99,
-            p99_interval_us: Some((calm.p99_us * interval.0, calm.p99_us * interval.1)),
-            ..calm.clone()
+        let with = |rate: f64, busy: u64, p99: f64, interval: (f64, f64)| {
+            changed(calm.clone(), |row| {
+                row.rate = Some(rate);
+                (row.offered, row.acked, row.key_busy) = (1_000, 1_000 - busy, busy);
+                row.key_busy_share = busy as f64 / 1_000.0;
+                row.p99_us = calm.p99_us * p99;
+                row.p99_interval_us = Some((calm.p99_us * interval.0, calm.p99_us * interval.1));
+            })
         };
         let knees_with = |rows: &[Row]| {
             let all = std::iter::once(&calm).chain(rows);
@@ -321,11 +320,9 @@ mod tests {
             (refused.busy_rate, refused.latency_rate),
             (Some(200.0), None)
         );
-        let nothing = Row {
-            acked: 0,
-            p99_us: 0.0,
-            ..rows[2].clone()
-        };
+        let nothing = changed(rows[2].clone(), |row| {
+            (row.acked, row.p99_us) = (0, f64::NAN)
+        });
         assert_eq!(of(&[&nothing, &rows[0]]).latency_rate, None);
     }
 
@@ -361,11 +358,11 @@ mod tests {
 
     #[test]
     fn the_guideline_passes_only_by_a_row_that_says_so() {
-        let with = |rate: f64, shards: u32, busy: f64| Row {
-            rate: Some(rate),
-            shards: Shards::Hashed(shards),
-            key_busy_share: busy,
-            ..row(10.0, 1)
+        let with = |rate: f64, shards: u32, busy: f64| {
+            changed(row(10.0, 1), |row| {
+                (row.rate, row.shards) = (Some(rate), Shards::Hashed(shards));
+                row.key_busy_share = busy;
+            })
         };
         let all = [
             with(10.0, 1, 0.0),

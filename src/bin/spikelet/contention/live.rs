@@ -16,9 +16,10 @@ use super::activation;
 use super::case::{Case, ClusterSettings, Load};
 use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
-use super::measure::{Recorder, Window};
+use super::measure::{Recorder, Tally, Window};
 use super::schedule::{Keys, PlannedWrite, arrivals};
 use super::target::Target;
+use crate::threads::on_threads;
 
 /// Threads of an open loop, at least and at most.
 const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
@@ -133,10 +134,7 @@ impl Row<'_> {
                 }
                 Err(HarnessError::Store(Error::KeyBusy { .. })) => {
                     let again = attempt < settings.retries;
-                    note(Fate::Refused {
-                        at_ns: done_ns,
-                        again,
-                    });
+                    note(Fate::Refused { again });
                     let rest = settings.rest(*refused);
                     *refused = refused.saturating_add(1);
                     if !rest.is_zero() {
@@ -161,7 +159,7 @@ impl Row<'_> {
 enum Fate {
     Sent { sent_ns: u64 },
     Acknowledged { sent_ns: u64, done_ns: u64 },
-    Refused { at_ns: u64, again: bool },
+    Refused { again: bool },
     Failed(u8),
 }
 
@@ -171,8 +169,8 @@ fn record(recorder: &mut Recorder, wanted_ns: u64, fate: &Fate) {
         Fate::Acknowledged { sent_ns, done_ns } => {
             recorder.acknowledged(wanted_ns, sent_ns, done_ns);
         }
-        Fate::Refused { at_ns, again } => {
-            recorder.refused(wanted_ns, at_ns, again);
+        Fate::Refused { again } => {
+            recorder.refused(wanted_ns, again);
             if !again {
                 recorder.failed(wanted_ns, super::simulate::KEY_BUSY);
             }
@@ -227,8 +225,10 @@ fn open_loop(
         Ok(Ledger::default())
     })?;
     let stopped_ns = row.stopped_ns();
+    let recorder = recorder.into_inner();
     Ok(RunResult {
-        recorder: recorder.into_inner(),
+        tally: recorder.tally,
+        timeline: recorder.timeline,
         ledger,
         activation: activation.into_inner(),
         stopped_ns,
@@ -244,7 +244,7 @@ fn closed_loop(
 ) -> Result<RunResult> {
     let start = Barrier::new(writers);
     let begun = Mutex::new(None);
-    let all = Mutex::new(Recorder::new(window, false));
+    let all = Mutex::new(Tally::new());
     let stop = AtomicBool::new(false);
     let stopped_ns = AtomicU64::new(u64::MAX);
     let next_ns = AtomicU64::new(0);
@@ -285,12 +285,13 @@ fn closed_loop(
         if let Some(now_ns) = row.stopped_ns() {
             stopped_ns.fetch_min(now_ns, Ordering::Relaxed);
         }
-        all.lock().add(recorder);
+        all.lock().add(&recorder.tally);
         Ok(ledger)
     })?;
     let stopped_ns = stopped_ns.into_inner();
     Ok(RunResult {
-        recorder: all.into_inner(),
+        tally: all.into_inner(),
+        timeline: None,
         ledger,
         activation: None,
         stopped_ns: (stopped_ns < u64::MAX).then_some(stopped_ns),
@@ -299,20 +300,11 @@ fn closed_loop(
 
 /// Runs `work` on `threads` threads to its end, and adds up the ledgers.
 fn at_once(threads: usize, work: impl Fn(usize) -> Result<Ledger> + Sync) -> Result<Ledger> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || work(thread)))
-            .collect();
-        let mut all = Ledger::default();
-        for thread in running {
-            match thread.join() {
-                Ok(ledger) => all.add(ledger?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(all)
-    })
+    let mut all = Ledger::default();
+    on_threads(threads, work)?
+        .into_iter()
+        .for_each(|ledger| all.add(ledger));
+    Ok(all)
 }
 
 #[cfg(test)]

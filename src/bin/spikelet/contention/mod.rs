@@ -6,10 +6,10 @@
 //! reports many.
 //!
 //! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
-//! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
+//! * `schedule`: when writes come, drawn from the seed alone.
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
 //!   the engine itself. `activation`: a collection sharded while its row runs.
-//! * `place`, `scratch`: in this process, or in a set of a cluster that belongs to the run alone.
+//! * `scratch`: a set of a cluster that belongs to the run alone.
 //! * `target`, `collection`: the store that is written to, through the library's sharded handles
 //!   where there are any. `element_id`: elements of lists and the numbers of their writes.
 //!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
@@ -17,23 +17,19 @@
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects;
 //!   `processors`: how busy this machine was meanwhile. [`crate::verdict`] opens the report.
-//! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
-//!   earlier run; `beside`: another run, row by row. `repeats`, `student`: whether two rows differ
-//!   by more than their repeats do.
-//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the
+//! * `judge`, `threshold`: knees, the guideline of 50 writes a second, limits. `comparison`: another
+//!   run, row by row, and whether two rows differ by more than their repeats do.
+//! * `run`, `document`, `findings`, `activation_section`, `format`, `charts`, `hdr`: the
 //!   report, its pictures, HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;
 mod activation_section;
-mod baseline;
-mod beside;
 mod case;
 mod charts;
 mod check_stored;
 mod collection;
-mod csv;
-mod distributions;
+mod comparison;
 mod document;
 mod element_id;
 mod error;
@@ -47,11 +43,9 @@ mod layout;
 mod ledger;
 mod live;
 mod measure;
-mod place;
 mod processors;
 mod put_history;
 mod queue;
-mod repeats;
 mod routing;
 mod row;
 mod run;
@@ -59,7 +53,6 @@ mod schedule;
 #[cfg(feature = "cluster")]
 mod scratch;
 mod simulate;
-mod student;
 mod target;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -68,27 +61,26 @@ mod tests;
 mod theory;
 mod threshold;
 
-pub(crate) use baseline::Baseline;
 #[cfg(feature = "cluster")]
 pub(crate) use case::ClusterSettings;
 pub(crate) use case::{Case, Hold, Load, Settings, Spread, Write};
 pub(crate) use check_stored::check_stored;
+pub(crate) use comparison::OtherRun;
 pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
 pub(crate) use layout::Layout;
-pub(crate) use measure::histogram;
-pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
 pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
 #[cfg(feature = "cluster")]
 pub(crate) use scratch::ScratchSet;
+pub(crate) use target::Place;
 pub(crate) use threshold::Condition;
 
 use std::sync::atomic::AtomicBool;
 
 use self::ledger::Ledger;
-use self::measure::{Recorder, Window};
+use self::measure::{Tally, TimedWrite, Window};
 use self::processors::ProcessorTimes;
 use self::target::Target;
 pub(crate) use activation::Activation;
@@ -123,7 +115,8 @@ pub(crate) fn measure_until(
     let target = Target::new(case, place)?;
     let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
     let RunResult {
-        recorder,
+        tally,
+        timeline,
         ledger,
         activation,
         stopped_ns,
@@ -150,17 +143,21 @@ pub(crate) fn measure_until(
         return Ok(None);
     }
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
-    let (tally, seconds) = (recorder.tally, window.seconds());
+    let seconds = window.seconds();
     let mut row = Row::new(case, seconds, &tally, &correctness, threads, hold_us);
     row.processors_busy = processors_busy;
+    let writes = timeline.as_deref().unwrap_or_default();
     if let Some(activation) = &activation {
-        row.phases = activation.phases(&tally.writes, window);
+        row.phases = activation.phases(writes, window);
     }
     Ok(Some(Measurement {
         case: case.clone(),
         row,
         correctness,
-        timeline: row::timeline(&tally, full, activation.as_ref()),
+        timeline: match &timeline {
+            Some(writes) => activation::timeline(writes, full, activation.as_ref()),
+            None => Vec::new(),
+        },
         activation,
         tally,
         seconds,
@@ -171,7 +168,9 @@ pub(crate) fn measure_until(
 
 /// The result of running a row.
 struct RunResult {
-    recorder: Recorder,
+    tally: Tally,
+    /// Each write of a row with a timeline.
+    timeline: Option<Vec<TimedWrite>>,
     ledger: Ledger,
     activation: Option<Activation>,
     /// When it was stopped before its end, in nanoseconds from its beginning.

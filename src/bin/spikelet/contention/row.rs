@@ -1,20 +1,19 @@
 //! A row of the report: a case and its measurements, as JSON has it.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::activation::{Activation, Phase};
+use super::activation::{Activation, Moment, Phase};
 use super::case::{Case, Load};
 use super::layout::Layout;
 use super::ledger::Correctness;
-use super::measure::{Tally, Window, is_known, quantile};
-use super::repeats::Repeat;
-use super::simulate::KEY_BUSY;
+use super::measure::{Figures, Tally, micros, nan_if_null, rounded};
 use super::theory;
 
-/// The columns of a row. Times are in microseconds.
+/// A row, as JSON has it. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     /// `open` or `closed`.
@@ -28,36 +27,10 @@ pub(crate) struct Row {
     pub(crate) writers: Option<u64>,
     /// Whether the holds of this row are simulated ones.
     pub(crate) simulated_hold: bool,
-    /// Writes that were wanted.
-    pub(crate) offered: u64,
-    /// Acknowledged writes.
-    pub(crate) acked: u64,
-    /// Writes that ended with KEY_BUSY.
-    pub(crate) key_busy: u64,
-    /// `key_busy` / `offered`.
-    pub(crate) key_busy_share: f64,
-    /// Writes a second that were meant, or were sent in a closed loop.
-    pub(crate) offered_per_s: f64,
-    /// Acknowledgements a second, within the time.
-    pub(crate) goodput_per_s: f64,
-    /// Median latency of acknowledged writes, from the intended time.
-    pub(crate) p50_us: f64,
-    /// Their 99th percentile. NaN, and null in JSON, for a percentile that no write of the sample
-    /// exceeds.
-    #[serde(deserialize_with = "nan_if_null")]
-    pub(crate) p99_us: f64,
-    /// The interval of the percentile, with a confidence of 95 in 100, going by the number of
-    /// writes alone.
-    #[serde(default)]
-    pub(crate) p99_interval_us: Option<(f64, f64)>,
-    /// Their 99.9th percentile.
-    #[serde(deserialize_with = "nan_if_null")]
-    pub(crate) p999_us: f64,
-    /// The longest latency.
-    pub(crate) max_us: f64,
-    /// The mean latency.
-    pub(crate) mean_us: f64,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     /// Median time of acknowledged writes from the last time they were sent.
+    #[serde(deserialize_with = "nan_if_null")]
     pub(crate) service_p50_us: f64,
     /// The 99th percentile of that time.
     #[serde(deserialize_with = "nan_if_null")]
@@ -95,17 +68,20 @@ pub(crate) struct Row {
     /// What it expects of the mean latency.
     pub(crate) expected_mean_us: Option<f64>,
     /// The repeats that the row is made of.
-    #[serde(default)]
-    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) repeats: Vec<Figures>,
     /// The row before, during and after its shards were activated; empty if they were not. What
     /// figures above mix the three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) phases: Vec<Phase>,
 }
 
-/// Reads a percentile that is not known.
-fn nan_if_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+/// A row is above all its figures.
+impl Deref for Row {
+    type Target = Figures;
+
+    fn deref(&self) -> &Figures {
+        &self.figures
+    }
 }
 
 /// Into which records.
@@ -200,25 +176,6 @@ impl Measurement {
     }
 }
 
-/// A piece of a timeline.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Moment {
-    /// Its beginning, in seconds from that of the row.
-    pub(crate) at_s: f64,
-    /// Writes a second that were wanted in it.
-    pub(crate) offered_per_s: f64,
-    /// Acknowledgements a second.
-    pub(crate) goodput_per_s: f64,
-    /// KEY_BUSY a second.
-    pub(crate) key_busy_per_s: f64,
-    /// Median latency of the writes that were wanted in it; `None` if none was acknowledged.
-    pub(crate) p50_us: Option<f64>,
-    /// Their 99th percentile.
-    pub(crate) p99_us: Option<f64>,
-    /// How many shards take the writes.
-    pub(crate) shards: u32,
-}
-
 impl Row {
     /// Returns whether this is the row of a case, under any settings.
     pub(super) fn is_of(&self, case: &Case) -> bool {
@@ -250,17 +207,6 @@ impl Row {
             Load::Open { rate } => ("open", Some(rate), threads),
             Load::Closed { writers } => ("closed", None, Some(writers)),
         };
-        let key_busy = tally.errors.get(&KEY_BUSY).copied().unwrap_or(0);
-        let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-        // A histogram answers with the upper end of a bucket: a time that no write took is no
-        // percentile.
-        let at = |histogram: &Histogram<u64>, quantile: f64| {
-            if !is_known(histogram.len(), quantile) && quantile > 0.5 {
-                return f64::NAN;
-            }
-            let found = histogram.value_at_quantile(quantile);
-            micros(found.min(tally.latency_ns_max))
-        };
         let is_plain = settings.hot_keys == 1
             && settings.retries == 0
             && !case.activates()
@@ -275,26 +221,15 @@ impl Row {
                     theory::expected(load, settings.max_waiters(), settings.hold.spread)?;
                 Some((expected.busy, expected.mean_holds * hold_us))
             });
-        let mut row = Self {
+        let figures = Figures::of(tally, seconds);
+        Self {
             kind: kind.to_owned(),
             rate,
             shards: Shards::of(case.layout),
             writers: writers.map(|writers| writers as u64),
             simulated_hold: !settings.hold.mean.is_zero(),
-            offered: tally.offered,
-            acked: tally.acked,
-            key_busy,
-            key_busy_share: share(key_busy, tally.offered),
-            offered_per_s: tally.offered as f64 / seconds,
-            goodput_per_s: tally.acked_in_time as f64 / seconds,
-            p50_us: at(&tally.latency, 0.5),
-            p99_us: at(&tally.latency, 0.99),
-            p99_interval_us: p99_interval(&tally.latency, tally.latency_ns_max),
-            p999_us: at(&tally.latency, 0.999),
-            max_us: micros(tally.latency_ns_max),
-            mean_us: rounded(tally.latency_ns_sum / tally.acked.max(1) as f64 / 1e3),
-            service_p50_us: at(&tally.service, 0.5),
-            service_p99_us: at(&tally.service, 0.99),
+            service_p50_us: tally.micros_at(&tally.service, 0.5),
+            service_p99_us: tally.micros_at(&tally.service, 0.99),
             hold_us: hold_us.map(rounded),
             refusals: tally.refusals,
             retries: tally.retries,
@@ -310,55 +245,9 @@ impl Row {
             read_back: correctness.read_back,
             expected_key_busy_share: expected.map(|(busy, _)| busy),
             expected_mean_us: expected.map(|(_, mean)| rounded(mean)),
-            repeats: Vec::new(),
+            repeats: vec![figures.clone()],
             phases: Vec::new(),
-        };
-        row.repeats = vec![Repeat::of(&row)];
-        row
-    }
-}
-
-/// Returns the interval of the 99th percentile: that of the ranks which it may have by chance.
-fn p99_interval(latency: &Histogram<u64>, max_ns: u64) -> Option<(f64, f64)> {
-    const SHARE: f64 = 0.99;
-    const TWO_SIDED_95: f64 = 1.96;
-    let count = latency.len();
-    let reach = TWO_SIDED_95 * (SHARE * (1.0 - SHARE) / count as f64).sqrt();
-    let at = |share: f64| micros(latency.value_at_quantile(share.clamp(0.0, 1.0)).min(max_ns));
-    is_known(count, SHARE).then(|| (at(SHARE - reach), at(SHARE + reach)))
-}
-
-/// Returns the slices of a timeline as figures.
-pub(super) fn timeline(
-    tally: &Tally,
-    window: Window,
-    activation: Option<&Activation>,
-) -> Vec<Moment> {
-    let length_s = window.to_ns as f64 / 1e9 / super::measure::SLICES as f64;
-    let moment = |(place, slice): (usize, &super::measure::Slice)| {
-        let at_s = place as f64 * length_s;
-        let is_spread = |activation: &&Activation| activation.ended_s <= at_s;
-        let at = |share| quantile(&slice.latencies, share).map(micros);
-        Moment {
-            at_s,
-            offered_per_s: slice.offered as f64 / length_s,
-            goodput_per_s: slice.acked as f64 / length_s,
-            key_busy_per_s: slice.refusals as f64 / length_s,
-            p50_us: at(0.5),
-            p99_us: at(0.99),
-            shards: activation
-                .filter(is_spread)
-                .map_or(1, |activation| activation.shards),
+            figures,
         }
-    };
-    tally.slices.iter().enumerate().map(moment).collect()
-}
-
-fn micros(nanos: u64) -> f64 {
-    nanos as f64 / 1e3
-}
-
-/// Rounds to a thousandth.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+    }
 }

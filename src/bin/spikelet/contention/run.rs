@@ -2,22 +2,23 @@
 
 use serde::Serialize;
 
-use super::activation::Activation;
-use super::baseline::{self, Baseline, Change};
-use super::beside::BesideJson;
+use super::activation::{Activation, Moment};
 use super::case::Settings;
+use super::comparison::{Comparison, OtherRun};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
-use super::row::{Measurement, Moment, Row, Shards};
+use super::row::{Measurement, Row, Shards};
 use super::threshold::{self, Condition, ConditionResult, Demand};
 use crate::report;
 use crate::verdict::contention::Headline;
 
 /// The version of the JSON.
-pub(crate) const SCHEMA_VERSION: u32 = 3;
+pub(crate) const SCHEMA_VERSION: u32 = 4;
 
-/// Settings that may differ: they make figures more or less exact, and no others.
-const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
+/// The fields of a row that are one number or word; how many writes failed, by any result code.
+const CSV_COLUMNS: &str = "loop rate shards writers offered acked key_busy key_busy_share goodput_per_s p50_us p99_us p999_us \
+     max_us mean_us service_p50_us service_p99_us refusals retries errors sent_late lost duplicates invisible \
+     simulated_hold";
 
 /// How a run is judged.
 #[derive(Clone, Debug, Default)]
@@ -28,10 +29,8 @@ pub(crate) struct Criteria {
     pub(crate) fail_if: Vec<Condition>,
     /// The run fails unless all of these hold for every row.
     pub(crate) thresholds: Vec<Condition>,
-    /// An earlier run, which was found to be comparable ([`Baseline::check`]).
-    pub(crate) baseline: Option<Baseline>,
-    /// Another run, which is shown beside this one.
-    pub(crate) beside: Option<Baseline>,
+    /// Another run, which was found to be comparable ([`OtherRun::check`]).
+    pub(crate) other: Option<OtherRun>,
     /// Smaller changes, as a part, do not count.
     pub(crate) noise: f64,
 }
@@ -51,13 +50,10 @@ pub(crate) struct Run {
     pub(crate) guideline: Option<Guideline>,
     /// The conditions, judged.
     pub(crate) conditions: Vec<ConditionResult>,
-    /// Against an earlier run.
-    pub(crate) changes: Option<Vec<Change>>,
-    /// Another run, which is shown beside this one.
-    pub(super) beside: Option<Baseline>,
+    /// With another run.
+    pub(super) comparison: Option<Comparison>,
     /// The missing measurements, if it was interrupted.
     pub(crate) interruption: Option<Interruption>,
-    pub(super) noise: f64,
     pub(super) host: Host,
 }
 
@@ -133,13 +129,11 @@ impl Run {
             knees: judge::knees(&live, settings.hot_keys),
             guideline: judge::guideline(&rows, settings.hot_keys, judging.burst),
             conditions,
-            changes: judging
-                .baseline
+            comparison: judging
+                .other
                 .as_ref()
-                .map(|before| baseline::compare(before, &measured, judging.noise)),
-            beside: judging.beside.clone(),
+                .map(|other| other.compare(settings, &measured, judging.noise)),
             interruption: None,
-            noise: judging.noise,
             host: Host::of(settings),
             measured,
         }
@@ -157,12 +151,16 @@ impl Run {
         self.measured.iter().map(|measured| &measured.row)
     }
 
-    /// Returns one JSON object.
-    ///
-    /// # Errors
-    /// None that is known: every part serialises.
-    pub(crate) fn to_json(&self) -> Result<String, serde_json::Error> {
-        report::to_json(SCHEMA_VERSION, "contention", &RunJson::of(self))
+    /// Returns the rows as comma-separated values, after a heading. The columns have the names of
+    /// the JSON fields.
+    #[must_use]
+    pub(crate) fn to_csv(&self) -> String {
+        report::csv(self.rows(), CSV_COLUMNS)
+    }
+
+    /// Returns the form that `--json` prints.
+    pub(crate) fn to_json(&self) -> impl Serialize {
+        RunJson::of(self)
     }
 }
 
@@ -187,9 +185,7 @@ struct RunJson<'a> {
     conditions: &'a [ConditionResult],
     timelines: Vec<Timeline<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<&'a [Change]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<BesideJson<'a>>,
+    comparison: Option<&'a Comparison>,
 }
 
 /// The settings that the rows of a run have in common, by name.
@@ -230,17 +226,6 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
     }
 }
 
-/// Returns the differences of later settings, but for settings that figures do not depend on.
-pub(super) fn unlike(was: &SettingsJson, is: &SettingsJson) -> Vec<String> {
-    let none = serde_json::Value::Null;
-    is.iter()
-        .filter(|(name, _)| !MAY_DIFFER.contains(&name.as_str()))
-        .map(|(name, is)| (name, was.get(name).unwrap_or(&none), is))
-        .filter(|(_, was, is)| was != is)
-        .map(|(name, was, is)| format!("{name} was {was} and is {is}"))
-        .collect()
-}
-
 #[derive(Serialize)]
 struct Timeline<'a> {
     rate: Option<f64>,
@@ -278,8 +263,7 @@ impl<'a> RunJson<'a> {
             guideline: run.guideline.as_ref(),
             conditions: &run.conditions,
             timelines: run.measured.iter().filter_map(timeline).collect(),
-            changes: run.changes.as_deref(),
-            beside: BesideJson::of(run),
+            comparison: run.comparison.as_ref(),
         }
     }
 }

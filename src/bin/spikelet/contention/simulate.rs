@@ -143,7 +143,8 @@ pub(super) fn simulate(
     }
     simulation.until(u64::MAX);
     Ok(RunResult {
-        recorder: simulation.recorder,
+        tally: simulation.recorder.tally,
+        timeline: None,
         ledger: simulation.ledger,
         activation: None,
         stopped_ns,
@@ -215,7 +216,7 @@ impl Simulation<'_> {
             None => sent.refused,
         };
         let later_ns = now_ns + settings.rest(in_row).as_nanos() as u64;
-        self.recorder.refused(wanted_ns, now_ns, again);
+        self.recorder.refused(wanted_ns, again);
         if again {
             let again = PendingWrite {
                 sent_ns: later_ns,

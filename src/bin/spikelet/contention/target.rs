@@ -20,12 +20,21 @@ use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
 use super::layout::Layout;
 use super::ledger::{Correctness, InitialElements, Ledger};
-use super::place::Place;
 use super::put_history;
 use super::routing::{EPOCH_2010_MS, Route};
 use super::schedule::Holds;
 #[cfg(feature = "cluster")]
 use super::scratch::{self, ScratchSet};
+
+/// Where rows run.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In this process: each row in a store of its own.
+    Embedded,
+    /// Against a cluster: one row after the other in a set of its own.
+    #[cfg(feature = "cluster")]
+    Cluster(ScratchSet),
+}
 
 const RECORDS: &str = "test";
 const GATES: &str = "gates";

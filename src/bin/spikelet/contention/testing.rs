@@ -4,6 +4,20 @@ use std::time::Duration;
 
 use super::case::{Case, Hold, Load, Settings, Spread, Write};
 use super::layout::Layout;
+use super::row::Row;
+
+/// Tests change figures of measured rows.
+impl std::ops::DerefMut for Row {
+    fn deref_mut(&mut self) -> &mut super::measure::Figures {
+        &mut self.figures
+    }
+}
+
+/// Returns a row that is changed.
+pub(crate) fn changed(mut row: Row, change: impl FnOnce(&mut Row)) -> Row {
+    change(&mut row);
+    row
+}
 
 /// Returns the settings of a virtual run: limit 20, hold 8 ms.
 pub(crate) fn settings() -> Settings {

@@ -5,71 +5,55 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use self::Figure::{Known, NotAbove};
 use super::activation::Phase;
 use super::format::micros_as_shown;
+use super::measure::Figures;
 use super::row::Row;
 
 /// Something that holds for a row, or does not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Condition {
     text: String,
     metric: Metric,
-    comparison: Comparison,
+    comparison: fn(&f64, &f64) -> bool,
     /// In the metric's own unit.
     limit: f64,
 }
 
-/// A figure of rows, by the name that it has in their JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Metric {
-    field: &'static str,
-    kind: MetricKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MetricKind {
+/// A figure of rows.
+#[derive(Clone, Copy, Debug)]
+enum Metric {
     /// In microseconds; one of each phase of a row.
-    Time,
+    Time(fn(&Figures) -> f64),
     /// A number or a rate; one of each phase of a row.
-    Number,
+    Number(fn(&Figures) -> f64),
     /// A number of the whole row.
-    OfRow,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-    Equal,
-    Unequal,
+    OfRow(fn(&Row) -> u64),
 }
 
 /// Longer ones first: `<=` begins with `<`.
-const COMPARISONS: [(&str, Comparison); 6] = [
-    ("<=", Comparison::AtMost),
-    (">=", Comparison::AtLeast),
-    ("==", Comparison::Equal),
-    ("!=", Comparison::Unequal),
-    ("<", Comparison::Less),
-    (">", Comparison::Greater),
+const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
+    ("<=", f64::le),
+    (">=", f64::ge),
+    ("==", f64::eq),
+    ("!=", f64::ne),
+    ("<", f64::lt),
+    (">", f64::gt),
 ];
 
-const METRICS: [(&str, &str, MetricKind); 12] = [
-    ("key_busy", "key_busy", MetricKind::Number),
-    ("p50", "p50_us", MetricKind::Time),
-    ("p99", "p99_us", MetricKind::Time),
-    ("p999", "p999_us", MetricKind::Time),
-    ("p99.9", "p999_us", MetricKind::Time),
-    ("max", "max_us", MetricKind::Time),
-    ("mean", "mean_us", MetricKind::Time),
-    ("goodput", "goodput_per_s", MetricKind::Number),
-    ("lost", "lost", MetricKind::OfRow),
-    ("duplicates", "duplicates", MetricKind::OfRow),
-    ("invisible", "invisible", MetricKind::OfRow),
-    ("errors", "errors", MetricKind::OfRow),
+const METRICS: [(&str, Metric); 12] = [
+    ("key_busy", Metric::Number(|of| of.key_busy as f64)),
+    ("p50", Metric::Time(|of| of.p50_us)),
+    ("p99", Metric::Time(|of| of.p99_us)),
+    ("p999", Metric::Time(|of| of.p999_us)),
+    ("p99.9", Metric::Time(|of| of.p999_us)),
+    ("max", Metric::Time(|of| of.max_us)),
+    ("mean", Metric::Time(|of| of.mean_us)),
+    ("goodput", Metric::Number(|of| of.goodput_per_s)),
+    ("lost", Metric::OfRow(|row| row.lost)),
+    ("duplicates", Metric::OfRow(|row| row.duplicates)),
+    ("invisible", Metric::OfRow(|row| row.invisible)),
+    ("errors", Metric::OfRow(|row| row.errors.values().sum())),
 ];
 
 impl FromStr for Condition {
@@ -91,10 +75,9 @@ impl FromStr for Condition {
         let name = name.trim();
         let metric = METRICS
             .into_iter()
-            .find(|(known, ..)| *known == name)
-            .map(|(_, field, kind)| Metric { field, kind })
+            .find_map(|(known, metric)| (known == name).then_some(metric))
             .ok_or_else(|| {
-                let names = METRICS.map(|(name, ..)| name).join(", ");
+                let names = METRICS.map(|(name, _)| name).join(", ");
                 wrong(&format!("{name:?} is no metric; there are {names}"))
             })?;
         let limit = rest.get(sign.len()..).unwrap_or_default().trim();
@@ -105,11 +88,8 @@ impl FromStr for Condition {
         let number: f64 = number
             .parse()
             .map_err(|_| wrong(&format!("{limit:?} is no limit")))?;
-        let is_time = metric.kind == MetricKind::Time;
-        let share = Metric {
-            field: "key_busy_share",
-            ..metric
-        };
+        let is_time = matches!(metric, Metric::Time(_));
+        let share = Metric::Number(|of| of.key_busy_share);
         let (metric, limit) = match unit.trim() {
             "us" if is_time => (metric, number),
             "ms" if is_time => (metric, number * 1e3),
@@ -136,95 +116,47 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Returns the metric of a row or phase, as far as it is known. Times are compared as the table
-    /// shows them: a histogram answers with the upper edge of a bucket. A phase may be too short
-    /// for a percentile, and no longer run makes it longer: its longest write is a bound then.
-    fn figure(&self, judged: Judged<'_>) -> Figure {
-        let of = |field: &str| match judged.json().get(field) {
-            Some(serde_json::Value::Object(parts)) => {
-                Some(parts.values().filter_map(serde_json::Value::as_f64).sum())
-            }
-            Some(value) => value.as_f64(),
-            None => None,
+    /// Returns the least and the greatest value that the metric of a row or phase may have; `None`:
+    /// not known. Times are compared as the table shows them: a histogram answers with the upper
+    /// edge of a bucket. A phase may be too short for a percentile, and no longer run makes it
+    /// longer: its longest write is a bound then.
+    fn range(&self, row: &Row, phase: Option<&Phase>) -> Option<(f64, f64)> {
+        let figures = phase.map_or(&row.figures, |phase| &phase.figures);
+        let (value, is_bound) = match self.metric {
+            Metric::OfRow(read) => (read(row) as f64, false),
+            Metric::Number(read) => (read(figures), false),
+            Metric::Time(_) if figures.acked == 0 => return None,
+            Metric::Time(read) => match micros_as_shown(read(figures)) {
+                micros if micros.is_nan() && phase.is_some() => {
+                    (micros_as_shown(figures.max_us), true)
+                }
+                micros => (micros, false),
+            },
         };
-        let known = of(self.metric.field);
-        if self.metric.kind != MetricKind::Time {
-            return known.map_or(Figure::Unknown, Known);
-        }
-        let most = judged.phase.and_then(|_| of("max_us"));
-        match (known, most) {
-            _ if judged.acked() == 0 => Figure::Unknown,
-            (Some(micros), _) => Known(micros_as_shown(micros)),
-            (None, Some(most)) => NotAbove(micros_as_shown(most)),
-            (None, None) => Figure::Unknown,
-        }
+        (!value.is_nan()).then_some((if is_bound { 0.0 } else { value }, value))
     }
 
     /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
     /// judge.
-    fn holds(&self, judged: Judged<'_>) -> Option<bool> {
-        let holds = |value: f64| match self.comparison {
-            Comparison::Less => value < self.limit,
-            Comparison::AtMost => value <= self.limit,
-            Comparison::Greater => value > self.limit,
-            Comparison::AtLeast => value >= self.limit,
-            Comparison::Equal => value == self.limit,
-            Comparison::Unequal => value != self.limit,
-        };
-        let is_exact = matches!(self.comparison, Comparison::Equal | Comparison::Unequal);
-        match self.figure(judged) {
-            Known(value) => Some(holds(value)),
-            // Anything from 0 on: known if it is the same at both ends.
-            NotAbove(most) if !is_exact && holds(0.0) == holds(most) => Some(holds(most)),
-            NotAbove(_) | Figure::Unknown => None,
+    fn holds(&self, row: &Row, phase: Option<&Phase>) -> Option<bool> {
+        let (least, most) = self.range(row, phase)?;
+        let holds = |value: f64| (self.comparison)(&value, &self.limit);
+        // Known if it is the same at both ends, and at the limit between them.
+        let is_between = least < self.limit && self.limit < most;
+        let is_known =
+            holds(least) == holds(most) && (!is_between || holds(self.limit) == holds(most));
+        is_known.then(|| holds(most))
+    }
+
+    /// Returns the parts of a row that are judged: the row, which is `None`; or its phases in which
+    /// writes were wanted, since figures of all of them together belong to none.
+    fn parts<'r>(&self, row: &'r Row) -> Vec<Option<&'r Phase>> {
+        let phases = row.phases.iter().filter(|phase| phase.figures.offered > 0);
+        match phases.map(Some).collect::<Vec<_>>() {
+            _ if matches!(self.metric, Metric::OfRow(_)) => vec![None],
+            phases if phases.is_empty() => vec![None],
+            phases => phases,
         }
-    }
-}
-
-/// The knowledge of a metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Figure {
-    Known(f64),
-    /// The figure itself is not known, but that it is not above this.
-    NotAbove(f64),
-    Unknown,
-}
-
-/// A row, or a phase of a row with an activation.
-#[derive(Clone, Copy, Debug)]
-struct Judged<'r> {
-    row: &'r Row,
-    phase: Option<&'r Phase>,
-}
-
-impl<'r> Judged<'r> {
-    /// Returns the parts of a row that are judged: the row; or its phases in which writes were
-    /// wanted, since figures of all of them together belong to none.
-    fn of(row: &'r Row, metric: Metric) -> Vec<Self> {
-        let is_of_row = metric.kind == MetricKind::OfRow;
-        let phases = row.phases.iter().filter(|phase| phase.offered > 0);
-        let phases: Vec<Self> = phases
-            .map(|phase| Self {
-                row,
-                phase: Some(phase),
-            })
-            .collect();
-        if is_of_row || phases.is_empty() {
-            return vec![Self { row, phase: None }];
-        }
-        phases
-    }
-
-    fn json(self) -> serde_json::Value {
-        let json = match self.phase {
-            Some(phase) => serde_json::to_value(phase),
-            None => serde_json::to_value(self.row),
-        };
-        json.unwrap_or_default()
-    }
-
-    fn acked(self) -> u64 {
-        self.phase.map_or(self.row.acked, |phase| phase.acked)
     }
 }
 
@@ -239,7 +171,7 @@ pub(crate) enum Demand {
 }
 
 /// A condition, judged.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConditionResult {
     /// The condition.
     #[serde(serialize_with = "as_text")]
@@ -282,18 +214,19 @@ pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> Con
         is_untested: true,
     };
     for (number, row) in rows.iter().enumerate() {
-        for judged in Judged::of(row, condition.metric) {
+        for phase in condition.parts(row) {
+            let acked = phase.map_or(row.acked, |phase| phase.figures.acked);
             // Without enough acknowledged writes no condition is met.
-            let holds = condition.holds(judged).filter(|_| judged.acked() > 0);
+            let holds = condition.holds(row, phase).filter(|_| acked > 0);
             if holds == Some(demand == Demand::Threshold) {
                 continue;
             }
             result.passes = false;
-            result.is_untested &= holds.is_none() && judged.acked() > 0;
+            result.is_untested &= holds.is_none() && acked > 0;
             if result.rows.last() != Some(&number) {
                 result.rows.push(number);
             }
-            result.phases.extend(judged.phase.map(|phase| FailedPhase {
+            result.phases.extend(phase.map(|phase| FailedPhase {
                 row: number,
                 phase: phase.name.clone(),
             }));
@@ -310,10 +243,8 @@ mod tests {
 
     #[test]
     fn a_row_without_an_acknowledged_write_contents_nobody() {
-        let row = Row {
-            acked: 0,
-            ..measure(&open(10.0, 1, |_| {})).unwrap().row
-        };
+        let mut row = measure(&open(10.0, 1, |_| {})).unwrap().row;
+        row.figures.acked = 0;
         for (text, demand) in [("p99>0ms", Demand::FailIf), ("lost==0", Demand::Threshold)] {
             let judged = judge(&text.parse().unwrap(), demand, &[&row]);
             assert!(!judged.passes, "{text}");
@@ -341,7 +272,8 @@ mod tests {
 
     #[test]
     fn conditions_are_read_with_their_units() {
-        let row = Row {
+        let mut row = measure(&open(10.0, 1, |_| {})).unwrap().row;
+        row.figures = Figures {
             offered: 1_000,
             acked: 998,
             key_busy: 2,
@@ -349,7 +281,7 @@ mod tests {
             p50_us: 8_003.583,
             p99_us: 30_000.0,
             goodput_per_s: 120.0,
-            ..measure(&open(10.0, 1, |_| {})).unwrap().row
+            ..row.figures
         };
         for (text, holds) in [
             ("key_busy>0.1%", true),
@@ -370,11 +302,7 @@ mod tests {
             ("lost!=0", false),
         ] {
             let condition: Condition = text.parse().unwrap();
-            let whole = Judged {
-                row: &row,
-                phase: None,
-            };
-            assert_eq!(condition.holds(whole), Some(holds), "{text}");
+            assert_eq!(condition.holds(&row, None), Some(holds), "{text}");
             let failed_if = judge(&condition, Demand::FailIf, &[&row]);
             assert_eq!(
                 (failed_if.passes, failed_if.rows.len()),
@@ -386,46 +314,41 @@ mod tests {
 
     #[test]
     fn a_limit_on_a_time_is_not_met_where_nothing_was_acknowledged() {
-        let row = Row {
-            acked: 0,
-            p99_us: 0.0,
-            ..measure(&open(10.0, 1, |_| {})).unwrap().row
-        };
+        let mut row = measure(&open(10.0, 1, |_| {})).unwrap().row;
+        row.figures.acked = 0;
         let condition: Condition = "p99<30ms".parse().unwrap();
-        let whole = Judged {
-            row: &row,
-            phase: None,
-        };
-        assert_eq!(condition.holds(whole), None);
+        assert_eq!(condition.holds(&row, None), None);
     }
 
     #[test]
     fn an_activated_row_is_judged_by_its_phases() {
-        let phase = |name: &str, acked: u64, key_busy: u64, p99_us: Option<f64>| Phase {
+        let mut row = measure(&open(10.0, 1, |_| {})).unwrap().row;
+        let own = row.figures.clone();
+        let phase = |name: &str, acked: u64, key_busy: u64, p99_us: f64| Phase {
             name: name.to_owned(),
             seconds: 1.0,
-            offered: acked + key_busy,
-            acked,
-            key_busy,
-            key_busy_share: key_busy as f64 / (acked + key_busy).max(1) as f64,
-            goodput_per_s: acked as f64,
-            p50_us: Some(8_000.0),
-            p99_us,
-            p999_us: None,
-            max_us: (acked > 0).then_some(25_000.0),
-            mean_us: Some(9_000.0),
+            figures: Figures {
+                offered: acked + key_busy,
+                acked,
+                key_busy,
+                key_busy_share: key_busy as f64 / (acked + key_busy).max(1) as f64,
+                goodput_per_s: acked as f64,
+                p50_us: 8_000.0,
+                p99_us,
+                p999_us: f64::NAN,
+                max_us: if acked > 0 { 25_000.0 } else { f64::NAN },
+                mean_us: 9_000.0,
+                ..own.clone()
+            },
         };
-        let row = Row {
-            p99_us: 170_000.0,
-            key_busy_share: 0.4,
-            phases: vec![
-                phase("before", 300, 200, Some(170_000.0)),
-                // Too few for a percentile, but the longest is known.
-                phase("during", 20, 0, None),
-                phase("after", 500, 0, Some(20_000.0)),
-            ],
-            ..measure(&open(10.0, 1, |_| {})).unwrap().row
-        };
+        row.figures.p99_us = 170_000.0;
+        row.figures.key_busy_share = 0.4;
+        row.phases = vec![
+            phase("before", 300, 200, 170_000.0),
+            // Too few for a percentile, but the longest is known.
+            phase("during", 20, 0, f64::NAN),
+            phase("after", 500, 0, 20_000.0),
+        ];
         for (text, failing) in [
             ("key_busy==0", &["before"][..]),
             ("p99<30ms", &["before"]),
@@ -456,11 +379,11 @@ mod tests {
         // A phase without offered writes cannot be judged, one in which nothing
         // was acknowledged fails.
         let with_during = |during| Row {
-            phases: vec![during, phase("after", 500, 0, Some(20_000.0))],
+            phases: vec![during, phase("after", 500, 0, 20_000.0)],
             ..row.clone()
         };
-        assert!(judge_if("p99>30ms", &with_during(phase("during", 0, 0, None))).passes);
-        let refused = judge_if("p99>30ms", &with_during(phase("during", 0, 9, None)));
+        assert!(judge_if("p99>30ms", &with_during(phase("during", 0, 0, f64::NAN))).passes);
+        let refused = judge_if("p99>30ms", &with_during(phase("during", 0, 9, f64::NAN)));
         assert!(!refused.passes && !refused.is_untested, "{refused:?}");
     }
 

@@ -3,19 +3,19 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// Writes rows, after a heading. A column is a name and a path into the JSON form of a row
-/// (`bytes/p99`). An object with numbers is their sum, a missing value or null is empty. Values are
-/// quoted where they need it (RFC 4180).
+/// Writes rows, after a heading. A column is a path into the JSON form of a row (`bytes/p99`), named
+/// by it (`bytes_p99`) or by a name before it (`large=shares/2`); spaces separate columns. An object with numbers is their sum, a
+/// missing value or null is empty. Values are quoted where they need it (RFC 4180).
 #[must_use]
-pub(crate) fn csv<R: Serialize>(
-    rows: impl IntoIterator<Item = R>,
-    columns: &[(&str, &str)],
-) -> String {
-    let mut text = line(columns.iter().map(|(name, _)| (*name).to_owned()));
+pub(crate) fn csv<R: Serialize>(rows: impl IntoIterator<Item = R>, columns: &str) -> String {
+    let columns = || {
+        let columns = columns.split_whitespace();
+        columns.map(|column| column.split_once('=').unwrap_or((column, column)))
+    };
+    let mut text = line(columns().map(|(name, _)| name.replace('/', "_")));
     for row in rows {
         let row = serde_json::to_value(row).unwrap_or_default();
-        let cell = |(_, path): &(&str, &str)| cell(row.pointer(&format!("/{path}")));
-        text += &line(columns.iter().map(cell));
+        text += &line(columns().map(|(_, path)| cell(row.pointer(&format!("/{path}")))));
     }
     text
 }
@@ -56,10 +56,9 @@ mod tests {
             serde_json::json!({"name": "a \"b\", c", "bytes": {"p99": 2048}, "errors": {"9": 2, "14": 3}}),
             serde_json::json!({"name": "d\ne", "bytes": null, "errors": {}}),
         ];
-        let columns = [("name", "name"), ("p99", "bytes/p99"), ("errors", "errors")];
         assert_eq!(
-            csv(&rows, &columns),
-            "name,p99,errors\r\n\"a \"\"b\"\", c\",2048,5\r\n\"d\ne\",,0\r\n"
+            csv(&rows, "who=name bytes/p99 errors"),
+            "who,bytes_p99,errors\r\n\"a \"\"b\"\", c\",2048,5\r\n\"d\ne\",,0\r\n"
         );
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
     pub(crate) level: Level,
     /// The word for it, such as `OK` or `SHARD`.
     pub(crate) word: String,
-    /// The judged thing.
+    /// The judged thing; empty: all that the report is about.
     pub(crate) subject: String,
     /// Why, with the number that decided.
     pub(crate) sentence: String,
@@ -106,24 +106,13 @@ impl Section {
     }
 }
 
-/// What a person would say first: a word and a sentence or two.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lead {
-    /// How good or bad it is.
-    pub(crate) level: Level,
-    /// The word for it.
-    pub(crate) word: String,
-    /// What to know, and what to do.
-    pub(crate) sentence: String,
-}
-
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
     /// The subject.
     pub(crate) title: String,
     /// What it opens with.
-    pub(crate) lead: Option<Lead>,
+    pub(crate) lead: Option<Verdict>,
     /// Under which circumstances it came to be: name and value. They stand after the first section
     /// of a report with a lead, and before it otherwise.
     pub(crate) facts: Vec<(String, String)>,
@@ -149,9 +138,10 @@ impl Report {
         word: impl Into<String>,
         sentence: impl Into<String>,
     ) -> Self {
-        self.lead = Some(Lead {
+        self.lead = Some(Verdict {
             level,
             word: word.into(),
+            subject: String::new(),
             sentence: sentence.into(),
         });
         self

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, swatch};
+use super::chart::Chart;
 use super::document::{Block, Level, Report, Section, Verdict};
 use super::table::{Align, Cell, Column, Table};
 
@@ -214,8 +214,8 @@ fn figure(chart: &Chart, id: &str) -> String {
     let legend = chart.legend();
     if legend.len() > 1 {
         html.push_str("<ul class=\"legend\">");
-        for (name, pattern, bars) in legend {
-            let _ = write!(html, "<li>{}{}</li>", swatch(pattern, bars), escape(name));
+        for (name, swatch) in legend {
+            let _ = write!(html, "<li>{swatch}{}</li>", escape(name));
         }
         html.push_str("</ul>");
     }

@@ -30,12 +30,11 @@ mod table;
 mod text;
 
 pub(crate) use chart::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Timeline,
-    Unit,
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
 };
 pub(crate) use csv::csv;
 pub(crate) use document::{Level, Report, Section, Verdict};
 pub(crate) use json::to_json;
-pub(crate) use number::{bytes, count, decimal, duration, key};
+pub(crate) use number::{bytes, count, decimal, duration, exact, key, percent, shortened};
 pub(crate) use table::{Cell, Table};
 pub(crate) use text::Terminal;

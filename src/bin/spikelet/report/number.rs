@@ -72,10 +72,37 @@ pub(crate) fn key(key: &Key<'_>) -> String {
             .iter()
             .fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
     };
-    match text.char_indices().nth(KEY_CHARS) {
+    shortened(text, KEY_CHARS)
+}
+
+/// Cuts a text to this many characters, with three dots behind them.
+#[must_use]
+pub(crate) fn shortened(text: String, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
         None => text,
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
     }
+}
+
+/// Writes a part of one in percent with this many decimals. Only 0 is shown as 0.
+#[must_use]
+pub(crate) fn percent(part: f64, decimals: usize) -> String {
+    let least = 10_f64.powi(-(decimals as i32));
+    match part * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent > 0.0 && percent < least => format!("<{least} %"),
+        percent => format!("{} %", decimal(percent, decimals)),
+    }
+}
+
+/// Writes a number with all its decimals, up to six of them.
+#[must_use]
+pub(crate) fn exact(number: f64) -> String {
+    let is_whole = |places: &usize| {
+        let scaled = number * 10_f64.powi(*places as i32);
+        (scaled - scaled.round()).abs() < 1e-6
+    };
+    decimal(number, (0..6).find(is_whole).unwrap_or(6))
 }
 
 /// Writes a number in the largest unit of which there is at least one, with one decimal.
@@ -159,6 +186,26 @@ mod tests {
             (f64::INFINITY, 1, "-"),
         ] {
             assert_eq!(decimal(number, decimals), text);
+        }
+    }
+
+    #[test]
+    fn a_share_is_0_only_if_it_is() {
+        for (part, text) in [
+            (0.0, "0 %"),
+            (1e-9, "<0.001 %"),
+            (0.000_01, "0.001 %"),
+            (0.373_84, "37.384 %"),
+            (1.0, "100.000 %"),
+        ] {
+            assert_eq!(percent(part, 3), text);
+        }
+    }
+
+    #[test]
+    fn numbers_have_the_decimals_that_they_need() {
+        for (number, text) in [(50.0, "50"), (50.04, "50.04"), (1e3 / 3.0, "333.333333")] {
+            assert_eq!(exact(number), text);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tables: cells with a shown text and a plain value.
 
-use super::number::{bytes, count, decimal};
+use super::number::{bytes, count, decimal, exact, percent};
 
 /// The side of its column on which a cell is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,13 +62,21 @@ impl Cell {
         })
     }
 
+    /// Shows a number with the decimals that it needs; a dash for NaN and infinities.
+    #[must_use]
+    pub(crate) fn exact(number: f64) -> Self {
+        let number = Some(number).filter(|number| number.is_finite());
+        Self::optional(number, |number| {
+            Self::shown(exact(number), number.to_string())
+        })
+    }
+
     /// Shows a part of one as a percentage with this many decimals; its value is the part.
     #[must_use]
     pub(crate) fn share(part: impl Into<Option<f64>>, decimals: usize) -> Self {
         let part = part.into().filter(|part| part.is_finite());
         Self::optional(part, |part| {
-            let percent = decimal(part * 100.0, decimals);
-            Self::shown(format!("{percent} %"), part.to_string())
+            Self::shown(percent(part, decimals), part.to_string())
         })
     }
 

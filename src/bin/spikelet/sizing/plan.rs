@@ -73,39 +73,6 @@ pub(crate) const WRITES_PER_S_MAX: f64 = 1e9;
 #[error("{0} writes a second: expected a number from 0 to {WRITES_PER_S_MAX}")]
 pub(crate) struct RateError(pub f64);
 
-/// Why there is no plan.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum PlanError {
-    /// A collection of nothing.
-    #[error("0 entries: there is nothing to plan, give at least 1")]
-    NoEntries,
-    /// Nothing says how many entries there are.
-    #[error(
-        "how many entries there are is not known: give --entries, or --writes-per-s and --retention"
-    )]
-    UnknownEntries,
-    /// Entries that are not kept.
-    #[error("a retention of 0 keeps nothing: give at least 1s")]
-    NoRetention,
-    /// Entries of nothing.
-    #[error("entries of 0 bytes: each takes something, give at least 1")]
-    NoBytes,
-    /// More bytes than 64 bits count.
-    #[error(
-        "{entries} entries of {entry_bytes} bytes are more than {} bytes, which is all that can be counted: give fewer or smaller ones",
-        u64::MAX
-    )]
-    TooLarge {
-        /// The number of entries.
-        entries: u64,
-        /// The size of each entry, in bytes.
-        entry_bytes: u64,
-    },
-    /// The rate is invalid.
-    #[error(transparent)]
-    Rate(#[from] RateError),
-}
-
 pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
     if (0.0..=WRITES_PER_S_MAX).contains(&writes_per_s) {
         Ok(writes_per_s)
@@ -117,33 +84,32 @@ pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
 /// Plans a collection.
 ///
 /// # Errors
-/// [`PlanError`]: numbers of which there is no collection.
-pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, PlanError> {
+/// Numbers of which there is no collection, in words.
+pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, String> {
     let PlanNumbers {
         entry_bytes,
         retention_s,
         ..
     } = *numbers;
-    let writes_per_s = numbers.writes_per_s.map(checked_rate).transpose()?;
-    if retention_s == Some(0) {
-        return Err(PlanError::NoRetention);
-    }
-    let kept = writes_per_s
-        .zip(retention_s)
-        .map(|(rate, kept)| (rate * kept as f64).ceil() as u64);
-    let entries = numbers.entries.or(kept).ok_or(PlanError::UnknownEntries)?;
-    if entries == 0 {
-        return Err(PlanError::NoEntries);
-    }
-    if entry_bytes == 0 {
-        return Err(PlanError::NoBytes);
-    }
-    let total_bytes = entries
-        .checked_mul(entry_bytes)
-        .ok_or(PlanError::TooLarge {
-            entries,
-            entry_bytes,
-        })?;
+    let writes_per_s = numbers.writes_per_s.map(checked_rate).transpose();
+    let writes_per_s = writes_per_s.map_err(|error| error.to_string())?;
+    let kept = writes_per_s.zip(retention_s);
+    let kept = kept.map(|(rate, kept)| (rate * kept as f64).ceil() as u64);
+    let entries = match (numbers.entries.or(kept), entry_bytes, retention_s) {
+        (_, _, Some(0)) => Err("a retention of 0 keeps nothing: give at least 1s"),
+        (None, ..) => Err(
+            "how many entries there are is not known: give --entries, or --writes-per-s and --retention",
+        ),
+        (Some(0), ..) => Err("0 entries: there is nothing to plan, give at least 1"),
+        (_, 0, _) => Err("entries of 0 bytes: each takes something, give at least 1"),
+        (Some(entries), ..) => Ok(entries),
+    }?;
+    let total_bytes = entries.checked_mul(entry_bytes).ok_or_else(|| {
+        format!(
+            "{entries} entries of {entry_bytes} bytes are more than {} bytes, which is all that can be counted: give fewer or smaller ones",
+            u64::MAX
+        )
+    })?;
     let remedy = if entry_bytes > SWEET_SPOT_BYTES {
         Remedy::RecordPerEntry
     } else {
@@ -323,7 +289,7 @@ mod tests {
     use super::*;
     use crate::verdict::Word;
 
-    fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, PlanError> {
+    fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, String> {
         super::plan(&PlanNumbers {
             entries: Some(entries),
             entry_bytes,
@@ -441,12 +407,13 @@ mod tests {
             retention_s: None,
             ..numbers
         };
-        assert_eq!(super::plan(&unknown), Err(PlanError::UnknownEntries));
+        let refused = |numbers| super::plan(numbers).unwrap_err();
+        assert!(refused(&unknown).contains("is not known"));
         let nothing = PlanNumbers {
             retention_s: Some(0),
             ..numbers
         };
-        assert_eq!(super::plan(&nothing), Err(PlanError::NoRetention));
+        assert!(refused(&nothing).contains("keeps nothing"));
     }
 
     #[test]
@@ -467,23 +434,23 @@ mod tests {
     #[test]
     fn numbers_of_which_there_is_no_collection_are_refused() {
         let half = 1 << 32;
-        assert_eq!(plan(0, 15, None), Err(PlanError::NoEntries));
-        assert_eq!(plan(1, 0, None), Err(PlanError::NoBytes));
-        assert_eq!(
-            plan(half, half, None),
-            Err(PlanError::TooLarge {
-                entries: half,
-                entry_bytes: half
-            })
-        );
+        for (entries, bytes, why) in [
+            (0, 15, "0 entries"),
+            (1, 0, "entries of 0 bytes"),
+            (half, half, "all that can be counted"),
+        ] {
+            let refused = plan(entries, bytes, None).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
         assert_eq!(
             plan(u64::MAX / 15, 15, None).unwrap().pattern,
             "time-shards"
         );
         for rate in [-1.0, f64::INFINITY, WRITES_PER_S_MAX * 2.0] {
-            assert_eq!(plan(1, 1, Some(rate)), Err(RateError(rate).into()));
+            let refused = plan(1, 1, Some(rate)).unwrap_err();
+            assert_eq!(refused, RateError(rate).to_string());
         }
-        let refused = plan(1, 1, Some(f64::NAN)).unwrap_err().to_string();
+        let refused = plan(1, 1, Some(f64::NAN)).unwrap_err();
         assert!(refused.starts_with("NaN writes a second"), "{refused}");
         for rate in [0.0, 1.0, WRITES_PER_S_MAX] {
             assert_eq!(plan(1, 1, Some(rate)).unwrap().writes_per_s, Some(rate));

@@ -8,7 +8,7 @@ use spikelet::shard::arithmetic::{
 use super::bucket::Growth;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::remedy::Remedy;
-use crate::report::{bytes, count, decimal};
+use crate::report::{bytes, count, exact};
 use crate::verdict::Word;
 use crate::verdict::sizing::{THRESHOLDS, shard_word};
 
@@ -162,7 +162,7 @@ fn remedy(need: &Need, shards: u64) -> Remedy {
 
 fn sentence(need: &Need, advice: &Recommendation) -> String {
     let size = bytes(need.total_bytes);
-    let rate = exact_rate(need.writes_per_s.unwrap_or(0.0));
+    let rate = exact(need.writes_per_s.unwrap_or(0.0));
     let made = count(advice.shards_pow2);
     if advice.shards_pow2 > SHARDS_MAX {
         return format!(
@@ -192,12 +192,6 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
             format!("The largest {what}, of {size}, needs no shards.")
         }
     }
-}
-
-/// Writes a rate with all its decimals, at least one: 50.04 asks for more than 50.0.
-fn exact_rate(rate: f64) -> String {
-    let is_whole = |places: &usize| (rate * 10_f64.powi(*places as i32)).fract() == 0.0;
-    decimal(rate, (1..6).find(is_whole).unwrap_or(6))
 }
 
 /// Recommends buckets of time; `None` if it is not known how fast elements come, or one element is

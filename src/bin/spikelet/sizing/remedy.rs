@@ -182,10 +182,7 @@ fn key_name(key: &ValueRef<'_>) -> String {
         ValueRef::String(text) => format!("{text:?}"),
         other => format!("{other:?}"),
     };
-    match text.char_indices().nth(KEY_CHARS) {
-        None => text,
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-    }
+    crate::report::shortened(text, KEY_CHARS)
 }
 
 #[cfg(test)]

@@ -5,13 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::size_histogram::SizeHistogram;
 use crate::random::Random;
 
-/// How often the sample is drawn again for an interval.
-const RESAMPLES: usize = 400;
-/// More draws than that in all are not made: larger samples are drawn again less often, but never
-/// less than this often.
-const DRAWS_MAX: usize = 40_000_000;
-const RESAMPLES_MIN: usize = 100;
-
 /// A fixed number of the items that come by, each with the same chance, however many come.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reservoir<T> {
@@ -60,8 +53,6 @@ impl<T> Reservoir<T> {
 /// hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Intervals {
-    /// How often the sample was drawn again.
-    pub(crate) resamples: usize,
     /// The median.
     pub(crate) p50: (u64, u64),
     /// The 95th percentile.
@@ -72,59 +63,24 @@ pub(crate) struct Intervals {
     pub(crate) mean: (f64, f64),
 }
 
-/// Bootstraps: draws as many values as there are from the sample with replacement, again and again;
-/// the middle 95 % of the results is the interval. O(resamples x values).
-pub(super) fn intervals(sizes: &SizeHistogram, seed: u64) -> Intervals {
-    let values: Vec<u64> = sizes
-        .iter()
-        .flat_map(|(value, count)| (0..count).map(move |_| value))
-        .collect();
-    let resamples = (DRAWS_MAX / values.len().max(1)).clamp(RESAMPLES_MIN, RESAMPLES);
-    let mut random = Random::new(seed);
-    let mut drawn = vec![0_u32; values.len()];
-    let (mut p50, mut p95, mut p99, mut means) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..resamples {
-        drawn.fill(0);
-        for _ in 0..values.len() {
-            if let Some(times) = drawn.get_mut(random.below(values.len() as u64) as usize) {
-                *times += 1;
-            }
-        }
-        // Values are in order, so one pass over the draws meets every percentile.
-        let rank = |per_mille: u64| (values.len() as u64 * per_mille).div_ceil(1000).max(1);
-        let (mut passed, mut sum) = (0, 0_u128);
-        for (value, times) in values.iter().zip(&drawn) {
-            let before = passed;
-            passed += u64::from(*times);
-            sum += u128::from(*value) * u128::from(*times);
-            for (per_mille, found) in [(500, &mut p50), (950, &mut p95), (990, &mut p99)] {
-                if (before + 1..=passed).contains(&rank(per_mille)) {
-                    found.push(*value);
-                }
-            }
-        }
-        means.push(sum as f64 / values.len().max(1) as f64);
-    }
-    means.sort_by(f64::total_cmp);
+/// Returns the intervals of percentiles: the sizes at the ranks that they may have by chance; and that
+/// of the mean, by its standard error.
+pub(super) fn intervals(sizes: &SizeHistogram) -> Intervals {
+    const TWO_SIDED_95: f64 = 1.96;
+    let (count, mean) = (sizes.count().max(1) as f64, sizes.mean());
+    let of = |share: f64| {
+        let reach = TWO_SIDED_95 * (share * (1.0 - share) / count).sqrt();
+        (sizes.quantile(share - reach), sizes.quantile(share + reach))
+    };
+    let squared = |(size, times): (u64, u64)| (size as f64 - mean).powi(2) * times as f64;
+    let variance = sizes.iter().map(squared).sum::<f64>() / (count - 1.0).max(1.0);
+    let reach = TWO_SIDED_95 * (variance / count).sqrt();
     Intervals {
-        resamples,
-        p50: middle(p50),
-        p95: middle(p95),
-        p99: middle(p99),
-        mean: ends(&means),
+        p50: of(0.5),
+        p95: of(0.95),
+        p99: of(0.99),
+        mean: ((mean - reach).max(0.0), mean + reach),
     }
-}
-
-fn middle(mut values: Vec<u64>) -> (u64, u64) {
-    values.sort_unstable();
-    ends(&values)
-}
-
-/// Returns where the middle 95 % of sorted values begin and end.
-fn ends<T: Copy + Default>(sorted: &[T]) -> (T, T) {
-    let cut = sorted.len() / 40;
-    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
-    (at(cut), at(sorted.len().saturating_sub(cut + 1)))
 }
 
 #[cfg(test)]
@@ -174,7 +130,7 @@ mod tests {
             sample(100_000, 400, seed)
                 .into_iter()
                 .for_each(|size| sizes.add(size));
-            let found = intervals(&sizes, seed);
+            let found = intervals(&sizes);
             median += u32::from((found.p50.0..=found.p50.1).contains(&50_000));
             mean += u32::from((found.mean.0..=found.mean.1).contains(&49_999.5));
             assert!(found.p99.1 <= sizes.max());
@@ -188,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_empty_sample_has_empty_intervals() {
-        let found = intervals(&SizeHistogram::default(), 1);
+        let found = intervals(&SizeHistogram::default());
         assert_eq!((found.p50, found.p99), ((0, 0), (0, 0)));
     }
 }

@@ -101,13 +101,20 @@ impl SizeHistogram {
     #[must_use]
     pub(crate) fn per_mille(&self, per_mille: u64) -> u64 {
         let rank = u128::from(self.count) * u128::from(per_mille);
-        let rank = u64::try_from(rank.div_ceil(1000))
-            .unwrap_or(u64::MAX)
-            .max(1);
+        self.at_rank(u64::try_from(rank.div_ceil(1000)).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the least value that about this share of the values do not exceed.
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
+        self.at_rank((share * self.count as f64).ceil() as u64)
+    }
+
+    /// Returns the value of a rank, counted from 1.
+    fn at_rank(&self, rank: u64) -> u64 {
         let mut passed = 0;
         for (value, count) in &self.counts {
             passed += count;
-            if passed >= rank {
+            if passed >= rank.max(1) {
                 return *value;
             }
         }

@@ -197,9 +197,7 @@ fn set_sizing(
     let bins = bins(stats);
     let verdict = judge(&case);
     let need = need(&case);
-    let intervals = options
-        .sample
-        .map(|sample| intervals(&stats.counted, sample.seed));
+    let intervals = options.sample.map(|_| intervals(&stats.counted));
     let records_bytes = |each: f64| (each * stats.records as f64).round() as u64;
     let mut sizing = SetSizing {
         namespace: namespace.clone(),

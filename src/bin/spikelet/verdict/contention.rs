@@ -18,9 +18,9 @@ use self::findings::{
 use self::limits::limited;
 use self::remedy::Remedy;
 use super::{Rule, Word, first};
-use crate::contention::format::{load, percent};
+use crate::contention::format::load;
 use crate::contention::{Layout, Measurement, Row, Run};
-use crate::report::count;
+use crate::report::{count, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;
@@ -258,7 +258,7 @@ impl<'r> LoadRows<'r> {
         let refused = row
             .phases
             .last()
-            .map_or(row.key_busy_share, |phase| phase.key_busy_share);
+            .map_or(row.key_busy_share, |phase| phase.figures.key_busy_share);
         // Of NaN and 0 the larger is 0.
         refused * 1e12 + row.p99_us.max(0.0)
     }

@@ -12,6 +12,7 @@ use spikelet::{Digest, Key, Namespace, Store};
 
 use super::{Failure, PATIENCE, PAUSE};
 use crate::cli::monitor_client::{MonitorAddress, MonitorFailure};
+use crate::cli::target::only;
 
 /// The subscription that keeps the changes of a program for the move.
 const SUBSCRIPTION: &str = "spikelet-move";
@@ -247,18 +248,6 @@ fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, Failur
             }
             Err(failure) => return Err(Failure::Input(failure.to_string())),
         }
-    }
-}
-
-/// Returns the namespace of this name, or the only one.
-fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, Failure> {
-    match (wanted, names.as_slice()) {
-        (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
-        (None, [only]) => Ok(only.clone()),
-        (_, names) => Err(Failure::Input(format!(
-            "the source has the namespaces {}: say which by --namespace",
-            names.join(", ")
-        ))),
     }
 }
 

@@ -174,15 +174,8 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     let ruler = Ruler::new(&chart.y, [least, reach].into_iter(), true, (bottom, top));
     let edge = |place: f64| LEFT + place.clamp(0.0, chart.buckets.len() as f64) * width;
     if let Some(band) = &chart.band {
-        let (from, to) = (edge(band.from), edge(band.to));
-        canvas.rect("band", (from, top), (to - from, PLOT));
-        canvas.text(
-            "bl",
-            f64::midpoint(from, to),
-            top + 20.0,
-            "middle",
-            &band.label,
-        );
+        let range = (edge(band.from), edge(band.to));
+        canvas.band(&band.label, range, (top, bottom), top + 20.0);
     }
     canvas.y_axis(&chart.y, &ruler, top, bottom);
     bars(chart, &mut canvas, &ruler, width, bottom);

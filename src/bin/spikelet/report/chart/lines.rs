@@ -1,4 +1,4 @@
-//! Lines on two axes, and lanes of lines along one time.
+//! Lines on two axes, in lanes one above the other where they have several units.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,12 @@ use super::bars::{Band, Mark};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT, marker};
 use crate::report::table::{Cell, Table};
 
-/// The height of the plot of a line chart.
+/// The height of the plot of a single lane.
 const PLOT: f64 = 270.0;
-/// The height of a lane's plot.
+/// The height of the plot of one of several lanes.
 const LANE: f64 = 110.0;
-/// Room for the names of marks over all lanes.
+/// Room for the names of spans and marks over all lanes.
 const MARKS: f64 = 44.0;
-/// Lines this near or nearer cover each other.
-const NEAR: f64 = 2.5;
 /// The most points of a series that get a marker: beyond it the markers are spread evenly.
 const MARKERS_MAX: usize = 16;
 
@@ -50,7 +48,7 @@ impl LineSeries {
     }
 }
 
-/// Lines on two axes.
+/// Lines over one x axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LineChart {
     /// What it shows.
@@ -59,36 +57,15 @@ pub(crate) struct LineChart {
     pub(crate) description: String,
     /// From left to right.
     pub(crate) x: Axis,
-    /// From below to above.
-    pub(crate) y: Axis,
-    /// The lines.
-    pub(crate) series: Vec<LineSeries>,
-    /// A shaded range of x.
-    pub(crate) band: Option<Band>,
-    /// Places on x that are marked.
-    pub(crate) x_marks: Vec<Mark>,
-    /// Limits on y.
-    pub(crate) y_marks: Vec<Mark>,
-}
-
-/// Lines over a time, in lanes one above the other.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Timeline {
-    /// What it shows.
-    pub(crate) title: String,
-    /// The chart in words, for readers who cannot see it.
-    pub(crate) description: String,
-    /// The time.
-    pub(crate) x: Axis,
     /// The lanes, from above.
     pub(crate) lanes: Vec<Lane>,
-    /// Shaded spans of time, through all lanes.
+    /// Shaded ranges of x, through all lanes.
     pub(crate) spans: Vec<Band>,
-    /// Moments, through all lanes.
-    pub(crate) moments: Vec<Mark>,
+    /// Places on x, marked through all lanes.
+    pub(crate) marks: Vec<Mark>,
 }
 
-/// A lane of a timeline.
+/// A lane of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lane {
     /// From below to above.
@@ -97,185 +74,88 @@ pub(crate) struct Lane {
     pub(crate) series: Vec<LineSeries>,
 }
 
-/// Returns the numbers behind lines: a row for each x.
-pub(super) fn table(title: &str, x: &Axis, lanes: &[&[LineSeries]]) -> Table {
-    let series: Vec<&LineSeries> = lanes.iter().flat_map(|lane| lane.iter()).collect();
-    let mut heading = vec![x.label.as_str()];
-    heading.extend(series.iter().map(|series| series.name.as_str()));
-    let mut table = Table::new(title, &heading);
-    let points = series.iter().flat_map(|series| &series.points);
-    let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
-    for place in places {
-        let value = |series: &&LineSeries| {
-            let point = series.points.iter().find(|(x, _)| *x == place);
-            point.map_or_else(Cell::missing, |(_, y)| plain(*y))
-        };
-        table.row(std::iter::once(plain(place)).chain(series.iter().map(value)));
+impl LineChart {
+    pub(super) fn series(&self) -> impl Iterator<Item = &LineSeries> {
+        self.lanes.iter().flat_map(|lane| &lane.series)
     }
-    table
+
+    /// Returns the numbers behind the lines: a row for each x.
+    pub(super) fn to_table(&self) -> Table {
+        let names = self.series().map(|series| series.name.as_str());
+        let heading: Vec<&str> = std::iter::once(self.x.label.as_str())
+            .chain(names)
+            .collect();
+        let mut table = Table::new(&self.title, &heading);
+        let points = self.series().flat_map(|series| &series.points);
+        let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        for place in places {
+            let value = |series: &LineSeries| {
+                let point = series.points.iter().find(|(x, _)| *x == place);
+                point.map_or_else(Cell::missing, |(_, y)| Cell::exact(*y))
+            };
+            table.row(std::iter::once(Cell::exact(place)).chain(self.series().map(value)));
+        }
+        table
+    }
 }
 
-/// Writes a number with its decimals, up to four of them.
-fn plain(value: f64) -> Cell {
-    let decimals = (0..4).find(|decimals| {
-        let scaled = value * 10_f64.powi(*decimals);
-        (scaled - scaled.round()).abs() < 1e-6
-    });
-    Cell::decimal(value, decimals.unwrap_or(4) as usize)
-}
-
-/// Draws lines on two axes.
+/// Draws it.
 pub(super) fn draw(chart: &LineChart, id: &str) -> String {
-    let (top, bottom) = (ABOVE, ABOVE + PLOT);
+    let has_names = !chart.spans.is_empty() || !chart.marks.is_empty();
+    let top = if has_names { MARKS } else { 0.0 };
+    let height = if chart.lanes.len() > 1 { LANE } else { PLOT };
+    let lanes = chart.lanes.len().max(1) as f64;
+    let bottom = top + lanes * (ABOVE + height);
     let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
-    let x = x_ruler(&chart.x, &chart.series);
-    let limits = chart.y_marks.iter().map(|mark| mark.at);
-    let y = Ruler::new(
-        &chart.y,
-        heights(&chart.series).chain(limits),
-        true,
-        (bottom, top),
-    );
-    if let Some(band) = &chart.band {
-        shade(&mut canvas, band, &x, (top, bottom), top + 20.0);
-    }
-    canvas.y_axis(&chart.y, &y, top, bottom);
-    canvas.x_axis(&chart.x, &x, bottom);
-    for mark in &chart.y_marks {
-        let Some(at) = y.at(mark.at) else { continue };
-        canvas.path("mark", &format!("M{LEFT} {at:.1}H{RIGHT}"));
-        canvas.text("ml", RIGHT, at - 6.0, "end", &mark.label);
-    }
-    canvas.marks(moments(&chart.x_marks, &x), (top, bottom), top - 8.0);
-    lines(&mut canvas, &chart.series, 0, &x, &y);
-    canvas.finish()
-}
-
-/// Draws lanes along one time.
-pub(super) fn draw_timeline(chart: &Timeline, id: &str) -> String {
-    let first = MARKS + ABOVE;
-    let bottom = first + chart.lanes.len().max(1) as f64 * (LANE + ABOVE) - ABOVE;
-    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
-    let x = x_ruler(&chart.x, chart.lanes.iter().flat_map(|lane| &lane.series));
+    let points = chart.series().flat_map(|series| &series.points);
+    let x = Ruler::new(&chart.x, points.map(|(x, _)| *x), false, (LEFT, RIGHT));
     for span in &chart.spans {
-        shade(&mut canvas, span, &x, (MARKS, bottom), MARKS - 24.0);
+        if let (Some(from), Some(to)) = (x.at(span.from), x.at(span.to)) {
+            canvas.band(&span.label, (from, to), (top, bottom), top - 24.0);
+        }
     }
-    let mut place = 0;
-    for (row, lane) in chart.lanes.iter().enumerate() {
-        let top = first + row as f64 * (LANE + ABOVE);
-        let y = Ruler::new(&lane.y, heights(&lane.series), true, (top + LANE, top));
-        canvas.y_axis(&lane.y, &y, top, top + LANE);
-        lines(&mut canvas, &lane.series, place, &x, &y);
-        place += lane.series.len();
+    let mut pattern = 0;
+    let mut above = top + ABOVE;
+    for lane in &chart.lanes {
+        let heights = lane.series.iter().flat_map(|series| &series.points);
+        let heights = heights.map(|(_, y)| *y);
+        let y = Ruler::new(&lane.y, heights, true, (above + height, above));
+        canvas.y_axis(&lane.y, &y, above, above + height);
+        for series in &lane.series {
+            line(&mut canvas, series, pattern % PATTERNS, &x, &y);
+            pattern += 1;
+        }
+        above += height + ABOVE;
     }
-    canvas.marks(moments(&chart.moments, &x), (MARKS, bottom), MARKS - 4.0);
+    let marks = chart.marks.iter();
+    let marks = marks.filter_map(|mark| Some((x.at(mark.at)?, mark.label.as_str())));
+    canvas.marks(marks, (top, bottom), top - 4.0);
     canvas.x_axis(&chart.x, &x, bottom);
     canvas.finish()
 }
 
-fn x_ruler<'a>(axis: &Axis, series: impl IntoIterator<Item = &'a LineSeries>) -> Ruler {
-    let points = series.into_iter().flat_map(|series| &series.points);
-    Ruler::new(axis, points.map(|(x, _)| *x), false, (LEFT, RIGHT))
-}
-
-fn heights(series: &[LineSeries]) -> impl Iterator<Item = f64> {
-    let points = series.iter().flat_map(|series| &series.points);
-    points.map(|(_, y)| *y)
-}
-
-fn shade(canvas: &mut Canvas, band: &Band, x: &Ruler, (top, bottom): (f64, f64), label_at: f64) {
-    let (Some(from), Some(to)) = (x.at(band.from), x.at(band.to)) else {
-        return;
-    };
-    canvas.rect("band", (from, top), (to - from, bottom - top));
-    canvas.text(
-        "bl",
-        f64::midpoint(from, to),
-        label_at,
-        "middle",
-        &band.label,
-    );
-}
-
-/// Returns the names of marks, with their positions on x.
-fn moments<'m>(marks: &'m [Mark], x: &Ruler) -> Vec<(f64, &'m str)> {
-    let place = |mark: &'m Mark| Some((x.at(mark.at)?, mark.label.as_str()));
-    marks.iter().filter_map(place).collect()
-}
-
-/// A point as it is drawn; `None` where the line is broken.
-type Drawn = Option<(f64, f64)>;
-
-/// Draws the lines of a plot, with patterns from `first` on. Where lines cover each other,
-/// the lower ones are wider, so that each is seen beside the upper one; of their markers the two
-/// uppermost are drawn, since more would hide their forms.
-fn lines(canvas: &mut Canvas, series: &[LineSeries], first: usize, x: &Ruler, y: &Ruler) {
-    let drawn: Vec<Vec<Drawn>> = series
-        .iter()
-        .map(|one| {
-            let place = |(at_x, at_y): &(f64, f64)| Some((x.at(*at_x)?, y.at(*at_y)?));
-            one.points.iter().map(place).collect()
-        })
-        .collect();
-    for (place, (one, points)) in series.iter().zip(&drawn).enumerate() {
-        let above = drawn.get(place + 1..).unwrap_or_default();
-        line(canvas, points, one.steps, (first + place) % PATTERNS, above);
-    }
-}
-
-fn line(canvas: &mut Canvas, points: &[Drawn], steps: bool, pattern: usize, above: &[Vec<Drawn>]) {
-    let every = points.len().div_ceil(MARKERS_MAX).max(1);
-    let (mut path, mut markers) = (String::new(), String::new());
-    // The pieces of the line by how many others cover them.
-    let mut covered = vec![String::new(); above.len()];
-    let mut pen: Drawn = None;
-    for (number, point) in points.iter().enumerate() {
-        let Some((to_x, to_y)) = *point else {
-            pen = None;
+fn line(canvas: &mut Canvas, series: &LineSeries, pattern: usize, x: &Ruler, y: &Ruler) {
+    let every = series.points.len().div_ceil(MARKERS_MAX).max(1);
+    let (mut path, mut markers, mut is_begun) = (String::new(), String::new(), false);
+    for (number, (at_x, at_y)) in series.points.iter().enumerate() {
+        let Some((x, y)) = x.at(*at_x).zip(y.at(*at_y)) else {
+            is_begun = false;
             continue;
         };
-        let step = if steps {
-            format!("H{to_x:.1}V{to_y:.1}")
-        } else {
-            format!("L{to_x:.1} {to_y:.1}")
+        let _ = match (is_begun, series.steps) {
+            (false, _) => write!(path, "M{x:.1} {y:.1}"),
+            (true, false) => write!(path, "L{x:.1} {y:.1}"),
+            (true, true) => write!(path, "H{x:.1}V{y:.1}"),
         };
-        if let Some(from @ (from_x, from_y)) = pen {
-            path.push_str(&step);
-            let below = covers(above, &[from, (to_x, to_y)]);
-            if let Some(piece) = below
-                .checked_sub(1)
-                .and_then(|below| covered.get_mut(below))
-            {
-                let _ = write!(piece, "M{from_x:.1} {from_y:.1}{step}");
-            }
-        } else {
-            let _ = write!(path, "M{to_x:.1} {to_y:.1}");
+        is_begun = true;
+        if number % every == 0 {
+            markers.push_str(&marker(x, y, pattern));
         }
-        pen = *point;
-        if number % every == 0 && covers(above, &[(to_x, to_y)]) < 2 {
-            markers.push_str(&marker(to_x, to_y, pattern));
-        }
-    }
-    for (below, pieces) in (1..).zip(&covered).filter(|(_, pieces)| !pieces.is_empty()) {
-        canvas.path(&format!("u u{below} s{pattern}"), pieces);
     }
     canvas.path(&format!("l s{pattern}"), &path);
     canvas.raw(&markers);
-}
-
-/// Returns how many lines go through all of these points.
-fn covers(lines: &[Vec<Drawn>], points: &[(f64, f64)]) -> usize {
-    let near = |(x, y): (f64, f64), (to_x, to_y): (f64, f64)| {
-        (x - to_x).abs() < 0.05 && (y - to_y).abs() < NEAR
-    };
-    let goes_through = |line: &&Vec<Drawn>| {
-        points
-            .iter()
-            .all(|point| line.iter().flatten().any(|one| near(*one, *point)))
-    };
-    lines.iter().filter(goes_through).count().min(PATTERNS - 1)
 }
 
 #[cfg(test)]
@@ -294,11 +174,9 @@ mod tests {
     fn lines_are_broken_where_there_is_no_value() {
         let chart = LineChart {
             x: Axis::new("rate", Unit::Number),
-            y: Axis::new("ms", Unit::Number).log(),
-            series: series(),
-            y_marks: vec![Mark {
-                at: 176.0,
-                label: "bound".into(),
+            lanes: vec![Lane {
+                y: Axis::new("ms", Unit::Number).log(),
+                series: series(),
             }],
             ..LineChart::default()
         };
@@ -311,27 +189,6 @@ mod tests {
         assert_eq!(d("l s0").matches('L').count(), 2);
         assert_eq!(d("l s1").matches('M').count(), 2);
         assert_eq!(svg.matches("class=\"p s1\"").count(), 2);
-        assert!(svg.contains(">bound<"));
-    }
-
-    #[test]
-    fn lines_that_lie_upon_each_other_are_all_seen() {
-        let flat =
-            |name: &str, end: f64| LineSeries::new(name, vec![(1.0, 5.0), (2.0, 5.0), (3.0, end)]);
-        let chart = LineChart {
-            series: vec![flat("a", 5.0), flat("b", 5.0), flat("c", 50.0)],
-            ..LineChart::default()
-        };
-        let svg = draw(&chart, "c");
-        // Of the first, one piece is covered by two lines and one by one; of the second, one piece
-        // by one.
-        for (class, pieces) in [("u u2 s0", 1), ("u u1 s0", 1), ("u u1 s1", 1)] {
-            let path = svg.split(&format!("class=\"{class}\" d=\"")).nth(1);
-            let path = path.unwrap_or_else(|| panic!("{class}: {svg}"));
-            let path = path.split('"').next().unwrap();
-            assert_eq!(path.matches('M').count(), pieces, "{class}: {path}");
-        }
-        assert!(!svg.contains("u1 s2"), "the last is covered by none: {svg}");
     }
 
     #[test]
@@ -341,8 +198,11 @@ mod tests {
             label: label.into(),
         };
         let chart = LineChart {
-            series: vec![LineSeries::new("a", vec![(0.0, 1.0), (100.0, 2.0)])],
-            x_marks: vec![
+            lanes: vec![Lane {
+                series: vec![LineSeries::new("a", vec![(0.0, 1.0), (100.0, 2.0)])],
+                ..Lane::default()
+            }],
+            marks: vec![
                 mark(10.0, "p90"),
                 mark(50.0, "p99"),
                 mark(52.0, "p99.9"),
@@ -373,7 +233,10 @@ mod tests {
         let chart = Chart::from(LineChart {
             title: "latency".into(),
             x: Axis::new("rate", Unit::Number),
-            series: series(),
+            lanes: vec![Lane {
+                series: series(),
+                ..Lane::default()
+            }],
             ..LineChart::default()
         });
         assert_eq!(
@@ -383,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_draws_each_lane_and_an_empty_one_is_drawn() {
+    fn each_lane_is_drawn_and_so_is_an_empty_chart() {
         let lane = Lane {
             y: Axis::new("ms", Unit::Number),
             series: series(),
         };
-        let chart = Timeline {
+        let chart = LineChart {
             x: Axis::new("s", Unit::Number),
             lanes: vec![lane.clone(), lane],
             spans: vec![Band {
@@ -396,17 +259,17 @@ mod tests {
                 to: 60.0,
                 label: "activating".into(),
             }],
-            moments: vec![Mark {
+            marks: vec![Mark {
                 at: 60.0,
                 label: "active".into(),
             }],
-            ..Timeline::default()
+            ..LineChart::default()
         };
-        let svg = draw_timeline(&chart, "t");
+        let svg = draw(&chart, "t");
         for pattern in 0..4 {
             assert!(svg.contains(&format!("class=\"l s{pattern}\"")), "{svg}");
         }
         assert!(svg.contains(">activating<") && svg.contains(">active<"));
-        assert!(draw_timeline(&Timeline::default(), "t").ends_with("</svg>"));
+        assert!(draw(&LineChart::default(), "t").ends_with("</svg>"));
     }
 }

@@ -2,7 +2,7 @@
 //! style.
 //!
 //! `axis`: from values to places, with ticks. `plot`: the frame that all charts share. `bars`: a
-//! histogram. `lines`: lines on two axes, and lanes of them one above the other along one time.
+//! histogram. `lines`: lines on two axes, in one lane or in several above each other.
 
 mod axis;
 mod bars;
@@ -11,7 +11,7 @@ mod plot;
 
 pub(crate) use axis::{Axis, Unit};
 pub(crate) use bars::{Band, BarChart, BarSeries, Mark, Ranges};
-pub(crate) use lines::{Lane, LineChart, LineSeries, Timeline};
+pub(crate) use lines::{Lane, LineChart, LineSeries};
 
 use super::table::Table;
 
@@ -23,10 +23,8 @@ pub(super) const PATTERNS: usize = 8;
 pub(crate) enum Chart {
     /// Bars, one group a bucket.
     Bars(BarChart),
-    /// Lines on two axes.
+    /// Lines over one x axis, in one lane or several.
     Lines(LineChart),
-    /// What happened over a time, in several lanes.
-    Timeline(Timeline),
 }
 
 impl From<BarChart> for Chart {
@@ -41,12 +39,6 @@ impl From<LineChart> for Chart {
     }
 }
 
-impl From<Timeline> for Chart {
-    fn from(chart: Timeline) -> Self {
-        Self::Timeline(chart)
-    }
-}
-
 impl Chart {
     /// Returns what the chart shows, in a few words.
     #[must_use]
@@ -54,7 +46,6 @@ impl Chart {
         match self {
             Self::Bars(chart) => &chart.title,
             Self::Lines(chart) => &chart.title,
-            Self::Timeline(chart) => &chart.title,
         }
     }
 
@@ -63,15 +54,7 @@ impl Chart {
     pub(crate) fn to_table(&self) -> Table {
         match self {
             Self::Bars(chart) => chart.to_table(),
-            Self::Lines(chart) => lines::table(&chart.title, &chart.x, &[&chart.series]),
-            Self::Timeline(chart) => {
-                let lanes: Vec<&[LineSeries]> = chart
-                    .lanes
-                    .iter()
-                    .map(|lane| lane.series.as_slice())
-                    .collect();
-                lines::table(&chart.title, &chart.x, &lanes)
-            }
+            Self::Lines(chart) => chart.to_table(),
         }
     }
 
@@ -83,31 +66,26 @@ impl Chart {
         match self {
             Self::Bars(chart) => bars::draw(chart, id),
             Self::Lines(chart) => lines::draw(chart, id),
-            Self::Timeline(chart) => lines::draw_timeline(chart, id),
         }
     }
 
-    /// Returns the names of the series, with the numbers of their patterns, and whether they are
-    /// bars.
-    pub(super) fn legend(&self) -> Vec<(&str, usize, bool)> {
-        match self {
-            Self::Bars(chart) => names(chart.series.iter().map(|series| &series.name), true),
-            Self::Lines(chart) => names(chart.series.iter().map(|series| &series.name), false),
-            Self::Timeline(chart) => {
-                let series = chart.lanes.iter().flat_map(|lane| &lane.series);
-                names(series.map(|series| &series.name), false)
-            }
-        }
+    /// Returns the names of the series, each with a small picture of it.
+    pub(super) fn legend(&self) -> Vec<(&str, String)> {
+        let names: Vec<&String> = match self {
+            Self::Bars(chart) => chart.series.iter().map(|series| &series.name).collect(),
+            Self::Lines(chart) => chart.series().map(|series| &series.name).collect(),
+        };
+        let is_bars = matches!(self, Self::Bars(_));
+        let swatch = |place: usize| swatch(place % PATTERNS, is_bars);
+        let names = names.into_iter().enumerate();
+        names
+            .map(|(place, name)| (name.as_str(), swatch(place)))
+            .collect()
     }
-}
-
-fn names<'a>(series: impl Iterator<Item = &'a String>, bars: bool) -> Vec<(&'a str, usize, bool)> {
-    let pattern = |(place, name): (usize, &'a String)| (name.as_str(), place % PATTERNS, bars);
-    series.enumerate().map(pattern).collect()
 }
 
 /// Draws a small picture of a series for the legend.
-pub(super) fn swatch(pattern: usize, bars: bool) -> String {
+fn swatch(pattern: usize, bars: bool) -> String {
     let inside = if bars {
         format!("<rect class=\"b s{pattern}\" x=\"4\" y=\"2\" width=\"20\" height=\"12\"/>")
     } else {

@@ -67,6 +67,18 @@ impl Canvas {
         );
     }
 
+    /// Shades a range between two places on x, with its name.
+    pub(super) fn band(
+        &mut self,
+        name: &str,
+        (from, to): (f64, f64),
+        (top, bottom): (f64, f64),
+        name_at: f64,
+    ) {
+        self.rect("band", (from, top), (to - from, bottom - top));
+        self.text("bl", f64::midpoint(from, to), name_at, "middle", name);
+    }
+
     /// Draws the y axis of a plot between two heights: its name, grid lines, ticks.
     pub(super) fn y_axis(&mut self, axis: &Axis, ruler: &Ruler, top: f64, bottom: f64) {
         self.text("n", 4.0, top - 26.0, "start", &axis.label);

@@ -58,7 +58,7 @@ impl Sizing {
     /// Returns a row for each set, as comma-separated values.
     #[must_use]
     pub(crate) fn to_csv(&self) -> String {
-        csv(&self.sets, &tables::CSV_COLUMNS)
+        csv(&self.sets, tables::CSV_COLUMNS)
     }
 
     fn looked_at(&self) -> String {

@@ -54,7 +54,7 @@ pub(super) fn intervals(sizing: &Sizing) -> Option<Table> {
     let of = |set: &SetSizing, read: fn(&crate::sizing::sample::Intervals) -> (u64, u64)| {
         Cell::optional(set.intervals.as_ref(), |found| range(read(found)))
     };
-    let caption = "95 % intervals, by drawing the sample again (bootstrap)";
+    let caption = "95 % intervals, by what chance may do to a sample";
     Some(Table::of(
         caption,
         sizing.rows(),
@@ -370,35 +370,8 @@ pub(super) fn lints(sizing: &Sizing) -> Table {
     )
 }
 
-/// The columns of the CSV form: everything of a set that is one number, and where it is in the JSON
-/// form.
-pub(super) const CSV_COLUMNS: [(&str, &str); 28] = [
-    ("namespace", "namespace"),
-    ("set", "set"),
-    ("records", "records"),
-    ("measured", "measured"),
-    ("verdict", "verdict/level"),
-    ("decided_by", "verdict/decided_by"),
-    ("remedy", "verdict/remedy"),
-    ("value", "verdict/value"),
-    ("threshold", "verdict/threshold"),
-    ("p50", "bytes/p50"),
-    ("p95", "bytes/p95"),
-    ("p99", "bytes/p99"),
-    ("max", "bytes/max"),
-    ("mean", "bytes/mean"),
-    ("total", "bytes/total"),
-    ("stored_total", "stored_bytes/total"),
-    ("below_1_kib", "shares/0/records"),
-    ("from_1_to_128_kib", "shares/1/records"),
-    ("to_1_mib", "shares/2/records"),
-    ("to_8_mib", "shares/3/records"),
-    ("beyond_8_mib", "shares/4/records"),
-    ("shards_by_size", "advice/shards_by_size"),
-    ("shards_by_rate", "advice/shards_by_rate"),
-    ("shards", "advice/shards"),
-    ("shards_pow2", "advice/shards_pow2"),
-    ("bound_by", "advice/bound_by"),
-    ("aerospike_index_bytes", "index/aerospike_bytes"),
-    ("index_bytes", "index/bytes"),
-];
+/// The columns of the CSV form: everything of a set that is one number.
+pub(super) const CSV_COLUMNS: &str = "namespace set records measured verdict/level verdict/decided_by verdict/remedy verdict/value \
+     verdict/threshold bytes/p50 bytes/p95 bytes/p99 bytes/max bytes/mean bytes/total stored_bytes/total \
+     below_1_kib=shares/0/records from_1_to_128_kib=shares/1/records to_1_mib=shares/2/records \
+     to_8_mib=shares/3/records beyond_8_mib=shares/4/records advice/shards_by_size advice/shards_by_rate advice/shards advice/shards_pow2 advice/bound_by index/aerospike_bytes index/bytes";

@@ -202,13 +202,8 @@ fn partitions_at_once(size: u64, sample: Option<u64>) -> u16 {
 
 /// Returns this many groups of partitions in the order of a seed.
 fn order(seed: u64, groups: u16) -> Vec<u16> {
-    let mut left: Vec<u16> = (0..groups).collect();
-    let mut random = Random::new(seed);
-    let mut order = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        let drawn = random.below(left.len() as u64) as usize;
-        order.push(left.swap_remove(drawn));
-    }
+    let mut order: Vec<u16> = (0..groups).collect();
+    Random::new(seed).shuffle(&mut order);
     order
 }
 

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::Input;
 use super::{Progress, SizingError, shown};
+use crate::report::shortened;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::Origin;
@@ -105,12 +106,8 @@ fn identity(set: &str, key: &Key<'_>) -> u64 {
 
 /// Quotes the beginning of a text, so that it cannot break a line.
 fn quoted(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let mut quoted: String = text.chars().take(QUOTED_CHARS).collect();
-    if quoted.len() < text.len() {
-        quoted.push_str("...");
-    }
-    format!("{quoted:?}")
+    let text = String::from_utf8_lossy(text).into_owned();
+    format!("{:?}", shortened(text, QUOTED_CHARS))
 }
 
 fn quoted_value(value: &Value) -> String {

@@ -16,7 +16,7 @@ use crate::sizing::Options;
 use crate::sizing::set_stats::{SetStats, StatsBySet};
 
 /// The version of the form.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The time after which the file is written again.
 const INTERVAL: Duration = Duration::from_secs(2);
 

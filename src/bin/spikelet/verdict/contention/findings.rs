@@ -3,9 +3,9 @@
 use super::limits::{limited, relieves, served, utilisation};
 use super::words::{arrow, load_words, time};
 use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
-use crate::contention::format::{percent, rate_number, shards};
+use crate::contention::format::shards;
 use crate::contention::{BUSY_KNEE, Finding, Layout, Measurement, Row, Spread};
-use crate::report::{count, decimal};
+use crate::report::{count, decimal, exact, percent};
 use crate::verdict::Word;
 
 /// Fewer writes have no 99th percentile.
@@ -113,9 +113,13 @@ pub(super) fn activated(load: &LoadRows<'_>) -> Option<Headline> {
     let [before, _, after] = row.phases.as_slice() else {
         return None;
     };
+    let (before, after) = (&before.figures, &after.figures);
     let served = after.acked as f64 / after.offered.max(1) as f64;
-    let p99 = before.p99_us.zip(after.p99_us);
-    let p99 = p99.map_or_else(String::new, |(was, is)| format!(", p99 {}", arrow(was, is)));
+    let p99 = if before.p99_us.is_finite() && after.p99_us.is_finite() {
+        format!(", p99 {}", arrow(before.p99_us, after.p99_us))
+    } else {
+        String::new()
+    };
     let sentence = format!(
         "{} sharded over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was lost.",
         load.who(["was", "were"]),
@@ -252,7 +256,7 @@ pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {
             "{} The guideline of {} writes/s on one record fails: a burst of {} times that puts two writes or more into one \
              hold of {} in {} of the cases.",
             calm(load),
-            rate_number(guideline.rate),
+            exact(guideline.rate),
             guideline.burst,
             time(guideline.hold_us),
             percent(guideline.p2, 1)

@@ -2,9 +2,8 @@
 
 use super::words::time;
 use super::{IDLE, LOADED, RISES};
-use crate::contention::format::percent;
 use crate::contention::{BUSY_KNEE, Measurement, Row, Run};
-use crate::report::count;
+use crate::report::{count, percent};
 
 /// A load generator that is later than this at its 99th percentile is late, in microseconds.
 const LATE_US: f64 = 1_000.0;

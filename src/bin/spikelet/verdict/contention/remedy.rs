@@ -5,9 +5,8 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 use super::limits::{relieves, served};
 use super::words::arrow;
 use super::{GOODPUT_MIN, LoadRows, WORTH_IT};
-use crate::contention::format::percent;
 use crate::contention::{BUSY_KNEE, Layout, Row};
-use crate::report::decimal;
+use crate::report::{decimal, percent};
 
 /// The capacity of the advised shards exceeds the rate by this factor.
 const HEADROOM: f64 = 4.0 / 3.0;

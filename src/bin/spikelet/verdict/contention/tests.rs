@@ -346,7 +346,8 @@ fn shards_that_were_activated_in_vain_are_not_called_ok() {
     let phase = |name: &str, offered: u64, busy: u64| {
         serde_json::from_value(serde_json::json!({
             "name": name, "seconds": 1.0, "offered": offered, "acked": offered - busy, "key_busy": busy,
-            "key_busy_share": busy as f64 / offered as f64, "goodput_per_s": 1.0,
+            "key_busy_share": busy as f64 / offered as f64, "goodput_per_s": 1.0, "offered_per_s": 1.0,
+            "p50_us": null, "p99_us": null, "p99_interval_us": null, "p999_us": null, "max_us": null, "mean_us": null,
         }))
         .unwrap()
     };

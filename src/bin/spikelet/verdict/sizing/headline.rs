@@ -7,7 +7,7 @@ use super::findings::times;
 use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
-use crate::sizing::model::{ContendedRecord, SetSizing};
+use crate::sizing::model::{ContendedRecord, SetSizing, ShardedSizing};
 use crate::sizing::remedy::Remedy;
 use crate::sizing::set_stats::SetStats;
 use crate::verdict::Word;
@@ -89,62 +89,53 @@ impl Headline {
 
 /// Returns the keys of the records that the verdict of a set is about, where they are known.
 fn keys(set: &SetSizing, stats: &SetStats, contended: &[&ContendedRecord]) -> Vec<HeadlineKey> {
-    let share = |size: u64| size as f64 / set.total_bytes.estimate.max(1) as f64;
     let verdict = &set.verdict;
-    if ["key_busy", "waits"].contains(&verdict.decided_by) {
-        let of = |hot: &&ContendedRecord| HeadlineKey {
-            key: hot.name(),
-            bytes: hot.bytes,
-            bytes_share: hot.bytes.map(share),
-            bin: hot.bin.clone(),
-            key_busy: Some(hot.key_busy),
-        };
-        return contended.iter().take(KEYS_SHOWN).map(of).collect();
-    }
-    if verdict.decided_by == "shard_bytes_max" {
-        let of = |found: &crate::sizing::model::ShardedSizing| HeadlineKey {
-            key: found.key.clone(),
-            bytes: Some(found.stats.bytes),
-            bytes_share: Some(share(found.stats.bytes)),
-            bin: found.bin.clone(),
-            key_busy: None,
-        };
-        return set.sharded.iter().take(KEYS_SHOWN).map(of).collect();
-    }
-    let is_by_rate = verdict.decided_by == "writes_per_s";
-    let is_by_bin = ["collection_bytes_p99", "element_bytes"].contains(&verdict.decided_by);
-    let records = if is_by_rate {
-        &stats.most_written
-    } else {
-        &stats.largest
+    let key = |key: String, bytes: Option<u64>, bin: Option<String>| HeadlineKey {
+        key,
+        bytes,
+        bytes_share: bytes.map(|size| size as f64 / set.total_bytes.estimate.max(1) as f64),
+        bin,
+        key_busy: None,
     };
     // A verdict on the collections of a bin is about records that have a large one.
+    let bin = verdict.bin.as_deref();
+    let bin =
+        bin.filter(|_| ["collection_bytes_p99", "element_bytes"].contains(&verdict.decided_by));
     let is_meant = |record: &&RecordMeasure| {
-        let of_bin = |bin: &&str| {
-            record
-                .bin(bin)
-                .is_some_and(|bin| bin.bytes as f64 >= verdict.value)
+        let is_large = |bin: &str| {
+            let found = record.bin(bin);
+            found.is_some_and(|found| found.bytes as f64 >= verdict.value)
         };
-        record.companion.is_none()
-            && (!is_by_bin || verdict.bin.as_deref().as_ref().is_some_and(of_bin))
+        record.companion.is_none() && bin.is_none_or(is_large)
     };
-    let of = |record: &RecordMeasure| HeadlineKey {
-        key: match (record.key.as_str(), &record.digest) {
+    let of = |record: &RecordMeasure| {
+        let name = match (record.key.as_str(), &record.digest) {
             ("", Some(digest)) => format!("(digest {digest})"),
             ("", None) => "(no key)".to_owned(),
             (key, _) => key.to_owned(),
-        },
-        bytes: Some(record.bytes),
-        bytes_share: Some(share(record.bytes)),
-        bin: record.largest_bin().map(|bin| bin.name.clone()),
-        key_busy: None,
+        };
+        let bin = record.largest_bin().map(|bin| bin.name.clone());
+        key(name, Some(record.bytes), bin)
     };
-    records
-        .iter()
-        .filter(is_meant)
-        .take(KEYS_SHOWN)
-        .map(of)
-        .collect()
+    let of_contended = |hot: &&ContendedRecord| HeadlineKey {
+        key_busy: Some(hot.key_busy),
+        ..key(hot.name(), hot.bytes, hot.bin.clone())
+    };
+    let of_sharded = |found: &ShardedSizing| {
+        key(
+            found.key.clone(),
+            Some(found.stats.bytes),
+            found.bin.clone(),
+        )
+    };
+    let mut keys: Vec<HeadlineKey> = match verdict.decided_by {
+        "key_busy" | "waits" => contended.iter().map(of_contended).collect(),
+        "shard_bytes_max" => set.sharded.iter().map(of_sharded).collect(),
+        "writes_per_s" => stats.most_written.iter().filter(is_meant).map(of).collect(),
+        _ => stats.largest.iter().filter(is_meant).map(of).collect(),
+    };
+    keys.truncate(KEYS_SHOWN);
+    keys
 }
 
 /// Returns a set as a sentence names it.
