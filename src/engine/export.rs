@@ -193,7 +193,7 @@ impl Core {
         // A key that is stored stays.
         let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
         let key = saved.key.or(stored_key.as_deref());
-        check_size(self.max_record_bytes, key, body)?;
+        check_size(self.max_record_bytes, (set, saved.void_time), key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
         let change = Change::Put(NewVersion {
             generation: saved.generation,

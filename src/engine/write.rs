@@ -402,7 +402,12 @@ impl Core {
             EditOutcome::Body(_) => Plan::Put(PlannedVersion {
                 metadata,
                 set_id,
-                record_bytes: check_size(self.max_record_bytes, key.as_deref(), body)?,
+                record_bytes: check_size(
+                    self.max_record_bytes,
+                    (target.set_name, metadata.void_time),
+                    key.as_deref(),
+                    body,
+                )?,
                 key,
             }),
         };

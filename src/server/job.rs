@@ -214,17 +214,13 @@ impl Jobs {
         self.known.lock()
     }
 
-    /// Begins a job; `None` if one of this number is running.
+    /// Begins a job; `None` if one of this number is remembered. 0 is no number.
     pub(crate) fn begin(&self, start: &JobStart<'_>) -> Option<Arc<Job>> {
         let mut known = self.known();
         let is_running = |job: &Arc<Job>| job.ended().is_none();
-        if known
-            .iter()
-            .any(|job| job.id == start.id && is_running(job))
-        {
+        if start.id != 0 && known.iter().any(|job| job.id == start.id) {
             return None;
         }
-        known.retain(|job| job.id != start.id);
         let done = known.iter().filter(|job| !is_running(job)).count();
         if done > DONE_MAX
             && let Some(oldest) = known.iter().position(|job| !is_running(job))

@@ -6,6 +6,8 @@ mod batches;
 mod community;
 #[cfg(feature = "lua")]
 mod functions;
+#[cfg(feature = "lua")]
+mod functions_limits;
 mod held;
 mod index_limits;
 mod info;

@@ -185,6 +185,8 @@ fn a_background_query_changes_the_records_of_a_set() {
         shown.contains("recs-succeeded=10") && shown.contains("recs-filtered-bins=40"),
         "{shown}"
     );
+    // A number counts once while it is remembered.
+    assert_eq!(wire.ask(&add(background(5))).code, 4);
     assert_eq!(wire.ask(&Message::get(39)).int("i"), 39);
     assert_eq!(wire.ask(&Message::get(40)).int("i"), 1040);
     assert_eq!(wire.ask(&background(6).op(1, 0, "i", &[])).code, 4);

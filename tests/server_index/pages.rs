@@ -1,5 +1,7 @@
 //! Queries by an index, page by page, as clients ask for them.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// What clients keep of each partition between pages: the digest and the value of its last record.
@@ -235,4 +237,35 @@ fn a_page_behind_no_value_of_the_range_begins_the_partition() {
     assert_eq!(found_behind(Some(150)), 0);
     assert_eq!(found_behind(Some(0)), 1);
     assert_eq!(found_behind(None), 1);
+}
+
+#[test]
+fn a_query_of_geometries_in_a_list_or_map_has_a_result_for_each_match() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    let places = || {
+        (0..4_i64).map(|at| {
+            let place = format!(r#"{{"type":"Point","coordinates":[{at},{at}]}}"#);
+            (at, Value::GeoJson(place))
+        })
+    };
+    let list: Vec<Value> = places().map(|(_, place)| place).collect();
+    let map: BTreeMap<i64, Value> = places().collect();
+    set.put(1, [("list", Value::from(list)), ("map", Value::from(map))])
+        .unwrap();
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=l;indextype=list;bin=list;type=geo2dsphere\n\
+         sindex-create:namespace=test;set=demo;indexname=m;indextype=mapvalues;bin=map;type=geo2dsphere\n",
+    );
+    let square =
+        br#"{"type":"Polygon","coordinates":[[[-1,-1],[2.5,-1],[2.5,2.5],[-1,2.5],[-1,-1]]]}"#;
+    for (bin, part) in [("list", 1), ("map", 3)] {
+        let asked = query()
+            .field(22, &value(bin, 23, square))
+            .field(26, &[part]);
+        let (records, code) = wire.ask_many(&asked);
+        assert_eq!((records.len(), code), (3, 0), "{bin}");
+    }
 }

@@ -376,6 +376,8 @@ impl PartitionQuery {
                 asked: &self.asked,
                 descending: false,
                 entry,
+                // As in Aerospike: one result for each geometry that matches.
+                at_each: self.asked.geometry.is_some(),
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();

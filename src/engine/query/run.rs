@@ -320,6 +320,7 @@ impl Query {
                     asked,
                     descending: self.descending,
                     entry: None,
+                    at_each: false,
                     stored: &stored,
                 };
                 let scratch = &mut EntryList::default();
@@ -353,6 +354,7 @@ impl Query {
             asked,
             descending: self.descending,
             entry: Some(entry),
+            at_each: false,
             stored,
         };
         let record = match self.core.standing(index, &met, scratch) {

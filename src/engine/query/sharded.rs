@@ -138,6 +138,7 @@ impl Core {
                 asked,
                 descending: met.descending,
                 entry: Some(entry),
+                at_each: false,
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();

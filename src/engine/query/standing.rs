@@ -25,6 +25,8 @@ pub(super) struct MetRecord<'q, 'a> {
     pub(super) asked: &'q EntrySelection,
     pub(super) descending: bool,
     pub(super) entry: Option<&'q [u8]>,
+    /// Whether the record is shown at each of its entries, and not at the first of them alone.
+    pub(super) at_each: bool,
     pub(super) stored: &'q EntryView<'a>,
 }
 
@@ -41,6 +43,7 @@ impl Core {
             asked,
             descending,
             entry,
+            at_each,
             stored,
         } = *met;
         let (record, role) = parse_with_role(stored.payload());
@@ -72,7 +75,7 @@ impl Core {
             false => asked_for.next(),
             true => asked_for.last(),
         };
-        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
+        let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
         let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
         let standing = match is_shown {
             true => Standing::Shown,

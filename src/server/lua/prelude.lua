@@ -375,10 +375,17 @@ function Record.__newindex(rec, name, value)
     end
 end
 
--- Copies what was set: a list that changes afterwards is not stored.
+-- Copies what was set: a list that changes afterwards is not stored. With a name that no bin can have nothing is kept.
 local function flush(c)
-    for _, name in ipairs(c.dirty) do c.writes[name] = host.freeze(shown_value(c.bins[name]), name) end
+    local dirty, fits = c.dirty, true
     c.dirty, c.is_dirty = {}, {}
+    for _, name in ipairs(dirty) do
+        if #name == 0 or #name > 15 then fits, c.bins[name] = false, nil end
+    end
+    for _, name in ipairs(fits and dirty or {}) do
+        c.writes[name] = host.freeze(shown_value(c.bins[name]), name)
+    end
+    return fits
 end
 
 local function bin_names(c)
@@ -420,14 +427,14 @@ aerospike = {
     create = function(_, rec)
         local c = contents(rec, Record)
         if c.exists then return 1 end
-        flush(c)
+        if not flush(c) then return -1 end
         c.exists = true
         return 0
     end,
     update = function(_, rec)
         local c = contents(rec, Record)
         if not c.exists then return -2 end
-        flush(c)
+        if not flush(c) then return -1 end
         c.is_updated = true
         return 0
     end,

@@ -1,0 +1,110 @@
+//! The limits of user-defined functions.
+
+use std::time::{Duration, Instant};
+
+use crate::functions::*;
+use crate::server_client::*;
+
+#[test]
+fn a_function_that_does_not_end_is_ended_and_holds_up_nobody() {
+    let (running, mut wire) = served(
+        "function spins(rec) rec.i = 2 aerospike:update(rec) while true do end end
+         function catches(rec) while true do pcall(function() while true do end end) end end
+         function swallows(rec) pcall(function() while true do end end) return 'went on' end
+         function finalizes(rec)
+           setmetatable({}, {__gc = function() while true do end end})
+           for i = 1, 1000000 do local t = {} end
+         end
+         function hoards(rec) local t = {} while true do t[#t + 1] = string.rep('x', 100000) end end",
+    );
+    let demo = running
+        .store
+        .namespace("test")
+        .unwrap()
+        .set("demo")
+        .unwrap();
+    demo.put(1, [("i", 1)]).unwrap();
+    // More than the server has threads.
+    let limited = |key, function| Message {
+        timeout_ms: 300,
+        ..call(key, function, &[])
+    };
+    let mut spinning: Vec<Wire> = (1..=8).map(|_| Wire::to(running.handle.addr())).collect();
+    for (key, wire) in (1..).zip(&mut spinning) {
+        wire.send(&limited(key, "m.spins").frame());
+    }
+    let began = Instant::now();
+    assert_eq!(wire.ask(&Message::get(1)).int("i"), 1);
+    assert!(
+        began.elapsed() < Duration::from_millis(250),
+        "{:?}",
+        began.elapsed()
+    );
+    for wire in &mut spinning {
+        let answer = answers(&wire.receive().unwrap().1).pop().unwrap();
+        assert!(failure(&answer).contains("ran for more than"), "{answer:?}");
+    }
+    for function in ["m.catches", "m.swallows"] {
+        let text = failure(&wire.ask(&limited(1, function)));
+        assert!(text.contains("ran for more than"), "{text}");
+    }
+    let text = failure(&wire.ask(&call(1, "m.hoards", &[])));
+    assert!(text.contains("bytes of memory"), "{text}");
+    let text = failure(&wire.ask(&call(1, "m.finalizes", &[])));
+    assert!(text.contains("__gc is refused"), "{text}");
+    assert_eq!(demo.get(1).unwrap().unwrap().generation(), 1);
+}
+
+#[test]
+fn memory_and_loops_outside_of_lua_are_bounded() {
+    let (running, mut wire) = served(
+        "function repeats(rec)
+           local text, l = string.rep('x', 1 << 20), list()
+           for _ = 1, 1000 do list.append(l, text) end
+           return l
+         end
+         function buffers(rec)
+           local all = {}
+           for i = 1, 1000 do all[i] = bytes() bytes.set_byte(all[i], 8 << 20, 1) end
+         end
+         function far(rec) local l = list() l[1 << 40] = 1 return l end
+         function moves(rec) table.move({}, 1, 1 << 62, 1) end
+         function empty(rec) return #string.rep('', 1 << 62) end
+         function finalizes(rec)
+           List.__gc = function() while true do end end
+           local meta = getmetatable(list())
+           meta.__gc = List.__gc
+           for _ = 1, 100000 do list() end
+           return 'went on'
+         end
+         function nothing(rec) return aerospike:create(rec) end
+         function updates(rec)
+           for i = 1, 1000 do rec.s = string.rep('x', 1000) .. i aerospike:update(rec) end
+           return rec.s
+         end
+         function big(rec) return rec.u end",
+    );
+    let demo = running
+        .store
+        .namespace("test")
+        .unwrap()
+        .set("demo")
+        .unwrap();
+    demo.put(1, [("s", "")]).unwrap();
+    for function in ["m.repeats", "m.buffers"] {
+        let text = failure(&wire.ask(&call(1, function, &[])));
+        assert!(text.contains("bytes of memory"), "{function}: {text}");
+    }
+    for function in ["m.far", "m.moves"] {
+        let text = failure(&wire.ask(&call(1, function, &[])));
+        assert!(text.contains("8388608 elements"), "{function}: {text}");
+    }
+    assert_eq!(wire.ask(&call(1, "m.empty", &[])).int("SUCCESS"), 0);
+    let answer = wire.ask(&call(1, "m.finalizes", &[]));
+    assert_eq!(told(&answer, "SUCCESS").value, b"went on");
+    // The last value of many is written, once.
+    assert_eq!(wire.ask(&call(1, "m.updates", &[])).generation, 2);
+    let text = failure(&wire.ask(&call(2, "m.nothing", &[])));
+    assert!(text.contains("has no bins"), "{text}");
+    assert!(demo.get(2).unwrap().is_none());
+}
