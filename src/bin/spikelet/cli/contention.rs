@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use self::places::{empty, writable};
 use self::values::{
@@ -47,7 +47,7 @@ Examples:
 
 /// The arguments of `contention`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, next_help_heading = "Load")]
+#[command(after_help = EXAMPLES, next_help_heading = "Load", mut_args(negative_too))]
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
     /// (in steps of 30) [default: 10..400 unless there are --writers].
@@ -68,18 +68,12 @@ pub(crate) struct ContentionArguments {
     shards: Vec<Layout>,
     /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
     /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
-    #[arg(help_heading = "Limits", 
-        long,
-        value_name = "N",
-        default_value_t = 20,
-        allow_negative_numbers = true,
-        value_parser = count
-    )]
+    #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     limit: usize,
     /// Hold a record this long after each edit, as if a replica were waited for: simulated
     /// [default: 0; 8 with --virtual].
-    #[arg(help_heading = "Limits", long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
+    #[arg(help_heading = "Limits", long, value_name = "MS", value_parser = hold_ms)]
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_ms: Option<f64>,
     /// Whether each hold is the same, or exponentially distributed.
@@ -90,47 +84,32 @@ pub(crate) struct ContentionArguments {
     #[arg(long, value_enum)]
     operation: Option<Write>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
-    #[arg(long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ELEMENTS, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     elements: u32,
     /// Bytes of a put's value, and beside a counter or list.
-    #[arg(long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     payload: u32,
     /// How many hot keys there are.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     hot_keys: u32,
     /// How unevenly they are written: the k-th as often as 1 / k^THETA.
-    #[arg(
-        long,
-        value_name = "THETA",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
     zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
     /// How long each row runs before [default: 200ms; 0 with --virtual].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     warm_up: Option<Duration>,
     /// Seed of arrivals, keys and holds.
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
     /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
     /// twice as long after each further refusal in a row].
-    #[arg(long, value_name = "US", allow_negative_numbers = true)]
+    #[arg(long, value_name = "US")]
     pause_us: Option<u64>,
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
@@ -139,7 +118,7 @@ pub(crate) struct ContentionArguments {
     is_virtual: bool,
     /// Shard each list or counter over the shards of its row at this time of the row, and draw a
     /// timeline.
-    #[arg(help_heading = "Shards", long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    #[arg(help_heading = "Shards", long, value_name = "TIME", value_parser = time)]
     activate_at: Option<Duration>,
     /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
     /// see --check.
@@ -152,7 +131,7 @@ pub(crate) struct ContentionArguments {
     #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
-    #[arg(help_heading = "Limits", long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
+    #[arg(help_heading = "Limits", long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     burst: f64,
     /// Fail (exit code 1) if this holds for any row, such as 'key_busy>0.1%'. Several: separated by
     /// spaces, or given again.
@@ -164,7 +143,7 @@ pub(crate) struct ContentionArguments {
     /// Measure each row this often, in turns with the others, with a seed of its own: how much
     /// figures vary is known from 3 on, and only then is a run compared with another [default: 1;
     /// with --baseline as often as that].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: Option<u16>,
     /// Compare with the output of an earlier run with --json.
     #[arg(help_heading = "Limits", long, value_name = "FILE")]
@@ -179,7 +158,7 @@ pub(crate) struct ContentionArguments {
     )]
     beside: Option<PathBuf>,
     /// Ignore changes by less than this many percent.
-    #[arg(help_heading = "Limits", long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
+    #[arg(help_heading = "Limits", long, value_name = "PERCENT", default_value_t = 5.0, value_parser = positive)]
     noise: f64,
     /// Write a page to this file, too.
     #[arg(help_heading = "Output", long, value_name = "FILE")]
@@ -196,6 +175,12 @@ pub(crate) struct ContentionArguments {
     #[cfg(feature = "cluster")]
     #[command(flatten)]
     cluster: cluster::ClusterArguments,
+}
+
+/// Lets a value be a negative number, so that its own check refuses it and says what it may be.
+fn negative_too(argument: Arg) -> Arg {
+    let takes_value = argument.get_action().takes_values();
+    argument.allow_negative_numbers(takes_value)
 }
 
 impl ContentionArguments {
