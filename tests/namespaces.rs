@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use spikelet::operations::{delete_all_bins, get_bin, put};
+use spikelet::operations::{add, delete_all_bins, get_bin, put};
 use spikelet::policy::RecordExistsAction;
 use spikelet::storage::ManualClock;
 use spikelet::{Error, NamespaceConfig, Set, Store, Value, WritePolicy};
@@ -186,5 +186,39 @@ fn handles_show_their_names_and_not_what_the_store_holds() {
     ];
     for text in shown {
         assert!(text.contains("\"test\"") && text.len() < 200, "{text}");
+    }
+}
+
+#[test]
+fn an_update_beside_the_first_write_to_its_set_finds_the_record_or_none() {
+    let store = Store::in_memory().unwrap();
+    let existing = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
+    for round in 0..1_500 {
+        let set = store.set(&format!("set {round}")).unwrap();
+        let barrier = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                barrier.wait();
+                set.clone().put(1, [("n", 1)]).unwrap();
+            });
+            barrier.wait();
+            let add = [add("n", 1)];
+            let write = || match round % 3 {
+                0 => set.operate_with(&existing, 1, &add).map(|_| true),
+                1 => set.delete(1).map(|deleted| deleted.is_some()),
+                _ => store.transaction(|tx| {
+                    let set = tx.in_set(&set)?;
+                    set.operate_with(&existing, 1, &add).map(|_| true)
+                }),
+            };
+            loop {
+                match write() {
+                    Ok(true) => break,
+                    Ok(false) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => panic!("{round}: {error}"),
+                }
+            }
+            first.join().unwrap();
+        });
     }
 }

@@ -74,13 +74,6 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The number of the set that the record is in, or will be.
-    fn check_set(&self, live: Option<&EntryView<'_>>) -> Result<u16> {
-        self.set_id
-            .filter(|id| live.is_none_or(|entry| entry.set_id() == *id))
-            .ok_or_else(|| wrong_set(self.set_name))
-    }
-
     /// The key of the new version. When both keys exist they are equal; borrow the caller's to avoid a copy.
     fn key_to_store(&self, stored: Option<&[u8]>) -> Option<Cow<'a, [u8]>> {
         match (self.key, stored) {
@@ -339,7 +332,13 @@ impl Core {
             return Err(Error::not_found());
         }
         policy.check(found.map(|found| found.generation))?;
-        let set_id = target.check_set(live)?;
+        if let Some(live) = live
+            && !self.is_in_set(target.set_name, target.set_id, live)
+        {
+            return Err(wrong_set(target.set_name));
+        }
+        let set_id = live.map(EntryView::set_id).or(target.set_id);
+        let set_id = set_id.ok_or_else(|| wrong_set(target.set_name))?;
         let stored_key = live.and_then(EntryView::key);
         if let (Some(live), Some(_)) = (live, target.filter) {
             self.check_filter(target.filter, live, target.set_name, now_ms)?;
@@ -518,11 +517,17 @@ impl Core {
         set_id: Option<u16>,
         entry: &EntryView<'_>,
     ) -> Result<()> {
-        if set_name.is_empty() || set_id == Some(entry.set_id()) {
+        if set_name.is_empty() || self.is_in_set(set_name, set_id, entry) {
             Ok(())
         } else {
             Err(wrong_set(set_name))
         }
+    }
+
+    /// Whether a record is in this set. `set_id`: its number; where there was no such set when the call began, another writer may
+    /// have made it with the record since.
+    fn is_in_set(&self, set_name: &str, set_id: Option<u16>, entry: &EntryView<'_>) -> bool {
+        set_id.or_else(|| self.storage.set_id(set_name)) == Some(entry.set_id())
     }
 }
 
