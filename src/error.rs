@@ -41,7 +41,7 @@ use message::{
     waiting_writers,
 };
 pub use record_id::RecordId;
-use record_id::{OfRecord, Subject};
+use record_id::{ErrorSubject, OfRecord};
 pub use spikelet_storage::ConflictCause;
 
 /// Matches the errors that name a record.
@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// A value cannot be stored: an integer above `i64::MAX`, a wildcard, a map with a key twice
     /// (code 1).
-    #[error("a value cannot be stored in {}: {source}", Subject(record))]
+    #[error("a value cannot be stored in {}: {source}", ErrorSubject(record))]
     NotStorable {
         /// The fault of the value.
         #[source]
@@ -100,7 +100,7 @@ pub enum Error {
         record: Option<Box<RecordId>>,
     },
     /// The record does not exist, has expired or was truncated (code 2).
-    #[error("{} was not found", Subject(record))]
+    #[error("{} was not found", ErrorSubject(record))]
     NotFound {
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -125,7 +125,7 @@ pub enum Error {
     /// A create-only write met a live record (code 5).
     #[error(
         "{} already exists: update or replace it instead of creating it",
-        Subject(record)
+        ErrorSubject(record)
     )]
     RecordExists {
         /// The record, if it is known.
@@ -153,7 +153,7 @@ pub enum Error {
     /// The time limit of the policy has passed (code 9).
     #[error(
         "timed out after {after:?} waiting for {}; {}",
-        Subject(record),
+        ErrorSubject(record),
         if *in_doubt { "the write may have been applied: read before repeating it" } else { "nothing was applied" }
     )]
     Timeout {
@@ -183,7 +183,7 @@ pub enum Error {
     /// The record would exceed the namespace's limit (code 13).
     #[error(
         "{} would have {}{}: split it, or raise the namespace's limit",
-        Subject(record),
+        ErrorSubject(record),
         too_many_bytes(*size, *limit),
         largest(largest_bin)
     )]
@@ -226,7 +226,7 @@ pub enum Error {
     #[error(
         "key busy: {} for {}{}: back off and retry, or spread the load over more records",
         waiting_writers(*waiting),
-        Subject(record),
+        ErrorSubject(record),
         limit_of_waiters(*limit)
     )]
     KeyBusy {
@@ -251,7 +251,7 @@ pub enum Error {
     /// The stored user key differs from the given one (code 19).
     #[error(
         "{} stores another user key than the one given: two keys share a digest, or the digest was given by hand",
-        Subject(record)
+        ErrorSubject(record)
     )]
     KeyMismatch {
         /// The record as named by the caller, if it is known.
@@ -287,7 +287,7 @@ pub enum Error {
         record: Option<Box<RecordId>>,
     },
     /// The operation does not apply to the current value (code 26).
-    #[error("operation not applicable to {}: {why}", Subject(record))]
+    #[error("operation not applicable to {}: {why}", ErrorSubject(record))]
     OpNotApplicable {
         /// The obstacle.
         why: Cow<'static, str>,
@@ -297,7 +297,7 @@ pub enum Error {
     /// The policy's filter expression does not hold for the record (code 27).
     #[error(
         "filtered out: the policy's expression does not hold for {}",
-        Subject(record)
+        ErrorSubject(record)
     )]
     FilteredOut {
         /// The record, if it is known.
@@ -351,7 +351,7 @@ pub enum Error {
     /// edges would not agree with it any more. Nothing was changed.
     #[error(
         "bin \"{bin}\" of {} belongs to relation \"{relation}\": leave it out, and change edges by the relation's handle; or allow it by WritePolicy::override_shards",
-        Subject(record)
+        ErrorSubject(record)
     )]
     OwnedBin {
         /// The bin.
@@ -364,7 +364,7 @@ pub enum Error {
     /// The record has edges, and is not deleted with them (code 22). Nothing was changed.
     #[error(
         "{} has {}: remove them first, delete it by a handle with OnDelete::Detach or OnDelete::Cascade, or declare such a rule",
-        Subject(record),
+        ErrorSubject(record),
         edges_of(relations)
     )]
     HasEdges {
@@ -462,7 +462,7 @@ pub enum Error {
     /// 121; 120 if a lock was in the way). Nothing was written.
     #[error(
         "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
-        Subject(record)
+        ErrorSubject(record)
     )]
     Conflict {
         /// The interference in the last attempt.
@@ -495,7 +495,7 @@ pub enum Error {
     GeoJson(Cow<'static, str>),
     /// Stored bytes of the record are lost, or may be out of date (code 1). See
     /// [`Error::is_damage`].
-    #[error("{}: {source}", Subject(record))]
+    #[error("{}: {source}", ErrorSubject(record))]
     Damaged {
         /// The fault: [`StorageError::Damaged`] or [`StorageError::MaybeStale`].
         #[source]

@@ -1,7 +1,7 @@
 //! Entries for fuzz targets into what no public function reaches: calls on lists and maps as a client sends them, and what
 //! the server does with a client's bytes.
 
-pub use crate::server::fuzz::Target;
+pub use crate::server::fuzz::FuzzTarget;
 
 use crate::Operation;
 use crate::call::CallSystem;

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use spikelet::expressions::blob_val;
-use spikelet::expressions::{PathFlags, Step};
+use spikelet::expressions::{PathFlags, PathStep};
 use spikelet::operations::{ctx, lists, paths};
 use spikelet::value::List;
 use spikelet::{ListOrder, ListPolicy, ListReturnType, Operation, Set, Store, Value};
@@ -36,7 +36,7 @@ fn nested(levels: usize) -> Value {
 fn an_expression_applied_to_every_element_stops_at_the_size_of_a_collection() {
     let set = set_with(Value::List((0..100).collect()));
     let large = blob_val(vec![7_u8; 200_000]);
-    let apply = paths::modify_by_path("l", large, PathFlags::empty(), [Step::all()]);
+    let apply = paths::modify_by_path("l", large, PathFlags::empty(), [PathStep::all()]);
     assert_eq!(refused(&set, apply), TOO_BIG);
 }
 

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spikelet::fuzzing::Target;
+use spikelet::fuzzing::FuzzTarget;
 
 fuzz_target!(|data: &[u8]| {
-    let _ = Target::frames(data);
+    let _ = FuzzTarget::frames(data);
 });

@@ -7,7 +7,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spikelet::fuzzing::Target;
+use spikelet::fuzzing::FuzzTarget;
 use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
@@ -22,11 +22,11 @@ const MODULE: &str = "\
     KGwsIHgpIGxpc3QuYXBwZW5kKGwsIHgpIHJldHVybiBsIGVuZCkgZW5kCg==";
 
 thread_local! {
-    static TARGET: (Store, Target) = {
+    static TARGET: (Store, FuzzTarget) = {
         let mut config = NamespaceConfig::new("test");
         config.key_hash = KeyHash::Ripemd160;
         let store = Store::builder().namespace(config).open().expect("a store in memory opens");
-        let target = Target::new(&store).expect("its namespace can be served");
+        let target = FuzzTarget::new(&store).expect("its namespace can be served");
         for part in ["default", "list", "mapkeys", "mapvalues"] {
             for kind in ["numeric", "string", "blob", "geo2dsphere"] {
                 let _ = target.info(

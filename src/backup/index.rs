@@ -18,7 +18,7 @@ use std::io::BufRead;
 use serde::{Deserialize, Serialize};
 
 use super::error::ReadError;
-use super::scanner::{Place, Scanner};
+use super::scanner::{InputPlace, Scanner};
 use crate::base64;
 #[cfg(feature = "cluster")]
 use crate::index::VALUE_BYTES_MAX;
@@ -291,7 +291,7 @@ fn check_set(set: Option<&str>) -> Result<(), String> {
 /// this name.
 pub(super) fn definitions_of(
     text: &[u8],
-    place: Place,
+    place: InputPlace,
 ) -> Result<Option<Vec<SavedIndex>>, ReadError> {
     let mut lines = text.split(|byte| *byte == b'\n');
     if lines.next() != Some(MODULE_HEAD.as_bytes()) {
@@ -302,7 +302,7 @@ pub(super) fn definitions_of(
         if line.is_empty() {
             continue;
         }
-        let place = Place {
+        let place = InputPlace {
             line: number,
             ..place
         };

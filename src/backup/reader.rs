@@ -9,7 +9,7 @@ use super::error::ReadError;
 use super::index::{self, SavedIndex};
 use super::label;
 use super::record::SavedRecord;
-use super::scanner::{MAX_VALUE_BYTES, Place, Scanner};
+use super::scanner::{InputPlace, MAX_VALUE_BYTES, Scanner};
 use crate::record::body::{MAX_VARINT_BYTES, write_raw_bin, write_varint};
 use crate::record::{BinName, MAX_BINS, RecordView};
 use crate::value::{ParticleType, Value, from_wire, write_stored};
@@ -225,7 +225,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    fn record(&mut self, place: Place) -> Result<SavedRecord, ReadError> {
+    fn record(&mut self, place: InputPlace) -> Result<SavedRecord, ReadError> {
         const HEAD: &str = "the head of a record";
         let scanner = &mut self.scanner;
         scanner.expect(b"+ ", HEAD)?;

@@ -16,12 +16,14 @@ use super::index::SavedIndex;
 use super::reader::Skipped;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
-use crate::engine::{Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+use crate::engine::{
+    Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
+};
 use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
 use crate::{Error, Namespace, Store};
 
 use indexes::{BuiltIndexes, missing_indexes};
-use input::{Files, IndexFaults, Place};
+use input::{Files, IndexFaults, RecordPlace};
 
 /// Attempts at a record that others are writing, and the pause between them.
 const ATTEMPTS: u32 = 100;
@@ -29,9 +31,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Records between two waits for durability.
 const RECORDS_A_SYNC: u64 = 4_096;
-
-/// Bytes that storage puts in front of each record.
-const ENTRY_HEADER_BYTES: u64 = 56;
 
 /// Options of a restore, named as in Aerospike's tools. By default an existing record with a lower
 /// generation than the saved one receives the saved bins and keeps its others.
@@ -123,26 +122,23 @@ pub struct Restore {
 struct Contents {
     records: u64,
     without_keys: u64,
-    first_without_key: Option<Place>,
+    first_without_key: Option<RecordPlace>,
     /// The largest record, in bytes counted against the record limit.
-    largest: Option<(u64, Place)>,
+    largest: Option<(u64, RecordPlace)>,
 }
 
 impl Contents {
     fn count(&mut self, path: &Path, record: &SavedRecord) {
         self.records += 1;
-        let key_bytes = match record.stored_key() {
-            Some(key) => key.len() as u64,
-            None => {
-                self.without_keys += 1;
-                self.first_without_key
-                    .get_or_insert_with(|| Place::of(path, record));
-                0
-            }
-        };
-        let bytes = ENTRY_HEADER_BYTES + key_bytes + record.body.len() as u64;
+        let key = record.stored_key();
+        if key.is_none() {
+            self.without_keys += 1;
+            self.first_without_key
+                .get_or_insert_with(|| RecordPlace::of(path, record));
+        }
+        let bytes = record_bytes(key, &record.body);
         if self.largest.as_ref().is_none_or(|(most, _)| *most < bytes) {
-            self.largest = Some((bytes, Place::of(path, record)));
+            self.largest = Some((bytes, RecordPlace::of(path, record)));
         }
     }
 
@@ -341,7 +337,7 @@ impl Restore {
 
 /// The result for one record.
 #[derive(Clone, Copy, Debug)]
-enum Outcome {
+enum RecordOutcome {
     Restored,
     Fresher,
     Existed,
@@ -359,15 +355,15 @@ impl RestoreSummary {
         self.cancelled = built.cancelled;
     }
 
-    const fn counter(&mut self, outcome: Outcome) -> &mut u64 {
+    const fn counter(&mut self, outcome: RecordOutcome) -> &mut u64 {
         match outcome {
-            Outcome::Restored => &mut self.restored,
-            Outcome::Fresher => &mut self.fresher,
-            Outcome::Existed => &mut self.existed,
-            Outcome::Expired => &mut self.expired,
-            Outcome::WithoutBins => &mut self.without_bins,
-            Outcome::LeftOut => &mut self.left_out,
-            Outcome::Refused => &mut self.refused,
+            RecordOutcome::Restored => &mut self.restored,
+            RecordOutcome::Fresher => &mut self.fresher,
+            RecordOutcome::Existed => &mut self.existed,
+            RecordOutcome::Expired => &mut self.expired,
+            RecordOutcome::WithoutBins => &mut self.without_bins,
+            RecordOutcome::LeftOut => &mut self.left_out,
+            RecordOutcome::Refused => &mut self.refused,
         }
     }
 }
@@ -452,27 +448,27 @@ impl RestoreOptions {
         &self,
         record: &SavedRecord,
         targets: &BTreeMap<&str, Namespace>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RecordOutcome, Error> {
         let Some(name) = self.target_of(record) else {
-            return Ok(Outcome::LeftOut);
+            return Ok(RecordOutcome::LeftOut);
         };
         let bins = record.view();
         if bins.is_empty() {
-            return Ok(Outcome::WithoutBins);
+            return Ok(RecordOutcome::WithoutBins);
         }
         let target = match targets.get(name) {
             Some(target) if self.fault(record).is_none() => target,
-            _ => return Ok(Outcome::Refused),
+            _ => return Ok(RecordOutcome::Refused),
         };
         if target.is_past(record.void_time) {
-            return Ok(Outcome::Expired);
+            return Ok(RecordOutcome::Expired);
         }
         // A namespace of another hash finds records by that hash only, which needs the user key.
         let digest = match (target.key_hash(), record.stored_key()) {
             (KeyHash::Ripemd160, _) => record.digest,
             (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
             (_, None) if self.trust_digests => record.digest,
-            (_, None) => return Ok(Outcome::Refused),
+            (_, None) => return Ok(RecordOutcome::Refused),
         };
         let version = SavedVersion {
             digest,
@@ -483,9 +479,9 @@ impl RestoreOptions {
         };
         let written = patiently(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
-            Ok(WriteSaved::Written) => Ok(Outcome::Restored),
-            Ok(WriteSaved::Fresher) => Ok(Outcome::Fresher),
-            Ok(WriteSaved::Existed) => Ok(Outcome::Existed),
+            Ok(WriteSaved::Written) => Ok(RecordOutcome::Restored),
+            Ok(WriteSaved::Fresher) => Ok(RecordOutcome::Fresher),
+            Ok(WriteSaved::Existed) => Ok(RecordOutcome::Existed),
             // These refusals concern this record alone; others, such as a full device, would meet
             // every later record as well.
             Err(
@@ -495,7 +491,7 @@ impl RestoreOptions {
                 | Error::ShardRoot { .. }
                 | Error::ShardCompanion { .. }
                 | Error::ShardKeyCollision { .. },
-            ) if self.partial => Ok(Outcome::Refused),
+            ) if self.partial => Ok(RecordOutcome::Refused),
             Err(error) => Err(error),
         }
     }

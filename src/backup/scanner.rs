@@ -27,12 +27,12 @@ pub(super) struct Scanner<R> {
 
 /// A position in the input.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct InputPlace {
     pub(super) line: u64,
     pub(super) offset: u64,
 }
 
-impl Place {
+impl InputPlace {
     /// Returns an error at this position.
     pub(super) fn malformed(self, what: impl Into<String>) -> ReadError {
         ReadError::Malformed {
@@ -59,8 +59,8 @@ impl<R: BufRead> Scanner<R> {
         std::mem::replace(&mut self.escapes, escapes)
     }
 
-    pub(super) const fn place(&self) -> Place {
-        Place {
+    pub(super) const fn place(&self) -> InputPlace {
+        InputPlace {
             line: self.line,
             offset: self.offset,
         }

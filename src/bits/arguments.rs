@@ -3,8 +3,8 @@
 use super::code;
 use super::integer::{Arithmetic, MAX_INTEGER_BITS};
 use super::policy::{BitOverflow, BitResizeFlags, BitSign, BitWriteFlags};
-use super::window::Window;
-use crate::call::{Arguments, Call, CallError};
+use super::window::BitWindow;
+use crate::call::{CallArguments, CallError, PathCall};
 
 /// Offsets and sizes beyond this many bytes are refused for every blob: Aerospike's limit of a
 /// message.
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 128 << 20;
 /// A range of bits as in a call: the offset may count from the end, and the blob may be too short
 /// for the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BitRange {
     /// In bits, at most [`MAX_BYTES`] from 0.
     offset: i64,
     /// In bits, more than 0.
@@ -26,7 +26,7 @@ pub(super) struct ByteOffset(i64);
 
 /// An operation that reads its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadCall {
+pub(super) enum BitRead {
     Get,
     Count,
     LeftScan(bool),
@@ -36,11 +36,11 @@ pub(super) enum ReadCall {
 
 /// An operation that changes a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Modify<'a> {
+pub(super) enum BitModify<'a> {
     Resize { bytes: u64, flags: BitResizeFlags },
     Insert { at: ByteOffset, bytes: &'a [u8] },
-    Remove(Place),
-    Window(Place, WindowModify<'a>),
+    Remove(BitRange),
+    Window(BitRange, WindowModify<'a>),
 }
 
 /// An operation that changes the bits of its window.
@@ -64,14 +64,14 @@ pub(super) enum Overwrite {
     And,
 }
 
-impl Modify<'_> {
+impl BitModify<'_> {
     /// Returns whether the operation creates a missing bin.
     pub(super) const fn creates(&self) -> bool {
         matches!(self, Self::Resize { .. } | Self::Insert { .. })
     }
 }
 
-impl Place {
+impl BitRange {
     /// Returns the first bit, counted from the front of a blob of `len` bits.
     fn start(self, len: u64) -> Result<u64, CallError> {
         let start = if self.offset < 0 {
@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// Returns the window on a blob, or [`CallError::NotApplicable`] if it reaches beyond the blob.
-    pub(super) fn within(self, blob: &[u8]) -> Result<Window, CallError> {
+    pub(super) fn within(self, blob: &[u8]) -> Result<BitWindow, CallError> {
         let len = blob.len() as u64 * 8;
         let start = self.start(len)?;
         if start + self.size > len {
@@ -96,17 +96,17 @@ impl Place {
                 "the bits reach beyond the end of the blob: resize it first, or add PARTIAL where that is allowed",
             ));
         }
-        Ok(Window {
+        Ok(BitWindow {
             offset: start as usize,
             size: self.size as usize,
         })
     }
 
     /// Returns the part of the window inside the blob, if there is any.
-    pub(super) fn clipped(self, blob: &[u8]) -> Result<Option<Window>, CallError> {
+    pub(super) fn clipped(self, blob: &[u8]) -> Result<Option<BitWindow>, CallError> {
         let len = blob.len() as u64 * 8;
         let start = self.start(len)?;
-        Ok((start < len).then(|| Window {
+        Ok((start < len).then(|| BitWindow {
             offset: start as usize,
             size: self.size.min(len - start) as usize,
         }))
@@ -120,7 +120,7 @@ impl ByteOffset {
             None if self.0 < 0 => Err(CallError::parameter(
                 "a negative offset counts from the end, and the bin does not exist",
             )),
-            blob => Place {
+            blob => BitRange {
                 offset: self.0 * 8,
                 size: 8,
             }
@@ -131,22 +131,19 @@ impl ByteOffset {
 }
 
 /// Parses a reading call.
-pub(super) fn read(call: &Call<'_>) -> Result<(Place, ReadCall), CallError> {
+pub(super) fn read(call: &PathCall<'_>) -> Result<(BitRange, BitRead), CallError> {
     let (operation, mut arguments) = begin(call)?;
     let arguments = &mut arguments;
     let (place, read) = match operation {
-        code::GET => (bit_place(arguments)?, ReadCall::Get),
-        code::COUNT => (bit_place(arguments)?, ReadCall::Count),
-        code::LSCAN => (bit_place(arguments)?, ReadCall::LeftScan(arguments.bool()?)),
-        code::RSCAN => (
-            bit_place(arguments)?,
-            ReadCall::RightScan(arguments.bool()?),
-        ),
+        code::GET => (bit_place(arguments)?, BitRead::Get),
+        code::COUNT => (bit_place(arguments)?, BitRead::Count),
+        code::LSCAN => (bit_place(arguments)?, BitRead::LeftScan(arguments.bool()?)),
+        code::RSCAN => (bit_place(arguments)?, BitRead::RightScan(arguments.bool()?)),
         code::GET_INT => {
             let place = integer_place(arguments)?;
-            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
             let sign = BitSign::from_bits(flags).ok_or_else(|| bad_flags("get_int", flags))?;
-            (place, ReadCall::Integer(sign))
+            (place, BitRead::Integer(sign))
         }
         _ => return Err(unknown(call.operation, "reads")),
     };
@@ -155,7 +152,7 @@ pub(super) fn read(call: &Call<'_>) -> Result<(Place, ReadCall), CallError> {
 }
 
 /// Parses a modifying call.
-pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags), CallError> {
+pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWriteFlags), CallError> {
     let (operation, mut arguments) = begin(call)?;
     let arguments = &mut arguments;
     let create = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
@@ -166,7 +163,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
         code::RESIZE => {
             let bytes = byte_size(arguments)?;
             let flags = write_flags(arguments, create)?;
-            let resize = Modify::Resize {
+            let resize = BitModify::Resize {
                 bytes,
                 flags: resize_flags(arguments)?,
             };
@@ -176,15 +173,15 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
             let at = ByteOffset(offset(arguments, 1)?);
             let bytes = blob(arguments, 0)?;
             (
-                Modify::Insert { at, bytes },
+                BitModify::Insert { at, bytes },
                 write_flags(arguments, create)?,
             )
         }
         code::REMOVE => {
             let offset = offset(arguments, 1)? * 8;
             let size = not_empty(byte_size(arguments)?)? * 8;
-            let place = Place { offset, size };
-            (Modify::Remove(place), write_flags(arguments, partial)?)
+            let place = BitRange { offset, size };
+            (BitModify::Remove(place), write_flags(arguments, partial)?)
         }
         code::SET | code::OR | code::XOR | code::AND => {
             let place = bit_place(arguments)?;
@@ -196,14 +193,14 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
             };
             let modify = WindowModify::Overwrite(overwrite, blob(arguments, place.size)?);
             (
-                Modify::Window(place, modify),
+                BitModify::Window(place, modify),
                 write_flags(arguments, partial)?,
             )
         }
         code::NOT => {
             let place = bit_place(arguments)?;
             let flags = write_flags(arguments, partial)?;
-            (Modify::Window(place, WindowModify::Not), flags)
+            (BitModify::Window(place, WindowModify::Not), flags)
         }
         code::LSHIFT | code::RSHIFT => {
             let place = bit_place(arguments)?;
@@ -213,7 +210,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
                 _ => WindowModify::RightShift(by),
             };
             (
-                Modify::Window(place, modify),
+                BitModify::Window(place, modify),
                 write_flags(arguments, partial)?,
             )
         }
@@ -221,7 +218,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
             let place = integer_place(arguments)?;
             let value = arguments.uint()?;
             let flags = write_flags(arguments, whole)?;
-            let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
             let (sign, overflow) = BitOverflow::with_sign_from_bits(bits)
                 .ok_or_else(|| bad_flags("add and subtract", bits))?;
             let arithmetic = Arithmetic {
@@ -231,7 +228,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
                 overflow,
             };
             (
-                Modify::Window(place, WindowModify::Arithmetic(arithmetic)),
+                BitModify::Window(place, WindowModify::Arithmetic(arithmetic)),
                 flags,
             )
         }
@@ -239,7 +236,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
             let place = integer_place(arguments)?;
             let modify = WindowModify::SetInteger(arguments.uint()?);
             (
-                Modify::Window(place, modify),
+                BitModify::Window(place, modify),
                 write_flags(arguments, whole)?,
             )
         }
@@ -251,7 +248,7 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags),
 
 /// Returns number and arguments of a call without a path; an unknown number becomes the greatest
 /// one.
-fn begin<'a>(call: &Call<'a>) -> Result<(u8, Arguments<'a>), CallError> {
+fn begin<'a>(call: &PathCall<'a>) -> Result<(u8, CallArguments<'a>), CallError> {
     if call.path.levels() > 0 {
         return Err(CallError::parameter(
             "bit operations work on whole bins: a context cannot be given",
@@ -288,26 +285,26 @@ fn not_empty(size: u64) -> Result<u64, CallError> {
 }
 
 /// Takes an offset in units of which a byte has `in_byte`.
-fn offset(arguments: &mut Arguments<'_>, in_byte: u64) -> Result<i64, CallError> {
+fn offset(arguments: &mut CallArguments<'_>, in_byte: u64) -> Result<i64, CallError> {
     let offset = arguments.int()?;
     at_most(offset.unsigned_abs(), MAX_BYTES * in_byte, "an offset of")?;
     Ok(offset)
 }
 
-fn byte_size(arguments: &mut Arguments<'_>) -> Result<u64, CallError> {
+fn byte_size(arguments: &mut CallArguments<'_>) -> Result<u64, CallError> {
     at_most(arguments.uint()?, MAX_BYTES, "a size in bytes of")
 }
 
-fn bit_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
+fn bit_place(arguments: &mut CallArguments<'_>) -> Result<BitRange, CallError> {
     let offset = offset(arguments, 8)?;
     let size = at_most(arguments.uint()?, MAX_BYTES * 8, "a size in bits of")?;
-    Ok(Place {
+    Ok(BitRange {
         offset,
         size: not_empty(size)?,
     })
 }
 
-fn integer_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
+fn integer_place(arguments: &mut CallArguments<'_>) -> Result<BitRange, CallError> {
     let place = bit_place(arguments)?;
     at_most(
         place.size,
@@ -318,7 +315,7 @@ fn integer_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
 }
 
 /// Takes a blob that is not empty and has at least `bits` bits.
-fn blob<'a>(arguments: &mut Arguments<'a>, bits: u64) -> Result<&'a [u8], CallError> {
+fn blob<'a>(arguments: &mut CallArguments<'a>, bits: u64) -> Result<&'a [u8], CallError> {
     let bytes = arguments.bytes()?;
     if bytes.is_empty() {
         return Err(CallError::parameter("an empty blob where bits are needed"));
@@ -334,10 +331,10 @@ fn blob<'a>(arguments: &mut Arguments<'a>, bits: u64) -> Result<&'a [u8], CallEr
 
 /// Takes the optional flags; only `allowed` may be set.
 fn write_flags(
-    arguments: &mut Arguments<'_>,
+    arguments: &mut CallArguments<'_>,
     allowed: BitWriteFlags,
 ) -> Result<BitWriteFlags, CallError> {
-    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
     let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
     u32::try_from(bits)
         .ok()
@@ -346,8 +343,8 @@ fn write_flags(
         .ok_or_else(|| bad_flags("this operation", bits))
 }
 
-fn resize_flags(arguments: &mut Arguments<'_>) -> Result<BitResizeFlags, CallError> {
-    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+fn resize_flags(arguments: &mut CallArguments<'_>) -> Result<BitResizeFlags, CallError> {
+    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
     let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
     u32::try_from(bits)
         .ok()

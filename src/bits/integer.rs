@@ -1,7 +1,7 @@
 //! Integers of up to 64 bits inside a blob, and arithmetic with them.
 
 use super::policy::{BitOverflow, BitSign};
-use super::window::{self, Window};
+use super::window::{self, BitWindow};
 
 /// The most bits of an integer.
 pub(super) const MAX_INTEGER_BITS: u64 = 64;
@@ -17,12 +17,12 @@ pub(super) struct Arithmetic {
 }
 
 /// Reads the window, up to 64 bits, as an unsigned integer.
-pub(super) fn load(blob: &[u8], window: Window) -> u64 {
+pub(super) fn load(blob: &[u8], window: BitWindow) -> u64 {
     window::load(blob, window.offset, window.size)
 }
 
 /// Reads the window as an integer; 64 unsigned bits wrap into the sign.
-pub(super) fn get(blob: &[u8], window: Window, sign: BitSign) -> i64 {
+pub(super) fn get(blob: &[u8], window: BitWindow, sign: BitSign) -> i64 {
     let value = load(blob, window);
     match sign {
         BitSign::Unsigned => value.cast_signed(),
@@ -31,7 +31,7 @@ pub(super) fn get(blob: &[u8], window: Window, sign: BitSign) -> i64 {
 }
 
 /// Overwrites the window with the low bits of `value`.
-pub(super) fn set(out: &mut [u8], window: Window, value: u64) {
+pub(super) fn set(out: &mut [u8], window: BitWindow, value: u64) {
     window::store(out, window.offset, window.size, value);
 }
 

@@ -23,9 +23,9 @@ pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags}
 
 pub(crate) use window::{load as load_bits, store as store_bits};
 
-use self::arguments::{Modify, Overwrite, Place, ReadCall, WindowModify};
-use self::window::Window;
-use crate::call::{Call, CallError, Reply};
+use self::arguments::{BitModify, BitRange, BitRead, Overwrite, WindowModify};
+use self::window::BitWindow;
+use crate::call::{CallError, CallReply, PathCall};
 use crate::value::ParticleType;
 
 /// The longest blob that an operation makes: the longest that a record can hold. A longer one is
@@ -35,17 +35,17 @@ const MAX_BLOB_BYTES: u64 = 8 << 20;
 /// Executes a reading call. O(bits of the window); a window of whole bytes is not copied.
 pub(crate) fn read<'a>(
     (kind, blob): (ParticleType, &'a [u8]),
-    call: &Call<'_>,
-) -> Result<Reply<'a>, CallError> {
+    call: &PathCall<'_>,
+) -> Result<CallReply<'a>, CallError> {
     let (place, read) = arguments::read(call)?;
     check_kind(kind)?;
     let window = place.within(blob)?;
     Ok(match read {
-        ReadCall::Get => Reply::Stored(ParticleType::Blob, window::get(blob, window)),
-        ReadCall::Count => Reply::Int(window::count(blob, window)),
-        ReadCall::LeftScan(bit) => Reply::Int(window::left_scan(blob, window, bit)),
-        ReadCall::RightScan(bit) => Reply::Int(window::right_scan(blob, window, bit)),
-        ReadCall::Integer(sign) => Reply::Int(integer::get(blob, window, sign)),
+        BitRead::Get => CallReply::Stored(ParticleType::Blob, window::get(blob, window)),
+        BitRead::Count => CallReply::Int(window::count(blob, window)),
+        BitRead::LeftScan(bit) => CallReply::Int(window::left_scan(blob, window, bit)),
+        BitRead::RightScan(bit) => CallReply::Int(window::right_scan(blob, window, bit)),
+        BitRead::Integer(sign) => CallReply::Int(integer::get(blob, window, sign)),
     })
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn read<'a>(
 /// which is copied.
 pub(crate) fn modify(
     current: Option<(ParticleType, &[u8])>,
-    call: &Call<'_>,
+    call: &PathCall<'_>,
 ) -> Result<Option<Vec<u8>>, CallError> {
     let (modify, flags) = arguments::modify(call)?;
     let no_fail = flags.contains(BitWriteFlags::NO_FAIL);
@@ -73,32 +73,36 @@ pub(crate) fn modify(
     };
     let partial = flags.contains(BitWriteFlags::PARTIAL);
     match modified(&modify, blob, partial)? {
-        Outcome::Changed(blob) => Ok(Some(blob)),
-        Outcome::Same => Ok(None),
-        Outcome::Refused(error) => forgive(error),
+        BitsModified::Changed(blob) => Ok(Some(blob)),
+        BitsModified::Same => Ok(None),
+        BitsModified::Refused(error) => forgive(error),
     }
 }
 
 /// The result of a modification that passed its policy.
-enum Outcome {
+enum BitsModified {
     Changed(Vec<u8>),
     Same,
     /// Impossible for this blob; `NO_FAIL` leaves the bin unchanged then.
     Refused(CallError),
 }
 
-fn modified(modify: &Modify<'_>, blob: Option<&[u8]>, partial: bool) -> Result<Outcome, CallError> {
+fn modified(
+    modify: &BitModify<'_>,
+    blob: Option<&[u8]>,
+    partial: bool,
+) -> Result<BitsModified, CallError> {
     match modify {
-        Modify::Resize { bytes, flags } => resize(blob.unwrap_or_default(), *bytes, *flags),
-        Modify::Insert { at, bytes } => insert(at.byte(blob)?, blob.unwrap_or_default(), bytes),
-        Modify::Remove(place) => remove(*place, blob.unwrap_or_default(), partial),
-        Modify::Window(place, modify) => {
+        BitModify::Resize { bytes, flags } => resize(blob.unwrap_or_default(), *bytes, *flags),
+        BitModify::Insert { at, bytes } => insert(at.byte(blob)?, blob.unwrap_or_default(), bytes),
+        BitModify::Remove(place) => remove(*place, blob.unwrap_or_default(), partial),
+        BitModify::Window(place, modify) => {
             let blob = blob.unwrap_or_default();
             let window = match place.within(blob) {
                 Ok(window) => window,
                 Err(error @ CallError::NotApplicable(_)) => match place.clipped(blob)? {
                     Some(window) if partial => window,
-                    _ => return Ok(Outcome::Refused(error)),
+                    _ => return Ok(BitsModified::Refused(error)),
                 },
                 Err(error) => return Err(error),
             };
@@ -107,23 +111,23 @@ fn modified(modify: &Modify<'_>, blob: Option<&[u8]>, partial: bool) -> Result<O
     }
 }
 
-fn resize(blob: &[u8], bytes: u64, flags: BitResizeFlags) -> Result<Outcome, CallError> {
+fn resize(blob: &[u8], bytes: u64, flags: BitResizeFlags) -> Result<BitsModified, CallError> {
     let len = checked_len(bytes)?;
     let (grows, shrinks) = (len > blob.len(), len < blob.len());
     if shrinks && flags.contains(BitResizeFlags::GROW_ONLY) {
-        return Ok(Outcome::Refused(CallError::parameter(format!(
+        return Ok(BitsModified::Refused(CallError::parameter(format!(
             "GROW_ONLY: the blob has {} bytes and would shrink to {bytes}",
             blob.len()
         ))));
     }
     if grows && flags.contains(BitResizeFlags::SHRINK_ONLY) {
-        return Ok(Outcome::Refused(CallError::parameter(format!(
+        return Ok(BitsModified::Refused(CallError::parameter(format!(
             "SHRINK_ONLY: the blob has {} bytes and would grow to {bytes}",
             blob.len()
         ))));
     }
     if !grows && !shrinks {
-        return Ok(Outcome::Same);
+        return Ok(BitsModified::Same);
     }
     let kept = len.min(blob.len());
     let mut out = Vec::with_capacity(len);
@@ -136,10 +140,10 @@ fn resize(blob: &[u8], bytes: u64, flags: BitResizeFlags) -> Result<Outcome, Cal
         out.extend_from_slice(front);
         out.resize(len, 0);
     }
-    Ok(Outcome::Changed(out))
+    Ok(BitsModified::Changed(out))
 }
 
-fn insert(at: u64, blob: &[u8], bytes: &[u8]) -> Result<Outcome, CallError> {
+fn insert(at: u64, blob: &[u8], bytes: &[u8]) -> Result<BitsModified, CallError> {
     let end = at.max(blob.len() as u64);
     let len = checked_len(end + bytes.len() as u64)?;
     let at = at as usize;
@@ -149,25 +153,25 @@ fn insert(at: u64, blob: &[u8], bytes: &[u8]) -> Result<Outcome, CallError> {
     out.resize(at, 0);
     out.extend_from_slice(bytes);
     out.extend_from_slice(back);
-    Ok(Outcome::Changed(out))
+    Ok(BitsModified::Changed(out))
 }
 
-fn remove(place: Place, blob: &[u8], partial: bool) -> Result<Outcome, CallError> {
+fn remove(place: BitRange, blob: &[u8], partial: bool) -> Result<BitsModified, CallError> {
     let window = match (place.within(blob), place.clipped(blob)?) {
         (Ok(window), _) => window,
         (Err(_), Some(window)) if partial => window,
         _ => {
-            return Ok(Outcome::Refused(CallError::parameter(
+            return Ok(BitsModified::Refused(CallError::parameter(
                 "the bytes to remove reach beyond the end of the blob: add PARTIAL to remove the bytes before it",
             )));
         }
     };
     let (front, rest) = blob.split_at(window.offset / 8);
     let (_, back) = rest.split_at(window.size / 8);
-    Ok(Outcome::Changed([front, back].concat()))
+    Ok(BitsModified::Changed([front, back].concat()))
 }
 
-fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: Window) -> Outcome {
+fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: BitWindow) -> BitsModified {
     let mut out = blob.to_vec();
     match modify {
         WindowModify::Overwrite(Overwrite::Set, bytes) => {
@@ -190,14 +194,14 @@ fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: Window) -> Outcome 
             match arithmetic.apply(integer::load(blob, window), window.size) {
                 Some(value) => integer::set(&mut out, window, value),
                 None => {
-                    return Outcome::Refused(CallError::NotApplicable(
+                    return BitsModified::Refused(CallError::NotApplicable(
                         "the sum does not fit its bits: choose to saturate or to wrap",
                     ));
                 }
             }
         }
     }
-    Outcome::Changed(out)
+    BitsModified::Changed(out)
 }
 
 /// Returns a length in bytes, if a blob may have it.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::call::{CallWriter, Trust};
-use crate::value::{Purpose, Value};
+use crate::value::{EncodePurpose, Value};
 
 const C: u64 = 1;
 const U: u64 = 2;
@@ -54,8 +54,8 @@ fn encoded(operation: u8, arguments: &[Arg]) -> Box<[u8]> {
     for argument in arguments {
         call = match argument {
             Arg::Int(value) => call.int(*value),
-            Arg::Bool(value) => call.value(&Value::Bool(*value), Purpose::Storage),
-            Arg::Blob(value) => call.value(&Value::Blob(value.clone()), Purpose::Storage),
+            Arg::Bool(value) => call.value(&Value::Bool(*value), EncodePurpose::Storage),
+            Arg::Blob(value) => call.value(&Value::Blob(value.clone()), EncodePurpose::Storage),
         };
     }
     call.finish().unwrap()
@@ -67,12 +67,12 @@ fn number(error: CallError) -> u8 {
 
 /// The blob after a modification of `blob`; `None` if it stays as it is.
 fn modified(blob: Option<&[u8]>, call: &[u8]) -> Result<Option<Vec<u8>>, u8> {
-    let call = Call::parse(call, Trust::Foreign).map_err(number)?;
+    let call = PathCall::parse(call, Trust::Foreign).map_err(number)?;
     modify(blob.map(|blob| (ParticleType::Blob, blob)), &call).map_err(number)
 }
 
 fn value(blob: &[u8], call: &[u8]) -> Result<Value, u8> {
-    let call = Call::parse(call, Trust::Foreign).map_err(number)?;
+    let call = PathCall::parse(call, Trust::Foreign).map_err(number)?;
     let reply = read((ParticleType::Blob, blob), &call).map_err(number)?;
     Ok(reply.to_value().unwrap())
 }
@@ -391,14 +391,14 @@ fn errors_come_in_the_order_of_the_server() {
         ),
     ];
     for (what, current, call, expected) in table {
-        let call = Call::parse(&call, Trust::Foreign).unwrap();
+        let call = PathCall::parse(&call, Trust::Foreign).unwrap();
         assert_eq!(modify(current, &call).map_err(number), expected, "{what}");
     }
     assert_eq!(value(b"blob", &call!(code::NOT, 0_i64, 1_u64)), Err(4));
     assert_eq!(value(b"blob", &call!(code::GET, 32_i64, 1_u64)), Err(26));
     assert_eq!(value(b"blob", &call!(code::GET, 31_i64, 2_u64)), Err(26));
     let get = call!(code::GET, 99_i64, 2_u64);
-    let get = Call::parse(&get, Trust::Foreign).unwrap();
+    let get = PathCall::parse(&get, Trust::Foreign).unwrap();
     assert_eq!(
         read((ParticleType::Hll, b"blob"), &get).map_err(number),
         Err(12)
@@ -447,9 +447,9 @@ fn the_path_of_a_context_is_refused() {
 #[test]
 fn whole_bytes_are_read_without_a_copy() {
     let call = call!(code::GET, 8_i64, 16_u64);
-    let call = Call::parse(&call, Trust::Normal).unwrap();
+    let call = PathCall::parse(&call, Trust::Normal).unwrap();
     let reply = read((ParticleType::Blob, b"abcd"), &call).unwrap();
-    let Reply::Stored(ParticleType::Blob, std::borrow::Cow::Borrowed(bytes)) = reply else {
+    let CallReply::Stored(ParticleType::Blob, std::borrow::Cow::Borrowed(bytes)) = reply else {
         panic!("{reply:?}");
     };
     assert_eq!(bytes, b"bc");

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 /// A range of bits inside a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct BitWindow {
     pub(super) offset: usize,
     /// More than 0.
     pub(super) size: usize,
 }
 
-impl Window {
+impl BitWindow {
     /// Splits the window, front to back, into pieces of up to 64 bits: position in the window and
     /// number of bits. All but the first begin at a byte of the blob, so most are eight whole
     /// bytes.
@@ -77,13 +77,13 @@ pub(crate) fn store(bytes: &mut [u8], at: usize, bits: usize, value: u64) {
 }
 
 /// Copies the bits of the window to the front of a new blob; the rest of its last byte is 0.
-pub(super) fn get(blob: &[u8], window: Window) -> Cow<'_, [u8]> {
+pub(super) fn get(blob: &[u8], window: BitWindow) -> Cow<'_, [u8]> {
     if window.offset.is_multiple_of(8) && window.size.is_multiple_of(8) {
         let start = window.offset / 8;
         return Cow::Borrowed(blob.get(start..start + window.size / 8).unwrap_or_default());
     }
     let mut out = vec![0; window.size.div_ceil(8)];
-    let target = Window {
+    let target = BitWindow {
         offset: 0,
         size: window.size,
     };
@@ -94,7 +94,7 @@ pub(super) fn get(blob: &[u8], window: Window) -> Cow<'_, [u8]> {
 }
 
 /// Counts the bits that are 1.
-pub(super) fn count(blob: &[u8], window: Window) -> i64 {
+pub(super) fn count(blob: &[u8], window: BitWindow) -> i64 {
     window
         .pieces()
         .map(|(at, bits)| i64::from(load(blob, window.offset + at, bits).count_ones()))
@@ -107,7 +107,7 @@ fn equal_to(piece: u64, bits: usize, bit: bool) -> u64 {
 }
 
 /// Returns the position in the window of its first bit equal to `bit`; -1 if there is none.
-pub(super) fn left_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
+pub(super) fn left_scan(blob: &[u8], window: BitWindow, bit: bool) -> i64 {
     window
         .pieces()
         .find_map(|(at, bits)| {
@@ -118,7 +118,7 @@ pub(super) fn left_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
 }
 
 /// Returns the position in the window of its last bit equal to `bit`; -1 if there is none.
-pub(super) fn right_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
+pub(super) fn right_scan(blob: &[u8], window: BitWindow, bit: bool) -> i64 {
     window
         .pieces()
         .rev()
@@ -132,7 +132,7 @@ pub(super) fn right_scan(blob: &[u8], window: Window, bit: bool) -> i64 {
 /// Replaces the bits of the window by `combine(old bits, bits of bytes)`.
 pub(super) fn combine(
     out: &mut [u8],
-    window: Window,
+    window: BitWindow,
     bytes: &[u8],
     combine: impl Fn(u64, u64) -> u64,
 ) {
@@ -144,7 +144,7 @@ pub(super) fn combine(
 }
 
 /// Inverts the bits of the window.
-pub(super) fn negate(out: &mut [u8], window: Window) {
+pub(super) fn negate(out: &mut [u8], window: BitWindow) {
     for (at, bits) in window.pieces() {
         let position = window.offset + at;
         store(out, position, bits, !load(out, position, bits));
@@ -152,7 +152,7 @@ pub(super) fn negate(out: &mut [u8], window: Window) {
 }
 
 /// Moves the bits of the window of `blob` towards its front, filling with 0.
-pub(super) fn left_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize) {
+pub(super) fn left_shift(out: &mut [u8], blob: &[u8], window: BitWindow, by: usize) {
     for (at, bits) in window.pieces() {
         let left = window.size.saturating_sub(at + by).min(bits);
         let piece = match left {
@@ -164,7 +164,7 @@ pub(super) fn left_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize)
 }
 
 /// Moves the bits of the window of `blob` towards its end, filling with 0.
-pub(super) fn right_shift(out: &mut [u8], blob: &[u8], window: Window, by: usize) {
+pub(super) fn right_shift(out: &mut [u8], blob: &[u8], window: BitWindow, by: usize) {
     for (at, bits) in window.pieces() {
         let left = (at + bits).saturating_sub(by).min(bits);
         let piece = match left {

@@ -2,7 +2,7 @@
 
 use super::CallError;
 use crate::value::msgpack::{write_array_header, write_int};
-use crate::value::{CodecError, ListOrder, MapOrder, Purpose, Value, encode};
+use crate::value::{CodecError, EncodePurpose, ListOrder, MapOrder, Value, encode};
 
 pub(crate) const LIST_INDEX: i64 = 0x10;
 pub(crate) const LIST_RANK: i64 = 0x11;
@@ -74,7 +74,7 @@ pub(crate) fn encode_path(contexts: &[Context], create: i64) -> Result<Vec<u8>, 
     for (at, Context { kind, value }) in contexts.iter().enumerate() {
         let creates = at + 1 == contexts.len() && matches!(*kind, LIST_INDEX | MAP_KEY);
         write_int(&mut out, kind | if creates { create } else { 0 });
-        encode(value, Purpose::Lookup, &mut out).map_err(CallError::Argument)?;
+        encode(value, EncodePurpose::Lookup, &mut out).map_err(CallError::Argument)?;
     }
     Ok(out)
 }

@@ -22,8 +22,8 @@ mod write;
 pub(crate) use context::{Context, encode_path};
 pub(crate) use error::CallError;
 pub(crate) use payload::nest_deeper_than;
-pub(crate) use payload::{Arguments, Call, Path, Payload, Trust, normal};
-pub(crate) use reply::Reply;
+pub(crate) use payload::{CallArguments, Path, PathCall, Payload, Trust, normal};
+pub(crate) use reply::CallReply;
 pub(crate) use system::CallSystem;
 pub(crate) use write::{CallWriter, EncodedCall, below};
 

@@ -10,8 +10,8 @@
 use std::borrow::Cow;
 
 use super::{CallError, MAX_ARGUMENT_ITEMS};
-use crate::value::msgpack::{Reader, Token};
-use crate::value::{CodecError, Container, Purpose, normalize_element};
+use crate::value::msgpack::{Token, TokenReader};
+use crate::value::{CodecError, Container, EncodePurpose, normalize_element};
 
 /// The number in front of a call below a path.
 pub(super) const BELOW: i64 = 0xff;
@@ -31,7 +31,7 @@ pub(crate) enum Trust {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// A call, perhaps below a path.
-    Call(Call<'a>),
+    Call(PathCall<'a>),
     /// A selection of elements by a path that may match several at each level.
     Select {
         path: Path<'a>,
@@ -43,12 +43,12 @@ pub(crate) enum Payload<'a> {
 
 /// A call on a bin, or on the value that a path leads to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct PathCall<'a> {
     /// Empty for the bin itself.
     pub(crate) path: Path<'a>,
     /// The number of the operation.
     pub(crate) operation: i64,
-    pub(crate) arguments: Arguments<'a>,
+    pub(crate) arguments: CallArguments<'a>,
 }
 
 /// A path of contexts: kinds and values, in turn.
@@ -56,15 +56,15 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Path<'a> {
     levels: u32,
     trust: Trust,
-    rest: Reader<'a>,
+    rest: TokenReader<'a>,
 }
 
 /// The arguments of a call. Each method takes the next one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arguments<'a> {
+pub(crate) struct CallArguments<'a> {
     left: u32,
     trust: Trust,
-    rest: Reader<'a>,
+    rest: TokenReader<'a>,
 }
 
 impl<'a> Payload<'a> {
@@ -73,13 +73,13 @@ impl<'a> Payload<'a> {
         // A call of an old client. No list begins with 0, so the forms cannot be confused.
         if let [0, operation, rest @ ..] = bytes {
             let (left, rest) = match rest {
-                [] => (0, Reader::new(rest)),
+                [] => (0, TokenReader::new(rest)),
                 _ => array(rest)?,
             };
-            return Ok(Self::Call(Call {
+            return Ok(Self::Call(PathCall {
                 path: Path::none(trust),
                 operation: i64::from(*operation),
-                arguments: Arguments { left, trust, rest },
+                arguments: CallArguments { left, trust, rest },
             }));
         }
         let (mut left, mut reader) = array(bytes)?;
@@ -87,7 +87,7 @@ impl<'a> Payload<'a> {
         match first {
             BELOW | SELECT => {
                 let path = Path::parse(next_element(&mut left, &mut reader)?, trust)?;
-                let mut rest = Arguments {
+                let mut rest = CallArguments {
                     left,
                     trust,
                     rest: reader,
@@ -102,24 +102,24 @@ impl<'a> Payload<'a> {
                 rest.end()?;
                 let (mut left, mut reader) = array(call)?;
                 let operation = next_int(&mut left, &mut reader)?;
-                let arguments = Arguments {
+                let arguments = CallArguments {
                     left,
                     trust,
                     rest: reader,
                 };
-                Ok(Self::Call(Call {
+                Ok(Self::Call(PathCall {
                     path,
                     operation,
                     arguments,
                 }))
             }
             operation => {
-                let arguments = Arguments {
+                let arguments = CallArguments {
                     left,
                     trust,
                     rest: reader,
                 };
-                Ok(Self::Call(Call {
+                Ok(Self::Call(PathCall {
                     path: Path::none(trust),
                     operation,
                     arguments,
@@ -128,13 +128,13 @@ impl<'a> Payload<'a> {
         }
     }
 
-    fn whole(arguments: &mut Arguments<'a>) -> Result<&'a [u8], CallError> {
+    fn whole(arguments: &mut CallArguments<'a>) -> Result<&'a [u8], CallError> {
         arguments.element()
     }
 }
 
 #[cfg(test)]
-impl<'a> Call<'a> {
+impl<'a> PathCall<'a> {
     /// Parses an encoded call; fails for a selection.
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
         match Payload::parse(bytes, trust)? {
@@ -151,7 +151,7 @@ impl<'a> Path<'a> {
         Self {
             levels: 0,
             trust,
-            rest: Reader::new(&[]),
+            rest: TokenReader::new(&[]),
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Path<'a> {
     }
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CallArguments<'a> {
     /// Returns the number of remaining arguments.
     pub(crate) const fn left(&self) -> u32 {
         self.left
@@ -237,7 +237,10 @@ impl<'a> Arguments<'a> {
     /// Takes a truth value.
     pub(crate) fn bool(&mut self) -> Result<bool, CallError> {
         let bytes = self.element()?;
-        match Reader::new(bytes).token().map_err(CallError::Argument)? {
+        match TokenReader::new(bytes)
+            .token()
+            .map_err(CallError::Argument)?
+        {
             Token::Bool(value) => Ok(value),
             Token::Int(value) => Ok(value != 0),
             _ => Err(CallError::parameter("an argument is not a truth value")),
@@ -247,7 +250,10 @@ impl<'a> Arguments<'a> {
     /// Takes the bytes of a string or blob, without the subtype byte.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CallError> {
         let bytes = self.element()?;
-        match Reader::new(bytes).token().map_err(CallError::Argument)? {
+        match TokenReader::new(bytes)
+            .token()
+            .map_err(CallError::Argument)?
+        {
             Token::Raw([_, rest @ ..]) => Ok(rest),
             Token::Raw([]) => Ok(&[]),
             _ => Err(CallError::parameter("an argument is not a blob")),
@@ -260,7 +266,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a value, in normal form.
-    pub(crate) fn value(&mut self, purpose: Purpose) -> Result<Cow<'a, [u8]>, CallError> {
+    pub(crate) fn value(&mut self, purpose: EncodePurpose) -> Result<Cow<'a, [u8]>, CallError> {
         let bytes = self.element()?;
         normal(bytes, purpose, self.trust)
     }
@@ -269,7 +275,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn values(
         &mut self,
         count: u32,
-        purpose: Purpose,
+        purpose: EncodePurpose,
     ) -> Result<Cow<'a, [u8]>, CallError> {
         let start = self.rest.rest();
         let mut normal_form = Vec::new();
@@ -297,7 +303,7 @@ impl<'a> Arguments<'a> {
     /// number of items or entries. The caller chooses between list and map.
     pub(crate) fn items(
         &mut self,
-        purpose: Purpose,
+        purpose: EncodePurpose,
         of_map: bool,
     ) -> Result<(u32, Cow<'a, [u8]>), CallError> {
         let value = self.value(purpose)?;
@@ -329,7 +335,7 @@ impl<'a> Arguments<'a> {
 /// Returns whether any of the concatenated elements in `bytes` nests deeper than `levels`.
 /// O(bytes), no recursion.
 pub(crate) fn nest_deeper_than(bytes: &[u8], levels: u32) -> bool {
-    let mut reader = Reader::new(bytes);
+    let mut reader = TokenReader::new(bytes);
     let mut pending: Vec<u64> = Vec::new();
     while let Ok(token) = reader.token() {
         let children = match token {
@@ -354,7 +360,7 @@ pub(crate) fn nest_deeper_than(bytes: &[u8], levels: u32) -> bool {
 /// Returns an argument's value in normal form.
 pub(crate) fn normal(
     bytes: &[u8],
-    purpose: Purpose,
+    purpose: EncodePurpose,
     trust: Trust,
 ) -> Result<Cow<'_, [u8]>, CallError> {
     match trust {
@@ -369,8 +375,8 @@ pub(crate) fn normal(
 
 /// Returns the length of the list that `bytes` begin with, and a reader at its first element.
 #[inline]
-fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
-    let mut reader = Reader::new(bytes);
+fn array(bytes: &[u8]) -> Result<(u32, TokenReader<'_>), CallError> {
+    let mut reader = TokenReader::new(bytes);
     match reader.token().map_err(CallError::Argument)? {
         Token::Array(count) => Ok((count, reader)),
         _ => Err(CallError::parameter(
@@ -380,7 +386,7 @@ fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
 }
 
 #[inline]
-fn next_int(left: &mut u32, reader: &mut Reader<'_>) -> Result<i64, CallError> {
+fn next_int(left: &mut u32, reader: &mut TokenReader<'_>) -> Result<i64, CallError> {
     take_one(left)?;
     match reader.token().map_err(CallError::Argument)? {
         Token::Int(value) => Ok(value),
@@ -392,7 +398,7 @@ fn next_int(left: &mut u32, reader: &mut Reader<'_>) -> Result<i64, CallError> {
 }
 
 #[inline]
-fn next_element<'a>(left: &mut u32, reader: &mut Reader<'a>) -> Result<&'a [u8], CallError> {
+fn next_element<'a>(left: &mut u32, reader: &mut TokenReader<'a>) -> Result<&'a [u8], CallError> {
     take_one(left)?;
     reader.element().map_err(CallError::Argument)
 }
@@ -409,8 +415,8 @@ fn take_one(left: &mut u32) -> Result<(), CallError> {
 mod tests {
     use super::*;
 
-    fn call(bytes: &[u8]) -> Result<Call<'_>, CallError> {
-        Call::parse(bytes, Trust::Foreign)
+    fn call(bytes: &[u8]) -> Result<PathCall<'_>, CallError> {
+        PathCall::parse(bytes, Trust::Foreign)
     }
 
     #[test]
@@ -443,7 +449,10 @@ mod tests {
     #[test]
     fn values_are_brought_into_normal_form() {
         let mut call = call(&[0x92, 1, 0xd1, 0, 7]).unwrap();
-        assert_eq!(&*call.arguments.value(Purpose::Storage).unwrap(), &[7]);
+        assert_eq!(
+            &*call.arguments.value(EncodePurpose::Storage).unwrap(),
+            &[7]
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ const MAX_HEADER_BYTES: usize = 5;
 
 /// The result of a call: borrowed from the bin where possible, and decoded only on request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply<'a> {
+pub(crate) enum CallReply<'a> {
     /// No result, or nil.
     Nil,
     Bool(bool),
@@ -30,7 +30,7 @@ pub(crate) enum Reply<'a> {
     Stored(ParticleType, Cow<'a, [u8]>),
 }
 
-impl<'a> Reply<'a> {
+impl<'a> CallReply<'a> {
     /// Returns whether it is nil, or the nil element of a list or map.
     pub(crate) fn is_nil(&self) -> bool {
         match self {
@@ -116,7 +116,7 @@ mod tests {
         #[test]
         fn an_element_reads_the_same_in_its_stored_form(value in any_value()) {
             let element = encoded(&value);
-            let reply = Reply::Element(Cow::Borrowed(&element));
+            let reply = CallReply::Element(Cow::Borrowed(&element));
             let read = reply.to_value().unwrap();
             let lent = reply.clone().lend(|lent| lent.map(|lent| lent.to_value().unwrap()));
             let lent = lent.unwrap().unwrap_or(Value::Nil);

@@ -3,7 +3,7 @@
 use super::CallError;
 use super::payload::BELOW;
 use crate::value::msgpack::{write_array_header, write_int, write_uint};
-use crate::value::{CodecError, Purpose, Value, encode};
+use crate::value::{CodecError, EncodePurpose, Value, encode};
 
 /// An encoded call, or the reason why an argument has no encoding; executing it returns that error.
 pub(crate) type EncodedCall = Result<Box<[u8]>, CallError>;
@@ -63,12 +63,12 @@ impl CallWriter {
 
     /// Appends a value.
     #[inline]
-    pub(crate) fn value(self, value: &Value, purpose: Purpose) -> Self {
+    pub(crate) fn value(self, value: &Value, purpose: EncodePurpose) -> Self {
         self.with(|out| encode(value, purpose, out))
     }
 
     /// Appends a list of values.
-    pub(crate) fn list(self, values: &[Value], purpose: Purpose) -> Self {
+    pub(crate) fn list(self, values: &[Value], purpose: EncodePurpose) -> Self {
         self.with(|out| {
             let count = u32::try_from(values.len()).map_err(|_| CodecError::TooLong)?;
             write_array_header(out, count);
@@ -103,30 +103,30 @@ pub(crate) fn below(path: &[u8], call: &[u8]) -> Box<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Call, Trust};
+    use super::super::{PathCall, Trust};
     use super::*;
 
     #[test]
     fn what_is_put_together_can_be_taken_apart() {
         let call = CallWriter::new(70)
             .int(-3)
-            .value(&"x".into(), Purpose::Storage)
-            .list(&[1.into(), Value::Wildcard], Purpose::Lookup)
+            .value(&"x".into(), EncodePurpose::Storage)
+            .list(&[1.into(), Value::Wildcard], EncodePurpose::Lookup)
             .uint(u64::MAX)
             .finish()
             .unwrap();
         let path = [0x92, 0x22, 7];
         let below = below(&path, &call);
         for (bytes, levels) in [(&call, 0), (&below, 1)] {
-            let Call {
+            let PathCall {
                 path,
                 operation,
                 mut arguments,
-            } = Call::parse(bytes, Trust::Normal).unwrap();
+            } = PathCall::parse(bytes, Trust::Normal).unwrap();
             assert_eq!((path.levels(), operation), (levels, 70));
             assert_eq!(arguments.int(), Ok(-3));
             assert_eq!(arguments.bytes(), Ok(&b"x"[..]));
-            assert_eq!(arguments.items(Purpose::Lookup, false).unwrap().0, 2);
+            assert_eq!(arguments.items(EncodePurpose::Lookup, false).unwrap().0, 2);
             assert_eq!(arguments.uint(), Ok(u64::MAX));
             assert_eq!(arguments.end(), Ok(()));
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn an_argument_without_encoding_is_remembered() {
         let call = CallWriter::new(1)
-            .value(&Value::Wildcard, Purpose::Storage)
+            .value(&Value::Wildcard, EncodePurpose::Storage)
             .int(1)
             .finish();
         assert_eq!(call, Err(CallError::Argument(CodecError::NotStorable)));

@@ -8,12 +8,14 @@ use super::number::Number;
 use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
 use super::returns::Returns;
 use super::select::Selector;
-use super::shape::Shape;
+use super::shape::ItemShape;
 use super::sought::Sought;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign};
-use crate::call::{Arguments, CallError};
-use crate::value::Purpose;
-use crate::value::msgpack::{Reader, write_array_header, write_int, write_map_header, write_uint};
+use crate::call::{CallArguments, CallError};
+use crate::value::EncodePurpose;
+use crate::value::msgpack::{
+    TokenReader, write_array_header, write_int, write_map_header, write_uint,
+};
 
 /// An operation with its arguments.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,17 +91,24 @@ impl<'a> Items<'a> {
         }
     }
 
-    fn read(arguments: &mut Arguments<'a>, shape: Shape, many: Arity) -> Result<Self, CallError> {
+    fn read(
+        arguments: &mut CallArguments<'a>,
+        shape: ItemShape,
+        many: Arity,
+    ) -> Result<Self, CallError> {
         if many == Arity::Several {
-            let (count, bytes) = arguments.items(Purpose::Storage, shape == Shape::Map)?;
+            let (count, bytes) =
+                arguments.items(EncodePurpose::Storage, shape == ItemShape::Map)?;
             return Ok(Self {
                 bytes,
                 count,
                 single: false,
             });
         }
-        let values = if shape == Shape::Map { 2 } else { 1 };
-        arguments.values(values, Purpose::Storage).map(Self::one)
+        let values = if shape == ItemShape::Map { 2 } else { 1 };
+        arguments
+            .values(values, EncodePurpose::Storage)
+            .map(Self::one)
     }
 }
 
@@ -224,7 +233,7 @@ impl<'a> Action<'a> {
                 flags,
                 create,
             } => {
-                out.items(items, Shape::List);
+                out.items(items, ItemShape::List);
                 out.uint(u64::from(*create));
                 out.uint(u64::from(flags.bits()));
             }
@@ -234,12 +243,12 @@ impl<'a> Action<'a> {
                 flags,
             } => {
                 out.int(*index);
-                out.items(items, Shape::List);
+                out.items(items, ItemShape::List);
                 out.uint(u64::from(flags.bits()));
             }
             Self::Set { index, item, flags } => {
                 out.int(*index);
-                out.items(item, Shape::List);
+                out.items(item, ItemShape::List);
                 out.uint(u64::from(flags.bits()));
             }
             Self::IncrementElement {
@@ -258,7 +267,7 @@ impl<'a> Action<'a> {
                 flags,
                 create,
             } => {
-                out.items(items, Shape::Map);
+                out.items(items, ItemShape::Map);
                 if let Some(create) = create {
                     out.uint(u64::from(*create));
                 }
@@ -277,13 +286,16 @@ impl<'a> Action<'a> {
     }
 
     /// Parses the arguments of an operation.
-    pub(super) fn read(spec: &OpSpec, arguments: &mut Arguments<'a>) -> Result<Self, CallError> {
-        let create = |arguments: &mut Arguments<'a>| {
-            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    pub(super) fn read(
+        spec: &OpSpec,
+        arguments: &mut CallArguments<'a>,
+    ) -> Result<Self, CallError> {
+        let create = |arguments: &mut CallArguments<'a>| {
+            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
             Ok::<u8, CallError>(spec.shape.flags(flags))
         };
-        let list_flags = |arguments: &mut Arguments<'a>| {
-            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+        let list_flags = |arguments: &mut CallArguments<'a>| {
+            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
             Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
         };
         // Fields are evaluated as written: their order is the order of the encoded arguments.
@@ -300,7 +312,7 @@ impl<'a> Action<'a> {
             ActionKind::Size => Self::Size,
             ActionKind::Clear => Self::Clear,
             ActionKind::Sort => {
-                let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+                let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
                 Self::Sort(ListSortFlags::from_bits_truncate(flags as u32))
             }
             ActionKind::Select(by, fixed) => {
@@ -341,7 +353,7 @@ impl<'a> Action<'a> {
             ActionKind::Put(many, fixed) => {
                 let items = Items::read(arguments, spec.shape, many)?;
                 let create = create(arguments)?;
-                let given = arguments.optional(Arguments::uint)?.unwrap_or(0);
+                let given = arguments.optional(CallArguments::uint)?.unwrap_or(0);
                 Self::Put {
                     items,
                     flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
@@ -349,7 +361,7 @@ impl<'a> Action<'a> {
                 }
             }
             ActionKind::IncrementValue(sign) => {
-                let key = arguments.value(Purpose::Storage)?;
+                let key = arguments.value(EncodePurpose::Storage)?;
                 let delta = read_delta(arguments)?;
                 Self::IncrementValue {
                     key,
@@ -365,8 +377,8 @@ impl<'a> Action<'a> {
 }
 
 /// Reads the number to add; 1 if the argument is left out.
-fn read_delta(arguments: &mut Arguments<'_>) -> Result<Number, CallError> {
-    let delta = match arguments.optional(Arguments::element)? {
+fn read_delta(arguments: &mut CallArguments<'_>) -> Result<Number, CallError> {
+    let delta = match arguments.optional(CallArguments::element)? {
         Some(element) => Number::read(element)?,
         None => None,
     };
@@ -375,16 +387,18 @@ fn read_delta(arguments: &mut Arguments<'_>) -> Result<Number, CallError> {
 
 fn read_selector<'a>(
     by: SelectorKind,
-    arguments: &mut Arguments<'a>,
+    arguments: &mut CallArguments<'a>,
 ) -> Result<Selector<'a>, CallError> {
-    let sought = |arguments: &mut Arguments<'a>| arguments.value(Purpose::Lookup).map(Sought::from);
-    let list = |arguments: &mut Arguments<'a>| {
+    let sought = |arguments: &mut CallArguments<'a>| {
+        arguments.value(EncodePurpose::Lookup).map(Sought::from)
+    };
+    let list = |arguments: &mut CallArguments<'a>| {
         arguments
-            .items(Purpose::Lookup, false)
+            .items(EncodePurpose::Lookup, false)
             .map(|(_, items)| Sought::from(items))
     };
-    let count = |arguments: &mut Arguments<'a>| {
-        Ok::<_, CallError>(arguments.optional(Arguments::uint)?.unwrap_or(u64::MAX))
+    let count = |arguments: &mut CallArguments<'a>| {
+        Ok::<_, CallError>(arguments.optional(CallArguments::uint)?.unwrap_or(u64::MAX))
     };
     Ok(match by {
         SelectorKind::Index => Selector::Index(arguments.int()?),
@@ -562,13 +576,13 @@ impl EncodedArguments {
         self.value(values);
     }
 
-    fn items(&mut self, items: &Items<'_>, shape: Shape) {
+    fn items(&mut self, items: &Items<'_>, shape: ItemShape) {
         match (items.single, shape) {
-            (true, Shape::List) => {}
+            (true, ItemShape::List) => {}
             // A key and its value.
-            (true, Shape::Map) => self.elements += 1,
-            (false, Shape::List) => write_array_header(&mut self.out, items.count),
-            (false, Shape::Map) => write_map_header(&mut self.out, items.count),
+            (true, ItemShape::Map) => self.elements += 1,
+            (false, ItemShape::List) => write_array_header(&mut self.out, items.count),
+            (false, ItemShape::Map) => write_map_header(&mut self.out, items.count),
         }
         self.value(&items.bytes);
     }
@@ -583,7 +597,7 @@ impl EncodedArguments {
 
 /// Counts concatenated elements.
 fn count_elements(values: &[u8]) -> u32 {
-    let mut reader = Reader::new(values);
+    let mut reader = TokenReader::new(values);
     let mut count = 0;
     while reader.element().is_ok() {
         count += 1;

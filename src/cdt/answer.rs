@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use super::elements::ByRank;
 use super::returns::{ReturnKind, Returns};
-use super::segment::Segment;
-use super::select::{Places, SelectedBy, Selector, select};
-use super::shape::Shape;
+use super::segment::ItemSegment;
+use super::select::{SelectedBy, SelectedPlaces, Selector, select};
+use super::shape::ItemShape;
 use super::value_list::{ValueMatches, by_value};
-use super::view::View;
-use crate::call::{CallError, Reply};
+use super::view::CollectionView;
+use crate::call::{CallError, CallReply};
 use crate::value::msgpack::{
     element_len, write_array_header, write_flags_header, write_int, write_map_header,
 };
@@ -26,19 +26,19 @@ const NOT_SUPPORTED: CallError = CallError::NotApplicable(
 
 /// A selection and its return type.
 #[derive(Debug)]
-pub(super) struct Selection<'l, 'a> {
-    view: &'l View<'a>,
+pub(super) struct TypedSelection<'l, 'a> {
+    view: &'l CollectionView<'a>,
     by: SelectedBy,
     single: bool,
     returns: Returns,
-    places: Places,
+    places: SelectedPlaces,
 }
 
-impl<'l, 'a> Selection<'l, 'a> {
+impl<'l, 'a> TypedSelection<'l, 'a> {
     /// Selects, unless the return type does not apply to such a selection
     /// (semantics.md#return-types).
     pub(super) fn new(
-        view: &'l View<'a>,
+        view: &'l CollectionView<'a>,
         selector: &Selector<'_>,
         mut returns: Returns,
     ) -> Result<Self, CallError> {
@@ -58,7 +58,7 @@ impl<'l, 'a> Selection<'l, 'a> {
 
     /// Finds the bytes of the selected items, which a removal always needs.
     pub(super) fn located(mut self) -> Result<Self, CallError> {
-        if let Places::Row { at, count, segment } = &mut self.places
+        if let SelectedPlaces::Row { at, count, segment } = &mut self.places
             && segment.is_none()
             && *count > 0
         {
@@ -68,7 +68,7 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 
     /// Builds the reply.
-    pub(super) fn reply(&self) -> Result<Reply<'a>, CallError> {
+    pub(super) fn reply(&self) -> Result<CallReply<'a>, CallError> {
         let Returns {
             kind: what,
             inverted,
@@ -77,16 +77,16 @@ impl<'l, 'a> Selection<'l, 'a> {
         let count = self.count();
         let selected = if inverted { len - count } else { count };
         Ok(match what {
-            ReturnKind::None => Reply::Nil,
-            ReturnKind::Count => Reply::Int(i64::from(selected)),
+            ReturnKind::None => CallReply::Nil,
+            ReturnKind::Count => CallReply::Int(i64::from(selected)),
             // For one value or rank, inversion asks whether nothing is selected, not whether other
             // items are.
             ReturnKind::Exists
                 if inverted && matches!(self.by, SelectedBy::Value | SelectedBy::Rank) =>
             {
-                Reply::Bool(count == 0)
+                CallReply::Bool(count == 0)
             }
-            ReturnKind::Exists => Reply::Bool(selected > 0),
+            ReturnKind::Exists => CallReply::Bool(selected > 0),
             ReturnKind::Index
             | ReturnKind::ReverseIndex
             | ReturnKind::Rank
@@ -96,8 +96,8 @@ impl<'l, 'a> Selection<'l, 'a> {
                     _ => self.ranks(selected)?,
                 };
                 match numbers.first() {
-                    None if self.single => Reply::Int(-1),
-                    Some(number) if self.single => Reply::Int(i64::from(*number)),
+                    None if self.single => CallReply::Int(-1),
+                    Some(number) if self.single => CallReply::Int(i64::from(*number)),
                     _ => int_list(numbers.iter().map(|number| i64::from(*number))),
                 }
             }
@@ -119,10 +119,12 @@ impl<'l, 'a> Selection<'l, 'a> {
                 int_list([start, i64::from(count)].into_iter())
             }
             ReturnKind::Key | ReturnKind::Value if self.single => match self.segments()?.first() {
-                Some(item) => Reply::Element(Cow::Borrowed(self.part(*item, what)?)),
-                None => Reply::Nil,
+                Some(item) => CallReply::Element(Cow::Borrowed(self.part(*item, what)?)),
+                None => CallReply::Nil,
             },
-            ReturnKind::Value if self.view.shape == Shape::List && self.is_row() => self.row()?,
+            ReturnKind::Value if self.view.shape == ItemShape::List && self.is_row() => {
+                self.row()?
+            }
             ReturnKind::Key
             | ReturnKind::Value
             | ReturnKind::KeyValue
@@ -133,21 +135,21 @@ impl<'l, 'a> Selection<'l, 'a> {
 
     /// Returns whether the selection is a row of consecutive positions.
     fn is_row(&self) -> bool {
-        !self.returns.inverted && matches!(self.places, Places::Row { .. })
+        !self.returns.inverted && matches!(self.places, SelectedPlaces::Row { .. })
     }
 
     /// Returns the elements of a row, borrowed from the list.
-    fn row(&self) -> Result<Reply<'a>, CallError> {
-        let Places::Row { at, count, segment } = &self.places else {
+    fn row(&self) -> Result<CallReply<'a>, CallError> {
+        let SelectedPlaces::Row { at, count, segment } = &self.places else {
             return self.content(ReturnKind::Value);
         };
         let segment = match segment {
-            _ if *count == 0 => Segment::gap(*at, 0),
+            _ if *count == 0 => ItemSegment::gap(*at, 0),
             Some(segment) => *segment,
             None => self.view.segment(*at, *count)?,
         };
         super::cost::visits(segment.count);
-        Ok(Reply::Elements {
+        Ok(CallReply::Elements {
             count: segment.count,
             bytes: self.view.bytes(segment),
         })
@@ -156,10 +158,12 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Returns the number of selected items, without inversion.
     fn count(&self) -> u32 {
         match &self.places {
-            Places::Row { count, .. } => *count,
-            Places::Ranked { items, .. } | Places::Scattered { items, .. } => items.len() as u32,
-            Places::Listed(listed) if !listed.in_order => listed.items.len() as u32,
-            Places::Listed(listed) => {
+            SelectedPlaces::Row { count, .. } => *count,
+            SelectedPlaces::Ranked { items, .. } | SelectedPlaces::Scattered { items, .. } => {
+                items.len() as u32
+            }
+            SelectedPlaces::Listed(listed) if !listed.in_order => listed.items.len() as u32,
+            SelectedPlaces::Listed(listed) => {
                 let items = sorted(&listed.items);
                 items.iter().map(|item| item.count).sum()
             }
@@ -169,15 +173,15 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Returns the first index or rank of a range.
     fn first(&self) -> u32 {
         match &self.places {
-            Places::Row { at, .. } => *at,
-            Places::Ranked { rank, .. } | Places::Scattered { rank, .. } => *rank,
-            Places::Listed(_) => 0,
+            SelectedPlaces::Row { at, .. } => *at,
+            SelectedPlaces::Ranked { rank, .. } | SelectedPlaces::Scattered { rank, .. } => *rank,
+            SelectedPlaces::Listed(_) => 0,
         }
     }
 
     /// Returns whether nothing was found and the missing item has no position either.
     fn is_nowhere(&self) -> bool {
-        self.view.shape == Shape::Map
+        self.view.shape == ItemShape::Map
             && match self.by {
                 SelectedBy::Index => self.single,
                 SelectedBy::Value => self.view.count == 0,
@@ -186,17 +190,17 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 
     /// Returns the selected items (all others, if inverted) by position, neighbours joined.
-    pub(super) fn segments(&self) -> Result<Vec<Segment>, CallError> {
+    pub(super) fn segments(&self) -> Result<Vec<ItemSegment>, CallError> {
         let segments = match &self.places {
-            Places::Row { count: 0, .. } => Vec::new(),
-            Places::Row { at, count, segment } => match segment {
+            SelectedPlaces::Row { count: 0, .. } => Vec::new(),
+            SelectedPlaces::Row { at, count, segment } => match segment {
                 Some(segment) => vec![*segment],
                 None => vec![self.view.segment(*at, *count)?],
             },
-            Places::Scattered { items, .. } => joined(items),
-            Places::Ranked { items, .. } => sorted(items),
-            Places::Listed(listed) if listed.in_order => sorted(&listed.items),
-            Places::Listed(listed) => joined(&listed.items),
+            SelectedPlaces::Scattered { items, .. } => joined(items),
+            SelectedPlaces::Ranked { items, .. } => sorted(items),
+            SelectedPlaces::Listed(listed) if listed.in_order => sorted(&listed.items),
+            SelectedPlaces::Listed(listed) => joined(&listed.items),
         };
         Ok(if self.returns.inverted {
             gaps(self.view, &segments)
@@ -214,23 +218,24 @@ impl<'l, 'a> Selection<'l, 'a> {
             return self.others().map(mirror).collect();
         }
         match &self.places {
-            Places::Row { at, count, .. } => mirrored(len, *at, *count, from_end).collect(),
-            Places::Ranked { items, .. } => {
+            SelectedPlaces::Row { at, count, .. } => mirrored(len, *at, *count, from_end).collect(),
+            SelectedPlaces::Ranked { items, .. } => {
                 let mut positions: Vec<u32> = items.iter().map(|item| item.at).collect();
-                if self.view.shape == Shape::List {
+                if self.view.shape == ItemShape::List {
                     positions.sort_unstable();
                 }
                 positions.into_iter().map(mirror).collect()
             }
-            Places::Listed(ValueMatches {
+            SelectedPlaces::Listed(ValueMatches {
                 ranks,
                 in_order: true,
                 ..
-            }) if self.view.shape == Shape::List => ranks
+            }) if self.view.shape == ItemShape::List => ranks
                 .iter()
                 .flat_map(|(at, count)| mirrored(len, *at, *count, from_end))
                 .collect(),
-            Places::Scattered { items, .. } | Places::Listed(ValueMatches { items, .. }) => {
+            SelectedPlaces::Scattered { items, .. }
+            | SelectedPlaces::Listed(ValueMatches { items, .. }) => {
                 items.iter().map(|item| mirror(item.at)).collect()
             }
         }
@@ -239,10 +244,10 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Iterates over all positions that are not selected.
     fn others(&self) -> impl Iterator<Item = u32> {
         let mut selected: Vec<u32> = match &self.places {
-            Places::Row { at, count, .. } => (*at..*at + *count).collect(),
-            Places::Ranked { items, .. }
-            | Places::Scattered { items, .. }
-            | Places::Listed(ValueMatches { items, .. }) => {
+            SelectedPlaces::Row { at, count, .. } => (*at..*at + *count).collect(),
+            SelectedPlaces::Ranked { items, .. }
+            | SelectedPlaces::Scattered { items, .. }
+            | SelectedPlaces::Listed(ValueMatches { items, .. }) => {
                 items.iter().map(|item| item.at).collect()
             }
         };
@@ -259,9 +264,9 @@ impl<'l, 'a> Selection<'l, 'a> {
         } = self.returns;
         let from_end = what == ReturnKind::ReverseRank;
         let mirror = |rank: u32| if from_end { len - 1 - rank } else { rank };
-        if let Places::Row { .. } = self.places
+        if let SelectedPlaces::Row { .. } = self.places
             && selected == len
-            && self.view.shape == Shape::List
+            && self.view.shape == ItemShape::List
             && !self.single
         {
             // All items are selected: their ranks are simply numbered
@@ -273,12 +278,14 @@ impl<'l, 'a> Selection<'l, 'a> {
             });
         }
         let ranges: &[(u32, u32)] = match &self.places {
-            Places::Row { at, count, .. } if self.view.is_ordered_list() => &[(*at, *count)],
-            Places::Row { .. } => return self.ranks_of_positions(mirror),
-            Places::Ranked { rank, items } | Places::Scattered { rank, items } => {
+            SelectedPlaces::Row { at, count, .. } if self.view.is_ordered_list() => {
+                &[(*at, *count)]
+            }
+            SelectedPlaces::Row { .. } => return self.ranks_of_positions(mirror),
+            SelectedPlaces::Ranked { rank, items } | SelectedPlaces::Scattered { rank, items } => {
                 &[(*rank, items.len() as u32)]
             }
-            Places::Listed(listed) => &listed.ranks,
+            SelectedPlaces::Listed(listed) => &listed.ranks,
         };
         if inverted {
             let mut ranges = ranges.to_vec();
@@ -290,7 +297,7 @@ impl<'l, 'a> Selection<'l, 'a> {
             };
             return Ok((0..len).filter(|rank| !within(*rank)).map(mirror).collect());
         }
-        let scattered = matches!(&self.places, Places::Listed(listed) if !listed.in_order);
+        let scattered = matches!(&self.places, SelectedPlaces::Listed(listed) if !listed.in_order);
         Ok(ranges
             .iter()
             .flat_map(|(rank, count)| {
@@ -307,7 +314,7 @@ impl<'l, 'a> Selection<'l, 'a> {
             self.others().collect()
         } else {
             match &self.places {
-                Places::Row { at, count, .. } => (*at..*at + *count).collect(),
+                SelectedPlaces::Row { at, count, .. } => (*at..*at + *count).collect(),
                 _ => Vec::new(),
             }
         };
@@ -327,16 +334,18 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 
     /// Builds keys, values or both: a list or map of the selected items in the order of the reply.
-    fn content(&self, what: ReturnKind) -> Result<Reply<'a>, CallError> {
+    fn content(&self, what: ReturnKind) -> Result<CallReply<'a>, CallError> {
         let mut segments = match &self.places {
-            Places::Ranked { items, .. } | Places::Listed(ValueMatches { items, .. })
+            SelectedPlaces::Ranked { items, .. }
+            | SelectedPlaces::Listed(ValueMatches { items, .. })
                 if !self.returns.inverted && what != ReturnKind::OrderedMap =>
             {
                 joined(items)
             }
             _ => self.segments()?,
         };
-        if let (Places::Ranked { rank, items }, Shape::List) = (&self.places, self.view.shape)
+        if let (SelectedPlaces::Ranked { rank, items }, ItemShape::List) =
+            (&self.places, self.view.shape)
             && !self.returns.inverted
         {
             // The lower half of an unordered list comes in descending order
@@ -365,8 +374,8 @@ impl<'l, 'a> Selection<'l, 'a> {
             }
             _ => write_array_header(&mut out, count),
         }
-        let whole =
-            self.view.shape == Shape::List || !matches!(what, ReturnKind::Key | ReturnKind::Value);
+        let whole = self.view.shape == ItemShape::List
+            || !matches!(what, ReturnKind::Key | ReturnKind::Value);
         for segment in segments {
             if whole {
                 super::cost::visits(segment.count);
@@ -378,9 +387,9 @@ impl<'l, 'a> Selection<'l, 'a> {
             for at in segment.at..segment.at + segment.count {
                 super::cost::visit();
                 let rest = self.view.content.get(start..).unwrap_or_default();
-                let len = Shape::Map.item_len(rest).map_err(CallError::Stored)?;
+                let len = ItemShape::Map.item_len(rest).map_err(CallError::Stored)?;
                 let end = start + len;
-                let item = Segment {
+                let item = ItemSegment {
                     at,
                     count: 1,
                     start,
@@ -390,15 +399,15 @@ impl<'l, 'a> Selection<'l, 'a> {
                 start = end;
             }
         }
-        Ok(Reply::Element(Cow::Owned(out)))
+        Ok(CallReply::Element(Cow::Owned(out)))
     }
 
     /// Returns the key or the value of one item.
-    fn part(&self, item: Segment, what: ReturnKind) -> Result<&'a [u8], CallError> {
+    fn part(&self, item: ItemSegment, what: ReturnKind) -> Result<&'a [u8], CallError> {
         let bytes = self.view.bytes(item);
         let key = match self.view.shape {
-            Shape::List => 0,
-            Shape::Map => element_len(bytes).map_err(CallError::Stored)?,
+            ItemShape::List => 0,
+            ItemShape::Map => element_len(bytes).map_err(CallError::Stored)?,
         };
         let (key, value) = bytes
             .split_at_checked(key)
@@ -408,7 +417,7 @@ impl<'l, 'a> Selection<'l, 'a> {
 }
 
 /// Returns whether a return type applies to a selection.
-fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns) -> bool {
+fn is_supported(view: &CollectionView<'_>, by: SelectedBy, single: bool, returns: Returns) -> bool {
     use ReturnKind as W;
     let Returns {
         kind: what,
@@ -421,7 +430,7 @@ fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns)
         return false;
     }
     match view.shape {
-        Shape::List => {
+        ItemShape::List => {
             let of_maps = matches!(what, W::Key | W::KeyValue | W::UnorderedMap | W::OrderedMap);
             let ordered = view.is_ordered_list();
             !of_maps
@@ -431,7 +440,7 @@ fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns)
                     SelectedBy::Values | SelectedBy::Keys => !range,
                 }
         }
-        Shape::Map => match by {
+        ItemShape::Map => match by {
             SelectedBy::Index => !rank_range,
             SelectedBy::Keys => !range && !matches!(what, W::Rank | W::ReverseRank),
             SelectedBy::Rank | SelectedBy::Value => !index_range,
@@ -441,20 +450,20 @@ fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns)
 }
 
 /// Computes the rank of the item at a position. O(N).
-fn rank_of(view: &View<'_>, at: u32) -> Result<u32, CallError> {
+fn rank_of(view: &CollectionView<'_>, at: u32) -> Result<u32, CallError> {
     let value = view.value(view.segment(at, 1)?);
     let mut rank = 0;
     for item in view.walk() {
         let item = item?;
         let order = compare(view.value(item), value);
-        let tie = view.shape == Shape::Map && item.at < at;
+        let tie = view.shape == ItemShape::Map && item.at < at;
         rank += u32::from(order.is_lt() || order.is_eq() && tie);
     }
     Ok(rank)
 }
 
 /// Computes the rank of each item, by position. O(N log N).
-fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
+fn all_ranks(view: &CollectionView<'_>) -> Result<Vec<u32>, CallError> {
     let mut items = Vec::with_capacity(view.count as usize);
     for item in view.walk() {
         let item = item?;
@@ -466,7 +475,7 @@ fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
     for (sorted_at, (item, value)) in items.iter().enumerate() {
         let rank = match before {
             Some((rank, equal))
-                if view.shape == Shape::List && compare_total(equal, value).is_eq() =>
+                if view.shape == ItemShape::List && compare_total(equal, value).is_eq() =>
             {
                 rank
             }
@@ -481,7 +490,7 @@ fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
 }
 
 /// Sorts items by position, removes duplicates and joins neighbours.
-fn sorted(items: &[Segment]) -> Vec<Segment> {
+fn sorted(items: &[ItemSegment]) -> Vec<ItemSegment> {
     let mut items = items.to_vec();
     items.sort_unstable_by_key(|item| item.at);
     items.dedup();
@@ -489,8 +498,8 @@ fn sorted(items: &[Segment]) -> Vec<Segment> {
 }
 
 /// Joins adjacent segments.
-fn joined(segments: &[Segment]) -> Vec<Segment> {
-    let mut all: Vec<Segment> = Vec::new();
+fn joined(segments: &[ItemSegment]) -> Vec<ItemSegment> {
+    let mut all: Vec<ItemSegment> = Vec::new();
     for segment in segments {
         match all.last_mut() {
             Some(last) if last.end == segment.start && last.at + last.count == segment.at => {
@@ -504,12 +513,12 @@ fn joined(segments: &[Segment]) -> Vec<Segment> {
 }
 
 /// Returns the segments between, before and after the given ones.
-fn gaps(view: &View<'_>, segments: &[Segment]) -> Vec<Segment> {
+fn gaps(view: &CollectionView<'_>, segments: &[ItemSegment]) -> Vec<ItemSegment> {
     let (mut at, mut start) = (0, 0);
     let mut gaps = Vec::new();
     for segment in segments.iter().chain([&view.end()]) {
         if segment.at > at {
-            gaps.push(Segment {
+            gaps.push(ItemSegment {
                 at,
                 count: segment.at - at,
                 start,
@@ -527,9 +536,9 @@ fn mirrored(len: u32, at: u32, count: u32, from_end: bool) -> impl Iterator<Item
     start..start + count
 }
 
-fn int_list<'a>(numbers: impl ExactSizeIterator<Item = i64>) -> Reply<'a> {
+fn int_list<'a>(numbers: impl ExactSizeIterator<Item = i64>) -> CallReply<'a> {
     let mut out = Vec::with_capacity(numbers.len() + 5);
     write_array_header(&mut out, numbers.len() as u32);
     numbers.for_each(|number| write_int(&mut out, number));
-    Reply::Element(Cow::Owned(out))
+    CallReply::Element(Cow::Owned(out))
 }

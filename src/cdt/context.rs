@@ -7,20 +7,20 @@
 use std::borrow::Cow;
 
 use super::dispatch::{ActionResult, UnreadCall};
-use super::edit::Edit;
+use super::edit::CollectionEdit;
 use super::elements::{Elements, find_key};
 use super::insert;
 use super::policy::ListWriteFlags;
 use super::put::check_key;
-use super::segment::Segment;
+use super::segment::ItemSegment;
 use super::select::{Selector, locate};
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::{View, wrong_type};
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::{CollectionView, wrong_type};
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
-use crate::value::msgpack::{Reader, Token, element_len};
+use crate::value::msgpack::{Token, TokenReader, element_len};
 use crate::value::{
-    FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING, ParticleType, Purpose,
+    EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING, ParticleType,
     element_to_stored,
 };
 
@@ -38,10 +38,10 @@ const BY_VALUE: i64 = 3;
 
 /// One level of a path.
 #[derive(Clone, Debug)]
-struct Level<'a> {
+struct ContextLevel<'a> {
     selector: Selector<'a>,
     /// The expected shape; `None` accepts lists and maps.
-    shape: Option<Shape>,
+    shape: Option<ItemShape>,
     creates: Option<Creates>,
     /// A container created at the top gets a persisted index.
     creates_index: bool,
@@ -65,7 +65,7 @@ const CANNOT_CREATE: CallError = CallError::NotApplicable(
     "a context finds no element, and cannot create it at this index: begin at the end, or let the gap be filled",
 );
 
-impl<'a> Level<'a> {
+impl<'a> ContextLevel<'a> {
     /// Takes the next level of a path.
     fn next(path: &mut Path<'a>) -> Result<Option<Self>, CallError> {
         let trust = path.trust();
@@ -78,11 +78,14 @@ impl<'a> Level<'a> {
         }
         let shape = match kind & (IN_LIST | IN_MAP) {
             0 => None,
-            IN_LIST => Some(Shape::List),
-            IN_MAP => Some(Shape::Map),
+            IN_LIST => Some(ItemShape::List),
+            IN_MAP => Some(ItemShape::Map),
             _ => return Err(unknown()),
         };
-        let number = || match Reader::new(value).token().map_err(CallError::Argument)? {
+        let number = || match TokenReader::new(value)
+            .token()
+            .map_err(CallError::Argument)?
+        {
             Token::Int(value) => Ok(value),
             Token::BigInt(_) => Ok(i64::MAX),
             _ => Err(CallError::parameter(
@@ -92,8 +95,8 @@ impl<'a> Level<'a> {
         let selector = match kind & SELECTOR {
             BY_INDEX => Selector::Index(number()?),
             BY_RANK => Selector::Rank(number()?),
-            BY_KEY => Selector::Key(normal(value, Purpose::Lookup, trust)?.into()),
-            BY_VALUE => Selector::FirstValue(normal(value, Purpose::Lookup, trust)?.into()),
+            BY_KEY => Selector::Key(normal(value, EncodePurpose::Lookup, trust)?.into()),
+            BY_VALUE => Selector::FirstValue(normal(value, EncodePurpose::Lookup, trust)?.into()),
             _ => return Err(unknown()),
         };
         let creates = match kind & CREATES {
@@ -114,9 +117,9 @@ impl<'a> Level<'a> {
     }
 
     /// Finds the item that the level leads to.
-    fn find(&self, view: &View<'_>) -> Result<Option<Segment>, CallError> {
+    fn find(&self, view: &CollectionView<'_>) -> Result<Option<ItemSegment>, CallError> {
         let fits = self.shape.is_none_or(|shape| shape == view.shape)
-            && !(matches!(self.selector, Selector::Key(_)) && view.shape == Shape::List);
+            && !(matches!(self.selector, Selector::Key(_)) && view.shape == ItemShape::List);
         if !fits {
             return Err(WRONG_CONTAINER);
         }
@@ -124,12 +127,11 @@ impl<'a> Level<'a> {
     }
 
     /// Returns the flags of the container created for this level.
-    fn flags(&self, shape: Shape, nested: bool) -> u8 {
+    fn flags(&self, shape: ItemShape, nested: bool) -> u8 {
         let order = match (self.creates, shape) {
-            (Some(Creates::Ordered), Shape::Map) => FLAG_ORDERED | FLAG_VALUE_ORDERED,
-            (Some(Creates::Ordered), Shape::List) | (Some(Creates::PaddedOrByKey), Shape::Map) => {
-                FLAG_ORDERED
-            }
+            (Some(Creates::Ordered), ItemShape::Map) => FLAG_ORDERED | FLAG_VALUE_ORDERED,
+            (Some(Creates::Ordered), ItemShape::List)
+            | (Some(Creates::PaddedOrByKey), ItemShape::Map) => FLAG_ORDERED,
             _ => 0,
         };
         let persists = self.creates_index && !nested;
@@ -137,27 +139,31 @@ impl<'a> Level<'a> {
     }
 
     /// Returns the empty container to create for this level.
-    fn empty<'v>(&self, nested: bool) -> Result<View<'v>, CallError> {
+    fn empty<'v>(&self, nested: bool) -> Result<CollectionView<'v>, CallError> {
         let shape = self.shape.ok_or(CANNOT_CREATE)?;
         if self.creates_index && nested {
             return Err(CANNOT_CREATE);
         }
-        Ok(View::empty(shape, self.flags(shape, nested)))
+        Ok(CollectionView::empty(shape, self.flags(shape, nested)))
     }
 
     /// Finds the place of a new child in an existing list or map.
-    fn place_in(&self, view: &View<'_>, nested: bool) -> Result<Place, CallError> {
+    fn place_in(
+        &self,
+        view: &CollectionView<'_>,
+        nested: bool,
+    ) -> Result<NewChildPlace, CallError> {
         let creates = self.creates.ok_or(NOT_FOUND)?;
         if self.creates_index && nested {
             return Err(CANNOT_CREATE);
         }
         match &self.selector {
             Selector::Key(key) => place_of_key(view, key),
-            Selector::Index(_) if view.is_ordered_list() => Ok(Place::Sorted),
-            Selector::Index(index) if view.shape == Shape::List => {
+            Selector::Index(_) if view.is_ordered_list() => Ok(NewChildPlace::Sorted),
+            Selector::Index(index) if view.shape == ItemShape::List => {
                 match index.saturating_sub(i64::from(view.count)) {
-                    0 => Ok(Place::Gap(view.end())),
-                    _ if view.count == 0 && *index == -1 => Ok(Place::Gap(view.end())),
+                    0 => Ok(NewChildPlace::Gap(view.end())),
+                    _ if view.count == 0 && *index == -1 => Ok(NewChildPlace::Gap(view.end())),
                     gap @ 1.. if creates == Creates::PaddedOrByKey => padded(gap),
                     _ => Err(CANNOT_CREATE),
                 }
@@ -167,18 +173,22 @@ impl<'a> Level<'a> {
     }
 
     /// Finds the place of a new child in the container created for this level.
-    fn place_in_new(&self, view: &View<'_>, first: bool) -> Result<Place, CallError> {
+    fn place_in_new(
+        &self,
+        view: &CollectionView<'_>,
+        first: bool,
+    ) -> Result<NewChildPlace, CallError> {
         if first && self.creates.is_none() {
             return Err(NOT_FOUND);
         }
         let lists_only = matches!(self.selector, Selector::Index(_));
-        if lists_only != (view.shape == Shape::List) {
+        if lists_only != (view.shape == ItemShape::List) {
             return Err(NOT_FOUND);
         }
         match (&self.selector, self.creates) {
             (Selector::Key(key), _) => place_of_key(view, key),
-            (Selector::Index(-1..), Some(Creates::Ordered)) => Ok(Place::Sorted),
-            (Selector::Index(-1 | 0), _) => Ok(Place::Gap(view.end())),
+            (Selector::Index(-1..), Some(Creates::Ordered)) => Ok(NewChildPlace::Sorted),
+            (Selector::Index(-1 | 0), _) => Ok(NewChildPlace::Gap(view.end())),
             (Selector::Index(gap @ 1..), Some(Creates::PaddedOrByKey)) => padded(*gap),
             (Selector::Index(_), _) => Err(CANNOT_CREATE),
             _ => Err(NOT_FOUND),
@@ -188,48 +198,48 @@ impl<'a> Level<'a> {
     /// Puts a new child into its place.
     fn put<'v>(
         &self,
-        view: View<'v>,
-        place: &Place,
+        view: CollectionView<'v>,
+        place: &NewChildPlace,
         child: Vec<u8>,
-    ) -> Result<Edit<'v>, CallError> {
+    ) -> Result<CollectionEdit<'v>, CallError> {
         let splice = match (&self.selector, place) {
-            (Selector::Key(key), Place::Gap(gap)) => {
-                Splice::new(*gap, Cow::Owned([key, &*child].concat()), 1)
+            (Selector::Key(key), NewChildPlace::Gap(gap)) => {
+                ItemSplice::new(*gap, Cow::Owned([key, &*child].concat()), 1)
             }
-            (_, Place::Gap(gap)) => Splice::new(*gap, Cow::Owned(child), 1),
-            (_, Place::Sorted) => {
+            (_, NewChildPlace::Gap(gap)) => ItemSplice::new(*gap, Cow::Owned(child), 1),
+            (_, NewChildPlace::Sorted) => {
                 let elements = Elements::of(&view)?;
                 let gap = elements.gap(elements.upper_bound(&child, 0));
-                Splice::new(gap, Cow::Owned(child), 1)
+                ItemSplice::new(gap, Cow::Owned(child), 1)
             }
-            (_, Place::Padded(gap)) => {
+            (_, NewChildPlace::Padded(gap)) => {
                 let mut padded = vec![0xc0; *gap as usize];
                 padded.extend_from_slice(&child);
-                Splice::new(view.end(), Cow::Owned(padded), gap + 1)
+                ItemSplice::new(view.end(), Cow::Owned(padded), gap + 1)
             }
         };
-        Edit::new(view, view.flags, vec![splice])
+        CollectionEdit::new(view, view.flags, vec![splice])
     }
 }
 
 /// The place of a new child.
-enum Place {
-    Gap(Segment),
+enum NewChildPlace {
+    Gap(ItemSegment),
     /// In order, in an ordered list.
     Sorted,
     /// After the end and a number of nils.
     Padded(u32),
 }
 
-fn place_of_key(view: &View<'_>, key: &[u8]) -> Result<Place, CallError> {
+fn place_of_key(view: &CollectionView<'_>, key: &[u8]) -> Result<NewChildPlace, CallError> {
     check_key(key)?;
     let (Ok(place) | Err(place)) = find_key(view, key)?;
-    Ok(Place::Gap(place))
+    Ok(NewChildPlace::Gap(place))
 }
 
-fn padded(gap: i64) -> Result<Place, CallError> {
+fn padded(gap: i64) -> Result<NewChildPlace, CallError> {
     match u32::try_from(gap) {
-        Ok(gap) if gap as usize <= MAX_COLLECTION_BYTES => Ok(Place::Padded(gap)),
+        Ok(gap) if gap as usize <= MAX_COLLECTION_BYTES => Ok(NewChildPlace::Padded(gap)),
         _ => Err(CallError::TooBig {
             bytes: gap.unsigned_abs(),
         }),
@@ -237,7 +247,7 @@ fn padded(gap: i64) -> Result<Place, CallError> {
 }
 
 /// Parses all levels of a path.
-fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
+fn levels(mut path: Path<'_>) -> Result<Vec<ContextLevel<'_>>, CallError> {
     if path.levels() >= MAX_NESTING {
         return Err(CallError::parameter(format!(
             "{} contexts, and values nest at most {MAX_NESTING} levels deep",
@@ -245,7 +255,7 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
         )));
     }
     let mut levels = Vec::with_capacity(path.levels() as usize);
-    while let Some(level) = Level::next(&mut path)? {
+    while let Some(level) = ContextLevel::next(&mut path)? {
         levels.push(level);
     }
     Ok(levels)
@@ -253,38 +263,41 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
 
 /// The result of following a path: the item found at each level, and the end.
 struct Descent<'a> {
-    parents: Vec<(View<'a>, Segment)>,
-    end: End<'a>,
+    parents: Vec<(CollectionView<'a>, ItemSegment)>,
+    end: PathEnd<'a>,
 }
 
-enum End<'a> {
+enum PathEnd<'a> {
     /// The element at the end of the whole path.
     Element(&'a [u8]),
     /// The list or map that lacks the next element.
-    Missing(View<'a>),
+    Missing(CollectionView<'a>),
 }
 
-fn descend<'a>(view: View<'a>, levels: &[Level<'_>]) -> Result<Descent<'a>, CallError> {
+fn descend<'a>(
+    view: CollectionView<'a>,
+    levels: &[ContextLevel<'_>],
+) -> Result<Descent<'a>, CallError> {
     let mut parents = Vec::with_capacity(levels.len());
     let mut element: Option<&'a [u8]> = None;
     for level in levels {
         let view = match element {
             None => view,
             Some(element) => {
-                let shape = Shape::of_element(element).ok_or(WRONG_CONTAINER)?;
-                View::parse(shape, element)?
+                let shape = ItemShape::of_element(element).ok_or(WRONG_CONTAINER)?;
+                CollectionView::parse(shape, element)?
             }
         };
         let Some(item) = level.find(&view)? else {
-            let end = End::Missing(view);
+            let end = PathEnd::Missing(view);
             return Ok(Descent { parents, end });
         };
         element = Some(view.value(item));
         parents.push((view, item));
     }
     let end = match element {
-        Some(element) => End::Element(element),
-        None => End::Missing(view),
+        Some(element) => PathEnd::Element(element),
+        None => PathEnd::Missing(view),
     };
     Ok(Descent { parents, end })
 }
@@ -298,11 +311,11 @@ pub(super) fn read<'a>(
 ) -> ActionResult<'a> {
     let levels = levels(path)?;
     match descend(top(kind, bin)?, &levels)?.end {
-        End::Element(element) => {
+        PathEnd::Element(element) => {
             let target = target(call.shape(), element)?;
             call.on(target, true)
         }
-        End::Missing(_) => Err(NOT_FOUND),
+        PathEnd::Missing(_) => Err(NOT_FOUND),
     }
 }
 
@@ -319,7 +332,7 @@ pub(super) fn modify<'a>(
     };
     let Descent { parents, end } = descend(top(kind, bin)?, &levels)?;
     match end {
-        End::Element(element) => {
+        PathEnd::Element(element) => {
             let target = target(call.shape(), element)?;
             let (edit, reply) = call.on(target, true)?;
             match edit {
@@ -327,7 +340,7 @@ pub(super) fn modify<'a>(
                 None => Ok((None, reply)),
             }
         }
-        End::Missing(view) => {
+        PathEnd::Missing(view) => {
             let missing = levels.get(parents.len()..).unwrap_or_default();
             create(call, Some(view), missing, &parents)
         }
@@ -338,9 +351,9 @@ pub(super) fn modify<'a>(
 /// Creates nothing unless the operation itself creates something.
 fn create<'a>(
     call: UnreadCall<'a>,
-    view: Option<View<'a>>,
-    levels: &[Level<'a>],
-    parents: &[(View<'a>, Segment)],
+    view: Option<CollectionView<'a>>,
+    levels: &[ContextLevel<'a>],
+    parents: &[(CollectionView<'a>, ItemSegment)],
 ) -> ActionResult<'a> {
     let mut steps = Vec::with_capacity(levels.len());
     for (at, level) in levels.iter().enumerate() {
@@ -368,21 +381,24 @@ fn create<'a>(
 
 /// Puts a changed list or map into its parent, the parent into its own, and so on. Returns the edit
 /// of the outermost one.
-fn ascend<'a>(parents: &[(View<'a>, Segment)], mut edit: Edit<'a>) -> Result<Edit<'a>, CallError> {
+fn ascend<'a>(
+    parents: &[(CollectionView<'a>, ItemSegment)],
+    mut edit: CollectionEdit<'a>,
+) -> Result<CollectionEdit<'a>, CallError> {
     for (view, item) in parents.iter().rev() {
         let child = edit.to_bytes();
         edit = match view.shape {
-            Shape::List => {
+            ItemShape::List => {
                 let replaced =
                     insert::replace(*view, *item, Cow::Owned(child), ListWriteFlags::empty())?;
                 replaced.ok_or(NOT_FOUND)?
             }
-            Shape::Map => {
+            ItemShape::Map => {
                 let bytes = view.bytes(*item);
                 let key = element_len(bytes).map_err(CallError::Stored)?;
                 let key = bytes.get(..key).unwrap_or_default();
                 let entry = Cow::Owned([key, &*child].concat());
-                Edit::new(*view, view.flags, vec![Splice::new(*item, entry, 1)])?
+                CollectionEdit::new(*view, view.flags, vec![ItemSplice::new(*item, entry, 1)])?
             }
         };
     }
@@ -390,20 +406,20 @@ fn ascend<'a>(parents: &[(View<'a>, Segment)], mut edit: Edit<'a>) -> Result<Edi
 }
 
 /// Returns the list or map of a bin, where a path begins.
-fn top(kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
-    let shape = Shape::of_kind(kind).ok_or_else(|| {
+fn top(kind: ParticleType, bin: &[u8]) -> Result<CollectionView<'_>, CallError> {
+    let shape = ItemShape::of_kind(kind).ok_or_else(|| {
         CallError::parameter(format!(
             "contexts lead into lists and maps, and the bin holds a {}",
             kind.name()
         ))
     })?;
-    View::parse(shape, bin)
+    CollectionView::parse(shape, bin)
 }
 
 /// Returns an element as the list or map that an operation expects.
-fn target(shape: Shape, element: &[u8]) -> Result<View<'_>, CallError> {
-    if Shape::of_element(element) == Some(shape) {
-        return View::parse(shape, element);
+fn target(shape: ItemShape, element: &[u8]) -> Result<CollectionView<'_>, CallError> {
+    if ItemShape::of_element(element) == Some(shape) {
+        return CollectionView::parse(shape, element);
     }
     let (found, _) = element_to_stored(element).map_err(CallError::Stored)?;
     Err(wrong_type(shape, found))

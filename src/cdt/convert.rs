@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::edit::Edit;
+use super::edit::CollectionEdit;
 use super::elements::sorting;
 use super::policy::ListSortFlags;
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::View;
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::FLAG_ORDERED;
 use crate::value::order::compare;
@@ -16,22 +16,29 @@ use crate::value::order::compare;
 /// Changes the flags of a list or map. O(1) plus the copy of the bytes; newly ordering a list sorts
 /// it, a new index costs a walk, and a new order of a map's values sorts them. `None` if nothing
 /// changes.
-pub(super) fn set_type(view: View<'_>, flags: u8) -> Result<Option<Edit<'_>>, CallError> {
+pub(super) fn set_type(
+    view: CollectionView<'_>,
+    flags: u8,
+) -> Result<Option<CollectionEdit<'_>>, CallError> {
     if flags == view.flags {
         return Ok(None);
     }
     // Maps are always stored in the order of keys.
-    let sorts = view.shape == Shape::List && flags & FLAG_ORDERED != 0 && !view.is_ordered_list();
+    let sorts =
+        view.shape == ItemShape::List && flags & FLAG_ORDERED != 0 && !view.is_ordered_list();
     let splices = if sorts {
         sorted(&view, sorting, false)?
     } else {
         None
     };
-    Edit::new(view, flags, splices.into_iter().collect()).map(Some)
+    CollectionEdit::new(view, flags, splices.into_iter().collect()).map(Some)
 }
 
 /// Sorts a list. `None` if nothing changes.
-pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'_>>, CallError> {
+pub(super) fn sort(
+    view: CollectionView<'_>,
+    flags: ListSortFlags,
+) -> Result<Option<CollectionEdit<'_>>, CallError> {
     let drops = flags.contains(ListSortFlags::DROP_DUPLICATES);
     let descends = flags.contains(ListSortFlags::DESCENDING) && !view.is_ordered_list();
     if view.count < 2 || view.is_ordered_list() && !drops {
@@ -48,7 +55,7 @@ pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'
         ));
     }
     match splice {
-        Some(splice) => Edit::new(view, view.flags, vec![splice]).map(Some),
+        Some(splice) => CollectionEdit::new(view, view.flags, vec![splice]).map(Some),
         None => Ok(None),
     }
 }
@@ -56,10 +63,10 @@ pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'
 /// Returns the splice that sorts all elements, dropping duplicates if asked for; `None` if they are
 /// sorted.
 fn sorted<'a>(
-    view: &View<'a>,
+    view: &CollectionView<'a>,
     order: impl Fn(&[u8], &[u8]) -> Ordering,
     drops_duplicates: bool,
-) -> Result<Option<Splice<'a>>, CallError> {
+) -> Result<Option<ItemSplice<'a>>, CallError> {
     let mut elements = Vec::with_capacity(view.count as usize);
     for element in view.walk() {
         elements.push(view.bytes(element?));
@@ -76,5 +83,9 @@ fn sorted<'a>(
     }
     let all = view.segment(0, view.count)?;
     let count = elements.len() as u32;
-    Ok(Some(Splice::new(all, Cow::Owned(elements.concat()), count)))
+    Ok(Some(ItemSplice::new(
+        all,
+        Cow::Owned(elements.concat()),
+        count,
+    )))
 }

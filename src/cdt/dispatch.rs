@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::action::Action;
-use super::answer::Selection;
+use super::answer::TypedSelection;
 use super::convert;
-use super::edit::Edit;
+use super::edit::CollectionEdit;
 use super::elements::find_key;
 use super::insert::{self, Items};
 use super::number::Number;
@@ -14,11 +14,11 @@ use super::put::{self, check_key};
 use super::range::resolve;
 use super::returns::Returns;
 use super::select::Selector;
-use super::shape::Shape;
-use super::splice::Splice;
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
 use super::table::{ActionKind, OpSpec, find};
-use super::view::View;
-use crate::call::{Arguments, Call, CallError, Reply};
+use super::view::CollectionView;
+use crate::call::{CallArguments, CallError, CallReply, PathCall};
 use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 
 /// An operation with unparsed arguments: the bin's type is checked first, and errors come in that
@@ -26,15 +26,15 @@ use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnreadCall<'a> {
     spec: &'static OpSpec,
-    arguments: Arguments<'a>,
+    arguments: CallArguments<'a>,
 }
 
 /// The result of an operation: the edited list or map, unless nothing changes, and the reply.
-pub(super) type ActionResult<'a> = Result<(Option<Edit<'a>>, Reply<'a>), CallError>;
+pub(super) type ActionResult<'a> = Result<(Option<CollectionEdit<'a>>, CallReply<'a>), CallError>;
 
 impl<'a> UnreadCall<'a> {
     /// Finds a reading or a writing operation, and checks the number of arguments.
-    pub(super) fn parse(call: &Call<'a>, writes: bool) -> Result<Self, CallError> {
+    pub(super) fn parse(call: &PathCall<'a>, writes: bool) -> Result<Self, CallError> {
         let spec = find(call.operation)
             .filter(|spec| spec.writes == writes)
             .ok_or_else(|| unknown(call.operation, writes))?;
@@ -52,7 +52,7 @@ impl<'a> UnreadCall<'a> {
     }
 
     /// Returns the shape that the operation works on.
-    pub(super) const fn shape(&self) -> Shape {
+    pub(super) const fn shape(&self) -> ItemShape {
         self.spec.shape
     }
 
@@ -71,7 +71,7 @@ impl<'a> UnreadCall<'a> {
     /// Executes the operation on a list or map. A `nested` one inside another gets no persisted
     /// index.
     #[inline]
-    pub(super) fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
+    pub(super) fn on(self, view: CollectionView<'a>, nested: bool) -> ActionResult<'a> {
         self.read()?.on(view, nested)
     }
 }
@@ -104,7 +104,7 @@ impl PreparedCall {
 
     /// Builds an operation from an encoded call; `None` for operations that have no builder.
     #[cfg(test)]
-    pub(super) fn of(call: &Call<'static>, writes: bool) -> Result<Option<Self>, CallError> {
+    pub(super) fn of(call: &PathCall<'static>, writes: bool) -> Result<Option<Self>, CallError> {
         let call = UnreadCall::parse(call, writes)?;
         let (spec, action) = (call.spec, call.read()?);
         Ok(action.fits(spec).then_some(Self { spec, action }))
@@ -141,11 +141,13 @@ impl PreparedCall {
         &'a self,
         kind: ParticleType,
         bin: &'a [u8],
-    ) -> Result<Reply<'a>, CallError> {
-        let view = View::of_bin(self.spec.shape, kind, bin)?;
+    ) -> Result<CallReply<'a>, CallError> {
+        let view = CollectionView::of_bin(self.spec.shape, kind, bin)?;
         match &self.action {
-            Action::Size => Ok(Reply::Int(i64::from(view.count))),
-            Action::Get(selector, returns) => Selection::new(&view, selector, *returns)?.reply(),
+            Action::Size => Ok(CallReply::Int(i64::from(view.count))),
+            Action::Get(selector, returns) => {
+                TypedSelection::new(&view, selector, *returns)?.reply()
+            }
             action => action.borrowed().on(view, false).map(|(_, reply)| reply),
         }
     }
@@ -157,7 +159,7 @@ impl PreparedCall {
     ) -> ActionResult<'a> {
         match current {
             Some((kind, bin)) => {
-                let view = View::of_bin(self.spec.shape, kind, bin)?;
+                let view = CollectionView::of_bin(self.spec.shape, kind, bin)?;
                 self.action.borrowed().on(view, false)
             }
             None => on_nothing(self.spec, || Ok(self.action.borrowed()), false),
@@ -173,7 +175,7 @@ fn on_nothing<'a>(
 ) -> ActionResult<'a> {
     match spec.kind {
         ActionKind::Size | ActionKind::Select(..) | ActionKind::Clear => {
-            return Ok((None, Reply::Nil));
+            return Ok((None, CallReply::Nil));
         }
         ActionKind::Sort => {
             return Err(CallError::WrongType {
@@ -191,37 +193,40 @@ fn on_nothing<'a>(
         create
     };
     let shape = spec.shape;
-    let (edit, reply) = action.on(View::empty(shape, flags), nested)?;
-    let edit = edit.unwrap_or_else(|| Edit::empty(shape, flags));
+    let (edit, reply) = action.on(CollectionView::empty(shape, flags), nested)?;
+    let edit = edit.unwrap_or_else(|| CollectionEdit::empty(shape, flags));
     Ok((Some(edit), reply))
 }
 
 impl<'a> Action<'a> {
-    fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
+    fn on(self, view: CollectionView<'a>, nested: bool) -> ActionResult<'a> {
         let edit = match self {
-            Action::Size => return Ok((None, Reply::Int(i64::from(view.count)))),
+            Action::Size => return Ok((None, CallReply::Int(i64::from(view.count)))),
             Action::Get(selector, returns) => {
-                let reply = Selection::new(&view, &selector, returns)?.reply()?;
+                let reply = TypedSelection::new(&view, &selector, returns)?.reply()?;
                 return Ok((None, reply));
             }
             Action::Remove(selector, returns) => return remove(view, &selector, returns),
             // Only whole bins persist an index.
             Action::SetType(flags) if nested => {
                 let edit = convert::set_type(view, flags & !FLAG_PERSIST_INDEX)?;
-                return Ok((edit, Reply::Nil));
+                return Ok((edit, CallReply::Nil));
             }
-            Action::SetType(flags) => return Ok((convert::set_type(view, flags)?, Reply::Nil)),
-            Action::Sort(flags) => return Ok((convert::sort(view, flags)?, Reply::Nil)),
+            Action::SetType(flags) => return Ok((convert::set_type(view, flags)?, CallReply::Nil)),
+            Action::Sort(flags) => return Ok((convert::sort(view, flags)?, CallReply::Nil)),
             Action::Clear => {
                 // Lists lose their index, maps keep it (semantics.md#lists-operations).
                 let flags = match view.shape {
-                    Shape::List => view.flags & !FLAG_PERSIST_INDEX,
-                    Shape::Map => view.flags,
+                    ItemShape::List => view.flags & !FLAG_PERSIST_INDEX,
+                    ItemShape::Map => view.flags,
                 };
-                return Ok((Some(Edit::empty(view.shape, flags)), Reply::Nil));
+                return Ok((
+                    Some(CollectionEdit::empty(view.shape, flags)),
+                    CallReply::Nil,
+                ));
             }
             Action::Set { index, item, flags } => {
-                return Ok((insert::set(view, index, item, flags)?, Reply::Nil));
+                return Ok((insert::set(view, index, item, flags)?, CallReply::Nil));
             }
             Action::IncrementElement {
                 index, by, flags, ..
@@ -235,8 +240,8 @@ impl<'a> Action<'a> {
             } => insert::insert(view, index, items, flags)?,
             Action::Put { items, flags, .. } => put::put(view, items, flags)?,
         };
-        let count = edit.as_ref().map_or(view.count, Edit::count);
-        Ok((edit, Reply::Int(i64::from(count))))
+        let count = edit.as_ref().map_or(view.count, CollectionEdit::count);
+        Ok((edit, CallReply::Int(i64::from(count))))
     }
 }
 
@@ -248,20 +253,24 @@ fn unknown(operation: i64, writes: bool) -> CallError {
 }
 
 /// Removes the selected items, and replies about them as they were.
-fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> ActionResult<'a> {
-    let selection = Selection::new(&view, selector, returns)?.located()?;
+fn remove<'a>(
+    view: CollectionView<'a>,
+    selector: &Selector<'_>,
+    returns: Returns,
+) -> ActionResult<'a> {
+    let selection = TypedSelection::new(&view, selector, returns)?.located()?;
     let reply = selection.reply()?;
     let removed = selection.segments()?;
     if removed.is_empty() {
         return Ok((None, reply));
     }
-    let splices = removed.into_iter().map(Splice::remove).collect();
-    Ok((Some(Edit::new(view, view.flags, splices)?), reply))
+    let splices = removed.into_iter().map(ItemSplice::remove).collect();
+    Ok((Some(CollectionEdit::new(view, view.flags, splices)?), reply))
 }
 
 /// Adds to an element by replacing it. After the end, the delta becomes a new element.
 fn increment_element<'a>(
-    view: View<'a>,
+    view: CollectionView<'a>,
     index: i64,
     by: Number,
     flags: ListWriteFlags,
@@ -284,7 +293,11 @@ fn increment_element<'a>(
 }
 
 /// Adds to the value of a key by replacing it. Without the key, the delta becomes a new entry.
-fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> ActionResult<'a> {
+fn increment_value<'a>(
+    view: CollectionView<'a>,
+    key: Cow<'a, [u8]>,
+    by: Number,
+) -> ActionResult<'a> {
     check_key(&key)?;
     let (place, number) = match find_key(&view, &key)? {
         Ok(entry) => (entry, by.added_to(view.value(entry))?),
@@ -292,7 +305,7 @@ fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> Action
     };
     let mut entry = key.into_owned();
     number.write(&mut entry);
-    let splice = Splice::new(place, Cow::Owned(entry), 1);
-    let edit = Edit::new(view, view.flags, vec![splice])?;
+    let splice = ItemSplice::new(place, Cow::Owned(entry), 1);
+    let edit = CollectionEdit::new(view, view.flags, vec![splice])?;
     Ok((Some(edit), number.reply()))
 }

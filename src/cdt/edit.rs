@@ -3,9 +3,9 @@
 use super::cost;
 use super::new_index::NewIndex;
 use super::new_ranks::NewRanks;
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::View;
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::{
     array_header_len, flags_header_len, write_array_header, write_flags_header, write_map_header,
@@ -15,27 +15,27 @@ use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleT
 /// A new list or map before it is written: an old one with splices, perhaps with other flags. Knows
 /// its length and writes itself in one pass.
 #[derive(Debug)]
-pub(crate) struct Edit<'a> {
-    old: View<'a>,
+pub(crate) struct CollectionEdit<'a> {
+    old: CollectionView<'a>,
     flags: u8,
-    splices: Vec<Splice<'a>>,
+    splices: Vec<ItemSplice<'a>>,
     count: u32,
     content_len: usize,
     ranks: NewRanks,
     index: NewIndex,
 }
 
-impl<'a> Edit<'a> {
+impl<'a> CollectionEdit<'a> {
     /// Plans `old` with `splices` (by position, not overlapping) and the given flags.
     pub(super) fn new(
-        old: View<'a>,
+        old: CollectionView<'a>,
         flags: u8,
-        splices: Vec<Splice<'a>>,
+        splices: Vec<ItemSplice<'a>>,
     ) -> Result<Self, CallError> {
         let too_long = CallError::Argument(CodecError::TooLong);
         let (mut count, mut content_len) = (old.count, old.content.len());
         let (mut next_at, mut next_start) = (0, 0);
-        for Splice {
+        for ItemSplice {
             removed,
             inserted,
             count: inserted_count,
@@ -63,7 +63,7 @@ impl<'a> Edit<'a> {
         let persist = flags & FLAG_PERSIST_INDEX != 0;
         // The index needs the final length: it decides the width of its entries.
         let index = NewIndex::plan(&old, &splices, persist, count, content_len)?;
-        let ranked = matches!(old.shape, Shape::Map) && flags & FLAG_VALUE_ORDERED != 0;
+        let ranked = matches!(old.shape, ItemShape::Map) && flags & FLAG_VALUE_ORDERED != 0;
         // A single item has no order to persist.
         let ranks = if ranked && persist && count > 1 {
             NewRanks::plan(&old, &splices)?
@@ -82,9 +82,9 @@ impl<'a> Edit<'a> {
     }
 
     /// Plans a list or map without items.
-    pub(super) fn empty(shape: Shape, flags: u8) -> Self {
+    pub(super) fn empty(shape: ItemShape, flags: u8) -> Self {
         Self {
-            old: View::empty(shape, flags),
+            old: CollectionView::empty(shape, flags),
             flags,
             splices: Vec::new(),
             count: 0,
@@ -108,14 +108,14 @@ impl<'a> Edit<'a> {
         self.ranks.len() + self.index.len(self.count)
     }
 
-    /// Returns the number of bytes that [`Edit::write`] writes.
+    /// Returns the number of bytes that [`CollectionEdit::write`] writes.
     pub(crate) fn encoded_len(&self) -> usize {
         // The headers of lists and maps have the same length.
         let head = if self.flags == 0 {
             array_header_len(self.count)
         } else {
             let index_len = self.index_len();
-            let nil = usize::from(self.old.shape == Shape::Map);
+            let nil = usize::from(self.old.shape == ItemShape::Map);
             array_header_len(self.count + 1) + flags_header_len(index_len as u32) + index_len + nil
         };
         head + self.content_len
@@ -125,8 +125,8 @@ impl<'a> Edit<'a> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
         let write_header = match self.old.shape {
-            Shape::List => write_array_header,
-            Shape::Map => write_map_header,
+            ItemShape::List => write_array_header,
+            ItemShape::Map => write_map_header,
         };
         if self.flags == 0 {
             write_header(out, self.count);
@@ -135,7 +135,7 @@ impl<'a> Edit<'a> {
             write_flags_header(out, self.flags, self.index_len() as u32);
             self.ranks.write(out);
             self.index.write(&self.old, &self.splices, out);
-            if self.old.shape == Shape::Map {
+            if self.old.shape == ItemShape::Map {
                 out.push(0xc0);
             }
         }
@@ -148,7 +148,7 @@ impl<'a> Edit<'a> {
         self.copy(next, self.old.content.len(), out);
     }
 
-    /// Returns the bytes that [`Edit::write`] writes.
+    /// Returns the bytes that [`CollectionEdit::write`] writes.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);

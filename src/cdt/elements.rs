@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use super::cost;
-use super::index::Index;
+use super::index::ItemIndex;
 use super::ranks::Ranks;
-use super::segment::Segment;
-use super::shape::Shape;
-use super::view::View;
+use super::segment::ItemSegment;
+use super::shape::ItemShape;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
 use crate::value::msgpack::{element_len, front_int};
@@ -16,7 +16,7 @@ use crate::value::order::{compare, compare_lookups, compare_total};
 /// Random access to the items of a list or map.
 #[derive(Debug)]
 pub(super) struct Elements<'a> {
-    shape: Shape,
+    shape: ItemShape,
     content: &'a [u8],
     count: u32,
     starts: Starts<'a>,
@@ -24,15 +24,15 @@ pub(super) struct Elements<'a> {
 
 #[derive(Debug)]
 enum Starts<'a> {
-    Index(Index<'a>),
+    Index(ItemIndex<'a>),
     Walked(Vec<u32>),
 }
 
 impl<'a> Elements<'a> {
     /// Prepares access: O(1) with an index, one walk over all items without.
-    pub(super) fn of(view: &View<'a>) -> Result<Self, CallError> {
+    pub(super) fn of(view: &CollectionView<'a>) -> Result<Self, CallError> {
         let starts = match view.index {
-            Index::None => {
+            ItemIndex::None => {
                 let mut starts = Vec::with_capacity(view.count as usize);
                 for item in view.walk() {
                     starts.push(item?.start as u32);
@@ -77,10 +77,10 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns consecutive items.
-    pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
+    pub(super) fn segment(&self, at: u32, count: u32) -> Result<ItemSegment, CallError> {
         let (start, end) = (self.start_of(at), self.start_of(at.saturating_add(count)));
         if at.saturating_add(count) <= self.count && start <= end && end <= self.content.len() {
-            Ok(Segment {
+            Ok(ItemSegment {
                 at,
                 count,
                 start,
@@ -92,8 +92,8 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the gap in front of an item.
-    pub(super) fn gap(&self, at: u32) -> Segment {
-        Segment::gap(at, self.start_of(at))
+    pub(super) fn gap(&self, at: u32) -> ItemSegment {
+        ItemSegment::gap(at, self.start_of(at))
     }
 
     /// Returns the first position, from `from` on, whose front is not less than `front`, where
@@ -143,8 +143,11 @@ impl<'a> Elements<'a> {
 
 /// Finds a key in a map: its entry, or the gap where it belongs. O(log N) with an index, a walk up
 /// to it without.
-pub(super) fn find_key(view: &View<'_>, key: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
-    if !matches!(view.index, Index::None) {
+pub(super) fn find_key(
+    view: &CollectionView<'_>,
+    key: &[u8],
+) -> Result<Result<ItemSegment, ItemSegment>, CallError> {
+    if !matches!(view.index, ItemIndex::None) {
         let elements = Elements::of(view)?;
         return match elements.find(key, 0) {
             Ok(at) => elements.segment(at, 1).map(Ok),
@@ -158,7 +161,7 @@ pub(super) fn find_key(view: &View<'_>, key: &[u8]) -> Result<Result<Segment, Se
             return Ok(Ok(item));
         }
         if order.is_gt() {
-            return Ok(Err(Segment::gap(item.at, item.start)));
+            return Ok(Err(ItemSegment::gap(item.at, item.start)));
         }
     }
     Ok(Err(view.end()))
@@ -176,7 +179,7 @@ pub(super) struct ByRank<'a> {
 impl<'a> ByRank<'a> {
     /// Prepares access; `None` for an unordered list, and for a map without a persisted order of
     /// values.
-    pub(super) fn of(view: &View<'a>) -> Result<Option<Self>, CallError> {
+    pub(super) fn of(view: &CollectionView<'a>) -> Result<Option<Self>, CallError> {
         if !view.is_ordered_list() && view.ranks.is_none() {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ pub(super) const RUN_BYTES: usize = 8;
 
 /// The index of a stored list or map.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Index<'a> {
+pub(super) enum ItemIndex<'a> {
     None,
     Runs(&'a [[u8; RUN_BYTES]]),
     Offsets(Offsets<'a>),
@@ -45,12 +45,12 @@ pub(super) enum Offsets<'a> {
 
 /// Consecutive items of equal width in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct ItemRun {
     pub(super) count: u32,
     pub(super) width: u32,
 }
 
-impl Run {
+impl ItemRun {
     pub(super) const fn load([a, b, c, d, e, f, g, h]: [u8; RUN_BYTES]) -> Self {
         Self {
             count: u32::from_le_bytes([a, b, c, d]),
@@ -63,7 +63,7 @@ impl Run {
     }
 }
 
-impl<'a> Index<'a> {
+impl<'a> ItemIndex<'a> {
     /// Parses index data, and checks that its size fits `count` items of `content_len` bytes.
     pub(super) fn parse(
         data: &'a [u8],
@@ -92,15 +92,15 @@ impl<'a> Index<'a> {
         let fits = match index {
             Self::None => true,
             Self::Runs(runs) => {
-                let sum =
-                    runs.iter()
-                        .map(|run| Run::load(*run))
-                        .try_fold((0_u64, 0_u64), |sum, run| {
-                            Some((
-                                sum.0 + u64::from(run.count),
-                                sum.1.checked_add(run.bytes() as u64)?,
-                            ))
-                        });
+                let sum = runs.iter().map(|run| ItemRun::load(*run)).try_fold(
+                    (0_u64, 0_u64),
+                    |sum, run| {
+                        Some((
+                            sum.0 + u64::from(run.count),
+                            sum.1.checked_add(run.bytes() as u64)?,
+                        ))
+                    },
+                );
                 runs.len() <= MAX_RUNS && sum == Some((u64::from(count), content_len as u64))
             }
             Self::Offsets(offsets) => offsets.len() == count as usize,
@@ -119,7 +119,7 @@ impl<'a> Index<'a> {
             Self::None => None,
             Self::Runs(runs) => {
                 let mut start = 0;
-                for run in runs.iter().map(|run| Run::load(*run)) {
+                for run in runs.iter().map(|run| ItemRun::load(*run)) {
                     if at < run.count {
                         return Some(start + at as usize * run.width as usize);
                     }

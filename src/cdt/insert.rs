@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::edit::Edit;
+use super::edit::CollectionEdit;
 use super::elements::{Elements, Matcher, sorting, split};
 use super::policy::ListWriteFlags;
 use super::range::resolve;
-use super::segment::Segment;
+use super::segment::ItemSegment;
 use super::select::{WalkPosition, is_short_and_sorted};
-use super::splice::Splice;
-use super::view::View;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::order::{compare, compare_total};
 
@@ -23,7 +23,7 @@ pub(crate) struct Items<'a> {
 }
 
 /// The edit of a list; `None` if nothing changes.
-type Edited<'a> = Result<Option<Edit<'a>>, CallError>;
+type Edited<'a> = Result<Option<CollectionEdit<'a>>, CallError>;
 
 /// The greatest position that an insertion may fill up to.
 const MAX_INDEX: i64 = i32::MAX as i64;
@@ -42,13 +42,17 @@ const REPEATED: CallError = CallError::NotApplicable(
 
 /// Appends items. Besides the copy of the bytes, for M items: O(M) without order, O(M log N) with
 /// order and index, plus a walk without index; uniqueness costs O((M + N) log M) without order.
-pub(super) fn append<'a>(view: View<'a>, items: Items<'a>, flags: ListWriteFlags) -> Edited<'a> {
+pub(super) fn append<'a>(
+    view: CollectionView<'a>,
+    items: Items<'a>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
     add(view, items, None, flags)
 }
 
 /// Inserts items before the element at `index`, or after the end, filling the gap with nil.
 pub(super) fn insert<'a>(
-    view: View<'a>,
+    view: CollectionView<'a>,
     index: i64,
     items: Items<'a>,
     flags: ListWriteFlags,
@@ -64,7 +68,7 @@ pub(super) fn insert<'a>(
 
 /// Replaces the element at `index`; beyond the end it is inserted.
 pub(super) fn set<'a>(
-    view: View<'a>,
+    view: CollectionView<'a>,
     index: i64,
     item: Items<'a>,
     flags: ListWriteFlags,
@@ -83,8 +87,8 @@ pub(super) fn set<'a>(
 
 /// Replaces an element. In an ordered list the new one moves to its place.
 pub(super) fn replace<'a>(
-    view: View<'a>,
-    element: Segment,
+    view: CollectionView<'a>,
+    element: ItemSegment,
     value: Cow<'a, [u8]>,
     flags: ListWriteFlags,
 ) -> Edited<'a> {
@@ -94,24 +98,24 @@ pub(super) fn replace<'a>(
     let splices = if view.is_ordered_list() {
         moved(&view, element, value)?
     } else {
-        vec![Splice::new(element, value, 1)]
+        vec![ItemSplice::new(element, value, 1)]
     };
-    Edit::new(view, view.flags, splices).map(Some)
+    CollectionEdit::new(view, view.flags, splices).map(Some)
 }
 
 /// Returns the splices that remove an element of an ordered list and insert another in order.
 fn moved<'a>(
-    view: &View<'a>,
-    element: Segment,
+    view: &CollectionView<'a>,
+    element: ItemSegment,
     value: Cow<'a, [u8]>,
-) -> Result<Vec<Splice<'a>>, CallError> {
+) -> Result<Vec<ItemSplice<'a>>, CallError> {
     let elements = Elements::of(view)?;
     let at = elements.upper_bound(&value, 0);
     Ok(if at == element.at || at == element.at + 1 {
-        vec![Splice::new(element, value, 1)]
+        vec![ItemSplice::new(element, value, 1)]
     } else {
-        let insertion = Splice::new(elements.gap(at), value, 1);
-        let removal = Splice::remove(element);
+        let insertion = ItemSplice::new(elements.gap(at), value, 1);
+        let removal = ItemSplice::remove(element);
         if at < element.at {
             vec![insertion, removal]
         } else {
@@ -121,7 +125,11 @@ fn moved<'a>(
 }
 
 /// Returns the position to insert at; `None` if the policy refuses it silently.
-fn position(view: &View<'_>, index: i64, flags: ListWriteFlags) -> Result<Option<u32>, CallError> {
+fn position(
+    view: &CollectionView<'_>,
+    index: i64,
+    flags: ListWriteFlags,
+) -> Result<Option<u32>, CallError> {
     let at = if index < 0 {
         index.saturating_add(i64::from(view.count))
     } else {
@@ -151,7 +159,12 @@ fn violated<'a>(error: CallError, flags: ListWriteFlags) -> Edited<'a> {
     }
 }
 
-fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFlags) -> Edited<'a> {
+fn add<'a>(
+    view: CollectionView<'a>,
+    items: Items<'a>,
+    at: Option<u32>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
     // The most common case, without collecting items.
     if items.single && view.is_ordered_list() {
@@ -201,11 +214,11 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
     put_at(view, at, Cow::Owned(values.concat()), values.len() as u32)
 }
 
-fn spliced<'a>(view: View<'a>, splices: Vec<Splice<'a>>) -> Edited<'a> {
+fn spliced<'a>(view: CollectionView<'a>, splices: Vec<ItemSplice<'a>>) -> Edited<'a> {
     if splices.is_empty() {
         return Ok(None);
     }
-    Edit::new(view, view.flags, splices).map(Some)
+    CollectionEdit::new(view, view.flags, splices).map(Some)
 }
 
 /// Returns whether each item is above the one before, so that none repeats another: in a large batch they come so.
@@ -220,7 +233,7 @@ enum Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(view: &View<'a>) -> Result<Self, CallError> {
+    fn of(view: &CollectionView<'a>) -> Result<Self, CallError> {
         if is_short_and_sorted(view) {
             return Ok(Self::Walked(WalkPosition::front(view)));
         }
@@ -230,10 +243,10 @@ impl<'a> Places<'a> {
     /// Returns the gap where an item belongs. `None`: it must be unique, and the list has it.
     fn next(
         &mut self,
-        view: &View<'a>,
+        view: &CollectionView<'a>,
         item: &[u8],
         unique: bool,
-    ) -> Result<Option<Segment>, CallError> {
+    ) -> Result<Option<ItemSegment>, CallError> {
         let (elements, at) = match self {
             Self::Walked(position) => return position.place_of(view, item, unique),
             Self::Searched(elements, at) => (elements, at),
@@ -251,21 +264,30 @@ impl<'a> Places<'a> {
 }
 
 /// Adds one element in order, the most common addition. O(log N) with an index.
-fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFlags) -> Edited<'a> {
+fn add_one_in_order<'a>(
+    view: CollectionView<'a>,
+    value: Cow<'a, [u8]>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
     let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
     let Some(gap) = Places::of(&view)?.next(&view, &value, unique)? else {
         return violated(CallError::ElementExists, flags);
     };
-    Edit::new(view, view.flags, vec![Splice::new(gap, value, 1)]).map(Some)
+    CollectionEdit::new(view, view.flags, vec![ItemSplice::new(gap, value, 1)]).map(Some)
 }
 
 /// Inserts elements at a position of an unordered list, or at its end.
-fn put_at<'a>(view: View<'a>, at: Option<u32>, elements: Cow<'a, [u8]>, count: u32) -> Edited<'a> {
+fn put_at<'a>(
+    view: CollectionView<'a>,
+    at: Option<u32>,
+    elements: Cow<'a, [u8]>,
+    count: u32,
+) -> Edited<'a> {
     if count == 0 {
         return Ok(None);
     }
     let splice = match at {
-        Some(at) if at < view.count => Splice::new(view.segment(at, 0)?, elements, count),
+        Some(at) if at < view.count => ItemSplice::new(view.segment(at, 0)?, elements, count),
         Some(at) if at > view.count => {
             let gap = at - view.count;
             if gap as usize > MAX_COLLECTION_BYTES {
@@ -275,16 +297,20 @@ fn put_at<'a>(view: View<'a>, at: Option<u32>, elements: Cow<'a, [u8]>, count: u
             }
             let mut padded = vec![0xc0; gap as usize];
             padded.extend_from_slice(&elements);
-            Splice::new(view.end(), Cow::Owned(padded), gap + count)
+            ItemSplice::new(view.end(), Cow::Owned(padded), gap + count)
         }
-        _ => Splice::new(view.end(), elements, count),
+        _ => ItemSplice::new(view.end(), elements, count),
     };
-    Edit::new(view, view.flags, vec![splice]).map(Some)
+    CollectionEdit::new(view, view.flags, vec![splice]).map(Some)
 }
 
 /// Returns whether an element equals `value`, at another position than `except`. O(N); O(log N)
 /// with order and index.
-fn contains(view: &View<'_>, value: &[u8], except: Option<u32>) -> Result<bool, CallError> {
+fn contains(
+    view: &CollectionView<'_>,
+    value: &[u8],
+    except: Option<u32>,
+) -> Result<bool, CallError> {
     if view.is_ordered_list() {
         let elements = Elements::of(view)?;
         let first = elements.lower_bound(value, 0);
@@ -305,7 +331,7 @@ fn contains(view: &View<'_>, value: &[u8], except: Option<u32>) -> Result<bool, 
 
 /// Returns the items that violate uniqueness, and how, in the order of the items.
 fn violations(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     items: &[Cow<'_, [u8]>],
 ) -> Result<Vec<Option<CallError>>, CallError> {
     let mut violations = vec![None; items.len()];
@@ -349,11 +375,11 @@ fn violations(
 /// Finds the places of sorted items in an ordered list: one splice for all items of one place. Leaves out those that the list has,
 /// if they must be unique, and returns whether there are any.
 fn in_order<'a>(
-    view: &View<'a>,
+    view: &CollectionView<'a>,
     items: Vec<Cow<'a, [u8]>>,
     unique: bool,
-) -> Result<(Vec<Splice<'a>>, bool), CallError> {
-    let (mut splices, mut exists) = (Vec::<Splice<'a>>::with_capacity(items.len()), false);
+) -> Result<(Vec<ItemSplice<'a>>, bool), CallError> {
+    let (mut splices, mut exists) = (Vec::<ItemSplice<'a>>::with_capacity(items.len()), false);
     let mut places = Places::of(view)?;
     for item in items {
         let Some(gap) = places.next(view, &item, unique)? else {
@@ -365,7 +391,7 @@ fn in_order<'a>(
                 last.inserted.to_mut().extend_from_slice(&item);
                 last.count += 1;
             }
-            _ => splices.push(Splice::new(gap, item, 1)),
+            _ => splices.push(ItemSplice::new(gap, item, 1)),
         }
     }
     Ok((splices, exists))

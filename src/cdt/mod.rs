@@ -6,13 +6,13 @@
 //! 1. `dispatch` finds the operation (`table`, `code`) and parses its arguments (`action`).
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
-//! 3. [`View`] parses the head of the list or map: count, flags, index data (`index`, `ranks`),
+//! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`, `ranks`),
 //!    start of the items. Lists and maps are both rows of items (`shape`, `segment`); a map's item
 //!    is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
 //!    costs that the index allows.
 //! 5. The operation replies about the selected items (`answer`, built from encoded bytes), removes
-//!    them, or replaces them (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]:
+//!    them, or replaces them (`insert`, `put`, `number`, `convert`). A change is an [`CollectionEdit`]:
 //!    splices of encoded items (`splice`). Its length and new index (`new_index`, `new_ranks`) are
 //!    known before it is written.
 //! 6. The executor of operations lets the edit write itself, once, straight into the new record.
@@ -62,7 +62,7 @@ pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
 pub(crate) use action::Action;
 pub(crate) use dispatch::PreparedCall;
-pub(crate) use edit::Edit;
+pub(crate) use edit::CollectionEdit;
 pub(crate) use insert::Items;
 pub(crate) use number::Number;
 pub(crate) use returns::{ReturnKind, Returns};
@@ -71,23 +71,23 @@ pub(crate) use selections::{list_selections, map_selections};
 pub(crate) use sought::Sought;
 
 use dispatch::UnreadCall;
-use view::View;
+use view::CollectionView;
 
-use crate::call::{Call, CallError, Payload, Reply};
+use crate::call::{CallError, CallReply, PathCall, Payload};
 use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
 /// Executes a reading call. `current` is the type and stored value of the bin.
 pub(crate) fn read<'a>(
     current: (ParticleType, &'a [u8]),
     payload: &Payload<'a>,
-) -> Result<Reply<'a>, CallError> {
+) -> Result<CallReply<'a>, CallError> {
     let call = plain(payload)?;
     let (kind, bin) = current;
     let unread = UnreadCall::parse(call, false)?;
     let (_, reply) = if call.path.levels() > 0 {
         context::read(unread, kind, bin, call.path)?
     } else {
-        let view = View::of_bin(unread.shape(), kind, bin)?;
+        let view = CollectionView::of_bin(unread.shape(), kind, bin)?;
         unread.on(view, false)?
     };
     Ok(reply)
@@ -98,7 +98,7 @@ pub(crate) fn read<'a>(
 pub(crate) fn modify<'a>(
     current: Option<(ParticleType, &'a [u8])>,
     payload: &Payload<'a>,
-) -> Result<(Option<Edit<'a>>, Reply<'a>), CallError> {
+) -> Result<(Option<CollectionEdit<'a>>, CallReply<'a>), CallError> {
     let call = plain(payload)?;
     let unread = UnreadCall::parse(call, true)?;
     let levels = call.path.levels();
@@ -113,7 +113,7 @@ pub(crate) fn modify<'a>(
     }
     match current {
         Some((kind, bin)) => {
-            let view = View::of_bin(unread.shape(), kind, bin)?;
+            let view = CollectionView::of_bin(unread.shape(), kind, bin)?;
             unread.on(view, false)
         }
         None => unread.on_nothing(false),
@@ -125,7 +125,7 @@ pub(crate) fn writes(code: u8) -> bool {
     table::find(i64::from(code)).is_some_and(|spec| spec.writes)
 }
 
-fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p Call<'a>, CallError> {
+fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p PathCall<'a>, CallError> {
     match payload {
         Payload::Call(call) => Ok(call),
         Payload::Select { .. } => Err(CallError::NotApplicable(

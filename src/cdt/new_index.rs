@@ -3,10 +3,10 @@
 //! `index` describes and reads the stored form.
 
 use super::cost;
-use super::index::{FORM_RUNS, Index, MAX_RUNS, Offsets, RUN_BYTES, Run};
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::View;
+use super::index::{FORM_RUNS, ItemIndex, ItemRun, MAX_RUNS, Offsets, RUN_BYTES};
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
 
@@ -14,9 +14,9 @@ use crate::value::CodecError;
 #[derive(Debug)]
 pub(super) enum NewIndex {
     None,
-    Runs(Vec<Run>),
+    Runs(Vec<ItemRun>),
     /// Too many runs: written as offsets of this width.
-    Unrolled(Vec<Run>, usize),
+    Unrolled(Vec<ItemRun>, usize),
     /// The old offsets, shifted, in entries of this width.
     Moved(usize),
 }
@@ -25,8 +25,8 @@ impl NewIndex {
     /// Plans the index of `view` after `splices`, if it has one. O(1) for runs, besides the
     /// splices; a walk over all items if there is no index yet.
     pub(super) fn plan(
-        view: &View<'_>,
-        splices: &[Splice<'_>],
+        view: &CollectionView<'_>,
+        splices: &[ItemSplice<'_>],
         persist: bool,
         count: u32,
         content_len: usize,
@@ -37,17 +37,17 @@ impl NewIndex {
         let mut runs = RunWriter::default();
         match view.index {
             // Offsets never become runs again: finding out would cost a walk at each edit.
-            Index::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
-            Index::Runs(old) => {
+            ItemIndex::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
+            ItemIndex::Runs(old) => {
                 runs.splice(
-                    old.iter().map(|run| Ok(Run::load(*run))),
+                    old.iter().map(|run| Ok(ItemRun::load(*run))),
                     splices,
                     view.shape,
                 )?;
             }
             // Each item is a run of one; `push` joins equal neighbours.
-            Index::None => {
-                let one = |width: usize| Run {
+            ItemIndex::None => {
+                let one = |width: usize| ItemRun {
                     count: 1,
                     width: width as u32,
                 };
@@ -74,7 +74,12 @@ impl NewIndex {
     }
 
     /// Appends the index data.
-    pub(super) fn write(&self, view: &View<'_>, splices: &[Splice<'_>], out: &mut Vec<u8>) {
+    pub(super) fn write(
+        &self,
+        view: &CollectionView<'_>,
+        splices: &[ItemSplice<'_>],
+        out: &mut Vec<u8>,
+    ) {
         match self {
             Self::None => {}
             Self::Runs(runs) => {
@@ -96,7 +101,7 @@ impl NewIndex {
             }
             Self::Moved(width) => {
                 out.push(*width as u8);
-                if let Index::Offsets(old) = view.index {
+                if let ItemIndex::Offsets(old) = view.index {
                     write_moved(&old, view.shape, splices, *width, out);
                 }
             }
@@ -107,8 +112,8 @@ impl NewIndex {
 /// Appends the old offsets with the splices applied.
 fn write_moved(
     old: &Offsets<'_>,
-    shape: Shape,
-    splices: &[Splice<'_>],
+    shape: ItemShape,
+    splices: &[ItemSplice<'_>],
     width: usize,
     out: &mut Vec<u8>,
 ) {
@@ -146,11 +151,11 @@ fn write_entry(offset: usize, width: usize, out: &mut Vec<u8>) {
 /// Collects runs, joining neighbours of equal width.
 #[derive(Debug, Default)]
 struct RunWriter {
-    runs: Vec<Run>,
+    runs: Vec<ItemRun>,
 }
 
 impl RunWriter {
-    fn push(&mut self, run: Run) {
+    fn push(&mut self, run: ItemRun) {
         match self.runs.last_mut() {
             Some(last) if last.width == run.width => last.count += run.count,
             _ if run.count > 0 => self.runs.push(run),
@@ -161,11 +166,11 @@ impl RunWriter {
     /// Adds the old runs with the splices applied.
     fn splice(
         &mut self,
-        mut old: impl Iterator<Item = Result<Run, CallError>>,
-        splices: &[Splice<'_>],
-        shape: Shape,
+        mut old: impl Iterator<Item = Result<ItemRun, CallError>>,
+        splices: &[ItemSplice<'_>],
+        shape: ItemShape,
     ) -> Result<(), CallError> {
-        let mut current = Run { count: 0, width: 0 };
+        let mut current = ItemRun { count: 0, width: 0 };
         let mut next = 0;
         // Moves past `count` old items, into `runs` if they stay. `current` is the unread rest of
         // the run in front.
@@ -176,7 +181,7 @@ impl RunWriter {
                         .next()
                         .ok_or(CallError::Stored(CodecError::BadIndex))??;
                 }
-                let taken = Run {
+                let taken = ItemRun {
                     count: count.min(current.count),
                     width: current.width,
                 };
@@ -192,7 +197,7 @@ impl RunWriter {
             advance(Some(self), splice.removed.at - next)?;
             advance(None, splice.removed.count)?;
             for len in splice.inserted_lens(shape) {
-                self.push(Run {
+                self.push(ItemRun {
                     count: 1,
                     width: len as u32,
                 });

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use super::cost;
 use super::elements::{Elements, sorting};
 use super::ranks::{Ranks, entry_width};
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::View;
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
 
@@ -22,7 +22,10 @@ pub(super) struct NewRanks {
 impl NewRanks {
     /// Plans the ranks of `old` after `splices`. With old ranks: O(log N) comparisons for each new
     /// entry, and one pass over numbers; without: a sort.
-    pub(super) fn plan(old: &View<'_>, splices: &[Splice<'_>]) -> Result<Self, CallError> {
+    pub(super) fn plan(
+        old: &CollectionView<'_>,
+        splices: &[ItemSplice<'_>],
+    ) -> Result<Self, CallError> {
         let moves = Moves::of(splices);
         let mut news = inserted(old.shape, splices)?;
         let old_ranks = match old.ranks {
@@ -31,7 +34,7 @@ impl NewRanks {
             None => {
                 for item in old.walk() {
                     let item = item?;
-                    if let Place::At(at) = moves.place(item.at) {
+                    if let ItemMove::At(at) = moves.place(item.at) {
                         news.push((old.value(item), at));
                     }
                 }
@@ -49,7 +52,7 @@ impl NewRanks {
         let mut copy_up_to = |positions: &mut Vec<u32>, rank: u32| -> Result<(), CallError> {
             for rank in std::mem::replace(&mut copied, rank)..rank {
                 let at = ranks_position(&old_ranks, rank, old.count)?;
-                if let Place::At(at) = moves.place(at) {
+                if let ItemMove::At(at) = moves.place(at) {
                     positions.push(at);
                 }
             }
@@ -60,7 +63,7 @@ impl NewRanks {
                 // Ties are broken by position, and by the position after the edit: an earlier
                 // insertion moves the old entry.
                 let at = old_ranks.position(rank);
-                let (Place::At(place) | Place::Gone(place)) = moves.place(at);
+                let (ItemMove::At(place) | ItemMove::Gone(place)) = moves.place(at);
                 let value = old.shape.value_of(elements.from(at));
                 by_value(&(value, place), new).is_lt()
             });
@@ -110,8 +113,8 @@ fn ranks_position(ranks: &Ranks<'_>, rank: u32, count: u32) -> Result<u32, CallE
 
 /// Returns the values of the inserted entries, and their new positions.
 fn inserted<'s>(
-    shape: Shape,
-    splices: &'s [Splice<'_>],
+    shape: ItemShape,
+    splices: &'s [ItemSplice<'_>],
 ) -> Result<Vec<(&'s [u8], u32)>, CallError> {
     let mut news = Vec::new();
     let mut moved = 0_i64;
@@ -131,7 +134,7 @@ fn inserted<'s>(
 }
 
 /// The position of an old item after an edit.
-enum Place {
+enum ItemMove {
     At(u32),
     /// Removed; the position is where it would be.
     Gone(u32),
@@ -144,11 +147,11 @@ struct Moves {
 }
 
 impl Moves {
-    fn of(splices: &[Splice<'_>]) -> Self {
+    fn of(splices: &[ItemSplice<'_>]) -> Self {
         let mut moved = 0_i64;
         let splices = splices
             .iter()
-            .map(|Splice { removed, count, .. }| {
+            .map(|ItemSplice { removed, count, .. }| {
                 moved += i64::from(*count) - i64::from(removed.count);
                 let behind = removed.at + removed.count;
                 (removed.at, behind, (i64::from(behind) + moved) as u32)
@@ -158,15 +161,15 @@ impl Moves {
     }
 
     #[inline]
-    fn place(&self, at: u32) -> Place {
+    fn place(&self, at: u32) -> ItemMove {
         let before = self.splices.partition_point(|splice| splice.0 <= at);
         match before
             .checked_sub(1)
             .and_then(|last| self.splices.get(last))
         {
-            None => Place::At(at),
-            Some((_, behind, becomes)) if at < *behind => Place::Gone(*becomes),
-            Some((_, behind, becomes)) => Place::At(at - behind + becomes),
+            None => ItemMove::At(at),
+            Some((_, behind, becomes)) if at < *behind => ItemMove::Gone(*becomes),
+            Some((_, behind, becomes)) => ItemMove::At(at - behind + becomes),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Arithmetic on numbers inside lists and maps.
 
-use crate::call::{CallError, Reply};
-use crate::value::msgpack::{Reader, Token, write_float, write_int};
+use crate::call::{CallError, CallReply};
+use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
 
 /// A number as an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) enum Number {
 impl Number {
     /// Reads the number at the front of `bytes`; `None` for nil. Other types are errors.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, CallError> {
-        match Reader::new(bytes).token().map_err(CallError::Stored)? {
+        match TokenReader::new(bytes).token().map_err(CallError::Stored)? {
             Token::Nil => Ok(None),
             Token::Int(value) => Ok(Some(Self::Int(value))),
             Token::BigInt(value) => Ok(Some(Self::Int(value.cast_signed()))),
@@ -51,10 +51,10 @@ impl Number {
         }
     }
 
-    pub(super) const fn reply<'a>(self) -> Reply<'a> {
+    pub(super) const fn reply<'a>(self) -> CallReply<'a> {
         match self {
-            Self::Int(value) => Reply::Int(value),
-            Self::Float(value) => Reply::Float(value),
+            Self::Int(value) => CallReply::Int(value),
+            Self::Float(value) => CallReply::Float(value),
         }
     }
 }

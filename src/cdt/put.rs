@@ -3,36 +3,38 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::edit::Edit;
+use super::edit::CollectionEdit;
 use super::elements::{Elements, find_key};
 use super::insert::Items;
 use super::policy::MapWriteFlags;
-use super::segment::Segment;
-use super::shape::Shape;
-use super::splice::Splice;
-use super::view::View;
+use super::segment::ItemSegment;
+use super::shape::ItemShape;
+use super::splice::ItemSplice;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::msgpack::{Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token};
+use crate::value::msgpack::{SUBTYPE_BLOB, SUBTYPE_STRING, Token, TokenReader};
 
 /// Puts entries with distinct, sorted keys. Besides the copy of the bytes, for M entries: O(M log
 /// N) with index, plus a walk without. `None` if nothing changes.
 pub(super) fn put<'a>(
-    view: View<'a>,
+    view: CollectionView<'a>,
     items: Items<'a>,
     flags: MapWriteFlags,
-) -> Result<Option<Edit<'a>>, CallError> {
+) -> Result<Option<CollectionEdit<'a>>, CallError> {
     let no_fail = flags.contains(MapWriteFlags::NO_FAIL);
     let partial = no_fail && flags.contains(MapWriteFlags::DO_PARTIAL) && !items.single;
     // An empty map then takes all entries, in spite of the flags (semantics.md#maps-write-flags).
     let unchecked = partial && view.count == 0 && !flags.contains(MapWriteFlags::CREATE_ONLY);
-    let mut places = Places::of(&view, &items)?;
-    let mut changes: Vec<Change> = Vec::new();
+    let mut places = AscendingPlaces::of(&view, &items)?;
+    let mut changes: Vec<PlannedPut> = Vec::new();
     let mut start = 0;
     while start < items.bytes.len() {
         let entry = items.bytes.get(start..).unwrap_or_default();
         check_key(entry)?;
-        let len = Shape::Map.item_len(entry).map_err(CallError::Argument)?;
+        let len = ItemShape::Map
+            .item_len(entry)
+            .map_err(CallError::Argument)?;
         let bytes = start..start + len;
         start = bytes.end;
         let place = places.next(entry)?;
@@ -57,24 +59,28 @@ pub(super) fn put<'a>(
     let splices = changes
         .into_iter()
         .map(|change| {
-            Splice::new(
+            ItemSplice::new(
                 change.removed,
                 piece(&items.bytes, change.entries),
                 change.count,
             )
         })
         .collect();
-    Edit::new(view, view.flags, splices).map(Some)
+    CollectionEdit::new(view, view.flags, splices).map(Some)
 }
 
 /// A planned splice: entries of the argument in place of a present one, or in a gap.
-struct Change {
-    removed: Segment,
+struct PlannedPut {
+    removed: ItemSegment,
     entries: Range<usize>,
     count: u32,
 }
 
-fn add(changes: &mut Vec<Change>, place: Result<Segment, Segment>, entries: Range<usize>) {
+fn add(
+    changes: &mut Vec<PlannedPut>,
+    place: Result<ItemSegment, ItemSegment>,
+    entries: Range<usize>,
+) {
     let (Ok(removed) | Err(removed)) = place;
     // Consecutive new entries of one gap form one splice, so that the edit copies them at once.
     match changes.last_mut() {
@@ -86,7 +92,7 @@ fn add(changes: &mut Vec<Change>, place: Result<Segment, Segment>, entries: Rang
             last.entries.end = entries.end;
             last.count += 1;
         }
-        _ => changes.push(Change {
+        _ => changes.push(PlannedPut {
             removed,
             entries,
             count: 1,
@@ -102,13 +108,13 @@ fn piece<'a>(bytes: &Cow<'a, [u8]>, range: Range<usize>) -> Cow<'a, [u8]> {
 }
 
 /// Finds the places of ascending keys.
-enum Places<'l, 'a> {
-    One(&'l View<'a>),
+enum AscendingPlaces<'l, 'a> {
+    One(&'l CollectionView<'a>),
     Several(Elements<'a>, u32),
 }
 
-impl<'l, 'a> Places<'l, 'a> {
-    fn of(view: &'l View<'a>, items: &Items<'_>) -> Result<Self, CallError> {
+impl<'l, 'a> AscendingPlaces<'l, 'a> {
+    fn of(view: &'l CollectionView<'a>, items: &Items<'_>) -> Result<Self, CallError> {
         Ok(if items.count > 1 {
             Self::Several(Elements::of(view)?, 0)
         } else {
@@ -117,7 +123,7 @@ impl<'l, 'a> Places<'l, 'a> {
     }
 
     /// Returns the entry with the key at the front of `entry`, or the gap where it belongs.
-    fn next(&mut self, entry: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
+    fn next(&mut self, entry: &[u8]) -> Result<Result<ItemSegment, ItemSegment>, CallError> {
         match self {
             Self::One(view) => find_key(view, entry),
             Self::Several(elements, from) => {
@@ -135,7 +141,10 @@ impl<'l, 'a> Places<'l, 'a> {
 
 /// Fails unless the element at the front is a valid key.
 pub(super) fn check_key(bytes: &[u8]) -> Result<(), CallError> {
-    let legal = match Reader::new(bytes).token().map_err(CallError::Argument)? {
+    let legal = match TokenReader::new(bytes)
+        .token()
+        .map_err(CallError::Argument)?
+    {
         Token::Int(_) | Token::BigInt(_) => true,
         Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
         _ => false,

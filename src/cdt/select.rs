@@ -8,14 +8,14 @@ use std::cmp::Ordering;
 
 use super::cost;
 use super::elements::{ByRank, Elements, Matcher, find_key, split};
-use super::index::Index;
+use super::index::ItemIndex;
 use super::range::{clip, clip_relative, resolve};
 use super::returns::{ReturnKind, Returns};
-use super::segment::Segment;
-use super::shape::Shape;
+use super::segment::ItemSegment;
+use super::shape::ItemShape;
 use super::sought::Sought;
 use super::value_list;
-use super::view::View;
+use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
 use crate::value::msgpack::{element_len, front_int};
@@ -97,23 +97,23 @@ impl Selector<'_> {
 
 /// Selected items.
 #[derive(Debug)]
-pub(super) enum Places {
+pub(super) enum SelectedPlaces {
     /// Consecutive positions. Their bytes are known if the search found them on its way.
     Row {
         at: u32,
         count: u32,
-        segment: Option<Segment>,
+        segment: Option<ItemSegment>,
     },
     /// Consecutive ranks, from the lowest on.
-    Ranked { rank: u32, items: Vec<Segment> },
+    Ranked { rank: u32, items: Vec<ItemSegment> },
     /// Ascending positions. In a selection by value, their ranks are consecutive from `rank` on, if
     /// it was requested.
-    Scattered { rank: u32, items: Vec<Segment> },
+    Scattered { rank: u32, items: Vec<ItemSegment> },
     /// The matches of each value in a list of values, in turn.
     Listed(value_list::ValueMatches),
 }
 
-impl Places {
+impl SelectedPlaces {
     const fn row(at: u32, count: u32) -> Self {
         Self::Row {
             at,
@@ -123,7 +123,7 @@ impl Places {
     }
 
     /// Returns the form of a single selection.
-    fn only(segment: Option<Segment>) -> Self {
+    fn only(segment: Option<ItemSegment>) -> Self {
         match segment {
             Some(segment) => Self::Row {
                 at: segment.at,
@@ -138,10 +138,10 @@ impl Places {
 /// Selects items. `returns` says whether to compute ranks that the selection itself does not need.
 /// If an inverted selection is one range, selects that range and clears the inversion in `returns`.
 pub(super) fn select(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     selector: &Selector<'_>,
     returns: &mut Returns,
-) -> Result<Places, CallError> {
+) -> Result<SelectedPlaces, CallError> {
     let rank_wanted = matches!(
         returns.kind,
         ReturnKind::Rank
@@ -152,13 +152,13 @@ pub(super) fn select(
     match selector {
         Selector::Index(index) => {
             let at = resolve(view.count, *index).ok_or(OUT_OF_RANGE)?;
-            Ok(Places::row(at, 1))
+            Ok(SelectedPlaces::row(at, 1))
         }
         Selector::IndexRange { start, count } => {
             let (at, count) = clip(view.count, *start, *count);
-            Ok(Places::row(at, count))
+            Ok(SelectedPlaces::row(at, count))
         }
-        Selector::Key(key) => Ok(Places::only(find_key(view, key)?.ok())),
+        Selector::Key(key) => Ok(SelectedPlaces::only(find_key(view, key)?.ok())),
         Selector::Keys(keys) => by_keys(view, &split(keys)?),
         Selector::KeyInterval(begin, end) => {
             let elements = Elements::of(view)?;
@@ -261,7 +261,7 @@ pub(super) fn select(
             ),
         },
         Selector::Values(values) => {
-            value_list::select(view, &split(values)?, rank_wanted).map(Places::Listed)
+            value_list::select(view, &split(values)?, rank_wanted).map(SelectedPlaces::Listed)
         }
     }
 }
@@ -271,12 +271,12 @@ const OUT_OF_RANGE: CallError =
 
 /// Finds the item of a single selection.
 pub(crate) fn locate(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     selector: &Selector<'_>,
-) -> Result<Option<Segment>, CallError> {
+) -> Result<Option<ItemSegment>, CallError> {
     let places = match selector {
         Selector::Index(index) => match resolve(view.count, *index) {
-            Some(at) => Places::row(at, 1),
+            Some(at) => SelectedPlaces::row(at, 1),
             None => return Ok(None),
         },
         Selector::Rank(rank) => match resolve(view.count, *rank) {
@@ -286,16 +286,16 @@ pub(crate) fn locate(
         _ => select(view, selector, &mut Returns::new(ReturnKind::None))?,
     };
     match places {
-        Places::Row { count: 0, .. } => Ok(None),
-        Places::Row {
+        SelectedPlaces::Row { count: 0, .. } => Ok(None),
+        SelectedPlaces::Row {
             segment: Some(segment),
             ..
         } => Ok(Some(segment)),
-        Places::Row { at, .. } => view.segment(at, 1).map(Some),
-        Places::Ranked { items, .. } | Places::Scattered { items, .. } => {
+        SelectedPlaces::Row { at, .. } => view.segment(at, 1).map(Some),
+        SelectedPlaces::Ranked { items, .. } | SelectedPlaces::Scattered { items, .. } => {
             Ok(items.first().copied())
         }
-        Places::Listed(_) => Ok(None),
+        SelectedPlaces::Listed(_) => Ok(None),
     }
 }
 
@@ -307,7 +307,11 @@ fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
 
 /// Turns "everything but a range of ranks" in a map into a range, if it is one: the entries then
 /// come by rank, as clients expect. Other inversions stay unchanged.
-fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> (u32, u32) {
+fn turned(
+    view: &CollectionView<'_>,
+    (rank, count): (u32, u32),
+    returns: &mut Returns,
+) -> (u32, u32) {
     let len = view.count;
     let other = match (rank, count) {
         (_, 0) => (0, len),
@@ -315,7 +319,7 @@ fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> 
         _ if rank + count == len => (0, rank),
         _ => return (rank, count),
     };
-    if view.shape != Shape::Map || !returns.inverted {
+    if view.shape != ItemShape::Map || !returns.inverted {
         return (rank, count);
     }
     returns.inverted = false;
@@ -326,18 +330,18 @@ fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> 
 /// collecting the starts of its elements for a binary search.
 const WALKED_MAX: u32 = 32;
 
-pub(super) fn is_short_and_sorted(view: &View<'_>) -> bool {
-    view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, Index::None)
+pub(super) fn is_short_and_sorted(view: &CollectionView<'_>) -> bool {
+    view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, ItemIndex::None)
 }
 
 /// Selects the elements equal to a value, in one walk that stops after them.
-fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
+fn run_of(view: &CollectionView<'_>, value: &[u8]) -> Result<SelectedPlaces, CallError> {
     let less = skip_while(view, view.content, 0, value, Ordering::Less)?;
     let equal = skip_while(view, less.rest, less.at, value, Ordering::Equal)?;
-    Ok(Places::Row {
+    Ok(SelectedPlaces::Row {
         at: less.at,
         count: equal.at - less.at,
-        segment: Some(Segment {
+        segment: Some(ItemSegment {
             at: less.at,
             count: equal.at - less.at,
             start: view.content.len() - less.rest.len(),
@@ -354,7 +358,7 @@ pub(super) struct WalkPosition<'a> {
 
 impl<'a> WalkPosition<'a> {
     /// Begins at the front.
-    pub(super) const fn front(view: &View<'a>) -> Self {
+    pub(super) const fn front(view: &CollectionView<'a>) -> Self {
         Self {
             at: 0,
             rest: view.content,
@@ -365,10 +369,10 @@ impl<'a> WalkPosition<'a> {
     /// list has it.
     pub(super) fn place_of(
         &mut self,
-        view: &View<'a>,
+        view: &CollectionView<'a>,
         value: &[u8],
         unique: bool,
-    ) -> Result<Option<Segment>, CallError> {
+    ) -> Result<Option<ItemSegment>, CallError> {
         *self = skip_while(view, self.rest, self.at, value, Ordering::Less)?;
         if unique && self.at < view.count && compare(self.rest, value).is_eq() {
             return Ok(None);
@@ -377,7 +381,7 @@ impl<'a> WalkPosition<'a> {
             *self = skip_while(view, self.rest, self.at, value, Ordering::Equal)?;
         }
         let start = view.content.len() - self.rest.len();
-        Ok(Some(Segment::gap(self.at, start)))
+        Ok(Some(ItemSegment::gap(self.at, start)))
     }
 }
 
@@ -387,7 +391,7 @@ const SMALL_INT_MIN: i8 = -0x20;
 /// Skips, from a position on, all elements with this ordering relative to a value.
 #[inline]
 fn skip_while<'a>(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     mut rest: &'a [u8],
     mut at: u32,
     value: &[u8],
@@ -421,8 +425,8 @@ fn skip_while<'a>(
     Ok(WalkPosition { at, rest })
 }
 
-fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallError> {
-    Ok(Places::Row {
+fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<SelectedPlaces, CallError> {
+    Ok(SelectedPlaces::Row {
         at,
         count,
         segment: Some(elements.segment(at, count)?),
@@ -430,18 +434,23 @@ fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallEr
 }
 
 /// Selects consecutive ranks where the order is known. O(M).
-fn ranked(view: &View<'_>, order: &ByRank<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+fn ranked(
+    view: &CollectionView<'_>,
+    order: &ByRank<'_>,
+    rank: u32,
+    count: u32,
+) -> Result<SelectedPlaces, CallError> {
     if view.is_ordered_list() {
         return row_of(&order.elements, rank, count);
     }
     let items = (rank..rank + count)
         .map(|rank| order.elements.segment(order.position(rank), 1))
         .collect::<Result<_, _>>()?;
-    Ok(Places::Ranked { rank, items })
+    Ok(SelectedPlaces::Ranked { rank, items })
 }
 
 /// Selects consecutive ranks.
-fn by_rank(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+fn by_rank(view: &CollectionView<'_>, rank: u32, count: u32) -> Result<SelectedPlaces, CallError> {
     match ByRank::of(view)? {
         Some(order) => ranked(view, &order, rank, count),
         None => sorted_out(view, rank, count),
@@ -450,9 +459,13 @@ fn by_rank(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> 
 
 /// Selects consecutive ranks where the order is unknown: O(N + M log M). Equal values rank by
 /// position.
-fn sorted_out(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+fn sorted_out(
+    view: &CollectionView<'_>,
+    rank: u32,
+    count: u32,
+) -> Result<SelectedPlaces, CallError> {
     let (low, high) = (rank as usize, (rank + count) as usize);
-    let mut items: Vec<(Segment, &[u8])> = Vec::with_capacity(view.count as usize);
+    let mut items: Vec<(ItemSegment, &[u8])> = Vec::with_capacity(view.count as usize);
     if count > 0 {
         for item in view.walk() {
             let item = item?;
@@ -470,12 +483,12 @@ fn sorted_out(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallErro
     items.truncate(count);
     items.sort_unstable_by(value_list::by_value);
     let items = items.into_iter().map(|(item, _)| item).collect();
-    Ok(Places::Ranked { rank, items })
+    Ok(SelectedPlaces::Ranked { rank, items })
 }
 
 /// Selects the entries of several keys, by position. O(M log N + M log M), plus a walk without
 /// index.
-fn by_keys(view: &View<'_>, keys: &[&[u8]]) -> Result<Places, CallError> {
+fn by_keys(view: &CollectionView<'_>, keys: &[&[u8]]) -> Result<SelectedPlaces, CallError> {
     let mut items = Vec::new();
     if !keys.is_empty() {
         let elements = Elements::of(view)?;
@@ -487,7 +500,7 @@ fn by_keys(view: &View<'_>, keys: &[&[u8]]) -> Result<Places, CallError> {
     }
     items.sort_unstable_by_key(|item| item.at);
     items.dedup();
-    Ok(Places::Scattered { rank: 0, items })
+    Ok(SelectedPlaces::Scattered { rank: 0, items })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -498,11 +511,11 @@ enum Stop {
 
 /// Selects the items with matching values, and counts the smaller ones. O(N).
 fn scan(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     matches: impl Fn(&[u8]) -> bool,
     less: impl Fn(&[u8]) -> bool,
     stop: Stop,
-) -> Result<Places, CallError> {
+) -> Result<SelectedPlaces, CallError> {
     let (mut items, mut rank) = (Vec::new(), 0);
     for item in view.walk() {
         let item = item?;
@@ -516,21 +529,21 @@ fn scan(
             rank += 1;
         }
     }
-    Ok(Places::Scattered { rank, items })
+    Ok(SelectedPlaces::Scattered { rank, items })
 }
 
-fn first_only(places: Places) -> Places {
+fn first_only(places: SelectedPlaces) -> SelectedPlaces {
     match places {
-        Places::Scattered { rank, mut items } => {
+        SelectedPlaces::Scattered { rank, mut items } => {
             items.truncate(1);
-            Places::Scattered { rank, items }
+            SelectedPlaces::Scattered { rank, items }
         }
         places => places,
     }
 }
 
 /// Counts the values less than `value`. O(N).
-fn count_less(view: &View<'_>, value: &[u8]) -> Result<u32, CallError> {
+fn count_less(view: &CollectionView<'_>, value: &[u8]) -> Result<u32, CallError> {
     let mut less = 0;
     for item in view.walk() {
         less += u32::from(compare(view.value(item?), value).is_lt());

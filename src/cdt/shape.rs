@@ -9,14 +9,14 @@ use crate::value::{
 
 /// The form of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ItemShape {
     /// The elements of a list.
     List,
     /// Keys with their values, in the order of the keys.
     Map,
 }
 
-impl Shape {
+impl ItemShape {
     /// Returns the type of a bin that holds it.
     pub(crate) const fn kind(self) -> ParticleType {
         match self {
@@ -85,7 +85,7 @@ impl Shape {
 }
 
 /// Iterates over the encoded lengths of consecutive items.
-pub(super) fn item_lens(shape: Shape, mut bytes: &[u8]) -> impl Iterator<Item = usize> {
+pub(super) fn item_lens(shape: ItemShape, mut bytes: &[u8]) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;

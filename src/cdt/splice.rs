@@ -2,22 +2,22 @@
 
 use std::borrow::Cow;
 
-use super::segment::Segment;
-use super::shape::{Shape, item_lens};
+use super::segment::ItemSegment;
+use super::shape::{ItemShape, item_lens};
 
 /// Items removed at one place, and others inserted there.
 #[derive(Clone, Debug)]
-pub(super) struct Splice<'a> {
+pub(super) struct ItemSplice<'a> {
     /// The removed items. May be empty: then only its place counts.
-    pub(super) removed: Segment,
+    pub(super) removed: ItemSegment,
     /// The inserted items: `count` of them, encoded.
     pub(super) inserted: Cow<'a, [u8]>,
     pub(super) count: u32,
 }
 
-impl<'a> Splice<'a> {
+impl<'a> ItemSplice<'a> {
     /// Puts items in place of others, or into a gap.
-    pub(super) const fn new(removed: Segment, items: Cow<'a, [u8]>, count: u32) -> Self {
+    pub(super) const fn new(removed: ItemSegment, items: Cow<'a, [u8]>, count: u32) -> Self {
         Self {
             removed,
             inserted: items,
@@ -26,7 +26,7 @@ impl<'a> Splice<'a> {
     }
 
     /// Removes items.
-    pub(super) const fn remove(removed: Segment) -> Self {
+    pub(super) const fn remove(removed: ItemSegment) -> Self {
         Self::new(removed, Cow::Borrowed(&[]), 0)
     }
 
@@ -36,7 +36,7 @@ impl<'a> Splice<'a> {
     }
 
     /// Iterates over the encoded lengths of the inserted items.
-    pub(super) fn inserted_lens(&self, shape: Shape) -> impl Iterator<Item = usize> {
+    pub(super) fn inserted_lens(&self, shape: ItemShape) -> impl Iterator<Item = usize> {
         item_lens(shape, &self.inserted)
     }
 }

@@ -3,7 +3,7 @@
 use super::code as c;
 use super::policy::MapWriteFlags;
 use super::returns::{ReturnKind, Returns};
-use super::shape::Shape;
+use super::shape::ItemShape;
 
 /// The kind of an operation, before its arguments are parsed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +61,7 @@ pub(super) enum Sign {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OpSpec {
     pub(super) code: u8,
-    pub(super) shape: Shape,
+    pub(super) shape: ItemShape,
     pub(super) writes: bool,
     /// The least and the greatest number of arguments.
     pub(super) required: u32,
@@ -82,23 +82,23 @@ pub(super) fn rows() -> &'static [OpSpec] {
 }
 
 const fn list(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(Shape::List, true, code, required, allowed, kind)
+    row(ItemShape::List, true, code, required, allowed, kind)
 }
 
 const fn list_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(Shape::List, false, code, required, allowed, kind)
+    row(ItemShape::List, false, code, required, allowed, kind)
 }
 
 const fn map(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(Shape::Map, true, code, required, allowed, kind)
+    row(ItemShape::Map, true, code, required, allowed, kind)
 }
 
 const fn map_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
-    row(Shape::Map, false, code, required, allowed, kind)
+    row(ItemShape::Map, false, code, required, allowed, kind)
 }
 
 const fn row(
-    shape: Shape,
+    shape: ItemShape,
     writes: bool,
     code: u8,
     required: u32,
@@ -233,7 +233,7 @@ mod tests {
         for row in &TABLE {
             assert_eq!(find(i64::from(row.code)).unwrap().code, row.code);
             assert!(row.required <= row.allowed);
-            assert_eq!(row.shape == Shape::List, row.code < 64);
+            assert_eq!(row.shape == ItemShape::List, row.code < 64);
         }
         for unused in [
             -1, 14, 15, 28, 31, 41, 63, 71, 72, 80, 90, 95, 101, 111, 256,

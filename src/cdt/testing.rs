@@ -2,13 +2,13 @@
 
 use super::dispatch::PreparedCall;
 use super::policy::MapWriteFlags;
-use super::shape::Shape;
+use super::shape::ItemShape;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind};
-use super::view::View;
+use super::view::CollectionView;
 use super::{modify, read};
-use crate::call::{Call, CallError, CallWriter, Payload, Trust, below};
+use crate::call::{CallError, CallWriter, PathCall, Payload, Trust, below};
 use crate::value::testing::decode;
-use crate::value::{ListOrder, Map, MapOrder, ParticleType, Purpose, Value};
+use crate::value::{EncodePurpose, ListOrder, Map, MapOrder, ParticleType, Value};
 
 /// An argument of a call.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ pub(super) fn call(code: u8, args: &[Arg]) -> Box<[u8]> {
     for arg in args {
         call = match arg {
             Arg::Int(value) => call.int(*value),
-            Arg::Value(value) => call.value(value, Purpose::Lookup),
-            Arg::List(values) => call.list(values, Purpose::Lookup),
+            Arg::Value(value) => call.value(value, EncodePurpose::Lookup),
+            Arg::List(values) => call.list(values, EncodePurpose::Lookup),
             Arg::Map(entries) => {
                 let map = Map::new(entries.clone(), MapOrder::Unordered);
-                call.value(&map.into(), Purpose::Storage)
+                call.value(&map.into(), EncodePurpose::Storage)
             }
         };
     }
@@ -52,7 +52,7 @@ pub(super) fn call_below(path: &[(i64, Value)], call: &[u8]) -> Box<[u8]> {
 pub(super) struct Bin(pub(super) Option<(ParticleType, Vec<u8>)>);
 
 impl Bin {
-    pub(super) fn of(shape: Shape, bytes: Vec<u8>) -> Self {
+    pub(super) fn of(shape: ItemShape, bytes: Vec<u8>) -> Self {
         Self(Some((shape.kind(), bytes)))
     }
 
@@ -90,9 +90,9 @@ impl Bin {
         self.0.as_ref().map_or(&[], |(_, bytes)| bytes)
     }
 
-    pub(super) fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> CollectionView<'_> {
         let (kind, bytes) = self.0.as_ref().unwrap();
-        View::parse(Shape::of_kind(*kind).unwrap(), bytes).unwrap()
+        CollectionView::parse(ItemShape::of_kind(*kind).unwrap(), bytes).unwrap()
     }
 
     /// Executes a call; the bin changes unless it fails.
@@ -168,7 +168,7 @@ impl Bin {
         let view = self.view();
         let indexed = view.flags & crate::value::FLAG_PERSIST_INDEX != 0 && view.count > 1;
         let ranked = indexed && view.flags & crate::value::FLAG_VALUE_ORDERED != 0;
-        assert_eq!(view.ranks.is_some(), ranked && view.shape == Shape::Map);
+        assert_eq!(view.ranks.is_some(), ranked && view.shape == ItemShape::Map);
         let mut items = Vec::new();
         for item in view.walk() {
             let item = item.unwrap();
@@ -207,12 +207,12 @@ pub(super) enum Needs {
 pub(super) fn needs(spec: &OpSpec) -> Vec<Needs> {
     use Needs as N;
     let item = match spec.shape {
-        Shape::List => vec![N::Value],
-        Shape::Map => vec![N::Key, N::Value],
+        ItemShape::List => vec![N::Value],
+        ItemShape::Map => vec![N::Key, N::Value],
     };
     let several = match spec.shape {
-        Shape::List => vec![N::Values],
-        Shape::Map => vec![N::Entries],
+        ItemShape::List => vec![N::Values],
+        ItemShape::Map => vec![N::Entries],
     };
     let items = |many| {
         if many == Arity::One {
@@ -258,5 +258,5 @@ pub(super) fn needs(spec: &OpSpec) -> Vec<Needs> {
 
 /// Returns whether a call can be parsed.
 pub(super) fn parses(bytes: &[u8]) -> bool {
-    Call::parse(bytes, Trust::Foreign).is_ok()
+    PathCall::parse(bytes, Trust::Foreign).is_ok()
 }

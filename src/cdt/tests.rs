@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::code;
 use super::dispatch::PreparedCall;
-use super::shape::Shape;
+use super::shape::ItemShape;
 use super::table::{OpSpec, rows};
 use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses};
-use crate::call::{Call, CallError, Trust};
+use crate::call::{CallError, PathCall, Trust};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Value};
 
@@ -75,7 +75,7 @@ fn argument(needs: Needs, create: u8) -> BoxedStrategy<Arg> {
 }
 
 /// A call of any operation on a shape, and whether it writes. Sets types to `flags`.
-fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
+fn any_call(shape: ItemShape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
     let rows: Vec<&'static OpSpec> = rows().iter().filter(|row| row.shape == shape).collect();
     prop::sample::select(rows)
         .prop_flat_map(move |row| {
@@ -94,7 +94,7 @@ fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
 type Pair = (bool, Box<[u8]>, Box<[u8]>);
 
 /// Generates calls in two variants that differ in their flags, if they have any.
-fn calls_for(shape: Shape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
+fn calls_for(shape: ItemShape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
     let both = any_call(shape, with).prop_filter_map("clearing", move |(writes, call)| {
         // The flags are small integers of one byte each: give the other variant its own.
         let cleared = call.get(1) == Some(&code::LIST_CLEAR);
@@ -116,8 +116,8 @@ fn calls_for(shape: Shape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
 fn stripped(bin: &Bin, flags: u8) -> Bin {
     let mut bin = bin.clone();
     let code = match bin.view().shape {
-        Shape::List => code::LIST_SET_TYPE,
-        Shape::Map => code::MAP_SET_TYPE,
+        ItemShape::List => code::LIST_SET_TYPE,
+        ItemShape::Map => code::MAP_SET_TYPE,
     };
     bin.run(true, &call(code, &[Arg::Int(flags.into())]))
         .unwrap();
@@ -131,7 +131,7 @@ proptest! {
     fn a_list_does_the_same_with_and_without_an_index(
         order in prop::sample::select(vec![0, ORDERED]),
         items in prop::collection::vec(element(), 0..30),
-        calls in calls_for(Shape::List, ORDERED | PERSISTED, ORDERED),
+        calls in calls_for(ItemShape::List, ORDERED | PERSISTED, ORDERED),
     ) {
         let mut indexed = Bin::list(order | PERSISTED, &items);
         let mut plain = Bin::list(order, &items);
@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn a_map_does_the_same_with_and_without_an_index(
         items in prop::collection::vec((key(), element()), 0..30),
-        calls in calls_for(Shape::Map, ORDERED | PERSISTED, ORDERED),
+        calls in calls_for(ItemShape::Map, ORDERED | PERSISTED, ORDERED),
     ) {
         let mut items = items;
         items.sort_by_key(|entry| encoded(&entry.0));
@@ -172,8 +172,8 @@ proptest! {
     fn a_call_whose_arguments_are_kept_does_what_its_encoded_form_does(
         order in prop::sample::select(vec![0, ORDERED]),
         items in prop::collection::vec(element(), 0..12),
-        of_lists in prop::collection::vec(any_call(Shape::List, ORDERED), 1..20),
-        of_maps in prop::collection::vec(any_call(Shape::Map, ORDERED), 1..20),
+        of_lists in prop::collection::vec(any_call(ItemShape::List, ORDERED), 1..20),
+        of_maps in prop::collection::vec(any_call(ItemShape::Map, ORDERED), 1..20),
     ) {
         let entries: Vec<(Value, Value)> = (0..).map(Value::Int).zip(items.clone()).collect();
         for (calls, made) in [
@@ -181,12 +181,12 @@ proptest! {
             (of_maps, Bin::map(order, &entries)),
         ] {
             for (writes, call) in calls {
-                let parsed = Call::parse(Box::leak(call.clone()), Trust::Normal).unwrap();
+                let parsed = PathCall::parse(Box::leak(call.clone()), Trust::Normal).unwrap();
                 let Ok(Some(prepared)) = PreparedCall::of(&parsed, writes) else {
                     continue;
                 };
                 let encoded = prepared.encode();
-                let again = Call::parse(Box::leak(encoded.clone().into()), Trust::Normal).unwrap();
+                let again = PathCall::parse(Box::leak(encoded.clone().into()), Trust::Normal).unwrap();
                 prop_assert_eq!(&PreparedCall::of(&again, writes).unwrap(), &Some(prepared.clone()));
                 for bin in [made.clone(), Bin::default()] {
                     let (mut by_encoded, mut by_prepared) = (bin.clone(), bin);
@@ -201,7 +201,7 @@ proptest! {
     #[test]
     fn an_index_by_value_holds_after_every_edit(
         items in prop::collection::vec((key(), element()), 0..30),
-        calls in calls_for(Shape::Map, BY_VALUE | PERSISTED, BY_VALUE),
+        calls in calls_for(ItemShape::Map, BY_VALUE | PERSISTED, BY_VALUE),
     ) {
         let mut items = items;
         items.sort_by_key(|entry| encoded(&entry.0));
@@ -221,7 +221,7 @@ proptest! {
     fn an_index_of_an_outer_list_or_map_holds_after_edits_below(
         order in prop::sample::select(vec![0, ORDERED]),
         children in prop::collection::vec(prop::collection::vec(0..9_i64, 0..9), 1..9),
-        calls in prop::collection::vec(any_call(Shape::List, ORDERED), 1..20),
+        calls in prop::collection::vec(any_call(ItemShape::List, ORDERED), 1..20),
         at in 0..9_i64,
     ) {
         let child = |items: &Vec<i64>| Value::from(items.iter().map(|i| Value::Int(*i)).collect::<Vec<_>>());
@@ -245,15 +245,15 @@ proptest! {
     #[test]
     fn damaged_bins_are_an_error_or_a_defined_result(
         bytes in prop::collection::vec(any::<u8>(), 0..48),
-        (list_writes, list_call) in any_call(Shape::List, ORDERED | PERSISTED),
-        (map_writes, map_call) in any_call(Shape::Map, BY_VALUE | PERSISTED),
+        (list_writes, list_call) in any_call(ItemShape::List, ORDERED | PERSISTED),
+        (map_writes, map_call) in any_call(ItemShape::Map, BY_VALUE | PERSISTED),
         form in prop::sample::select(vec![0, 1, 2, 4]),
         context in prop::sample::select(vec![0_i64, 1, 3, 0x10, 0x11, 0x22, 0x23, 0x50, 0x62, 0xe2]),
         at in -3..3_i64,
     ) {
         for (shape, first, writes, call) in [
-            (Shape::List, 0x95, list_writes, &list_call),
-            (Shape::Map, 0x85, map_writes, &map_call),
+            (ItemShape::List, 0x95, list_writes, &list_call),
+            (ItemShape::Map, 0x85, map_writes, &map_call),
         ] {
             // The bytes alone, and after a head that says "ordered, with index data".
             let mut headed = vec![first, 0xc7, 7, BY_VALUE & shape_flags(shape) | PERSISTED, form];
@@ -295,10 +295,10 @@ proptest! {
     }
 }
 
-fn shape_flags(shape: Shape) -> u8 {
+fn shape_flags(shape: ItemShape) -> u8 {
     match shape {
-        Shape::List => ORDERED,
-        Shape::Map => BY_VALUE,
+        ItemShape::List => ORDERED,
+        ItemShape::Map => BY_VALUE,
     }
 }
 
@@ -310,8 +310,8 @@ fn every_operation_takes_as_many_arguments_as_its_row_says() {
         let few = vec![int.clone(); (row.required as usize).saturating_sub(1)];
         let many = vec![int; row.allowed as usize + 1];
         let mut bin = match row.shape {
-            Shape::List => Bin::list(0, &[1.into()]),
-            Shape::Map => Bin::map(0, &[(1.into(), 1.into())]),
+            ItemShape::List => Bin::list(0, &[1.into()]),
+            ItemShape::Map => Bin::map(0, &[(1.into(), 1.into())]),
         };
         for args in [few, many] {
             if args.len() as u32 == row.required && row.required == 0 {
@@ -366,7 +366,7 @@ fn ten_thousand_levels_and_four_gigabytes_are_refused() {
         &[0xdd, 0xff, 0xff, 0xff, 0xff, 1][..],
         &[0x91, 0xdb, 0xff, 0xff, 0xff, 0xff],
     ] {
-        let mut bin = Bin::of(Shape::List, bytes.to_vec());
+        let mut bin = Bin::of(ItemShape::List, bytes.to_vec());
         assert!(
             bin.run(false, &call(code::LIST_GET, &[Arg::Int(0)]))
                 .is_err()
@@ -489,14 +489,14 @@ fn an_index_has_these_bytes() {
 #[test]
 fn what_a_client_wrote_gets_its_index_when_it_is_edited() {
     let mut list = Bin::of(
-        Shape::List,
+        ItemShape::List,
         vec![0x94, 0xc7, 0, ORDERED | PERSISTED, 1, 2, 3],
     );
     list.run(true, &call(code::LIST_APPEND, &[Arg::Value(2.into())]))
         .unwrap();
     list.check_index();
     let mut map = Bin::of(
-        Shape::Map,
+        ItemShape::Map,
         vec![0x83, 0xc7, 0, BY_VALUE | PERSISTED, 0xc0, 1, 9, 2, 8],
     );
     let put = [Arg::Value(3.into()), Arg::Value(1.into())];
@@ -527,34 +527,39 @@ fn damaged_bins_with_wildcards_are_sorted_without_a_panic() {
     let ordered = [Arg::Int(i64::from(ORDERED))];
     let by_value = [Arg::Int(i64::from(BY_VALUE | PERSISTED))];
     for (shape, bytes, writes, call) in [
-        (Shape::List, &list, true, call(code::LIST_SORT, &[])),
+        (ItemShape::List, &list, true, call(code::LIST_SORT, &[])),
         (
-            Shape::List,
+            ItemShape::List,
             &list,
             true,
             call(code::LIST_SET_TYPE, &ordered),
         ),
         (
-            Shape::List,
+            ItemShape::List,
             &list,
             false,
             call(code::LIST_GET_BY_RANK_RANGE, &range),
         ),
         (
-            Shape::List,
+            ItemShape::List,
             &list,
             false,
             call(code::LIST_GET_BY_INDEX_RANGE, &ranks),
         ),
-        (Shape::Map, &map, true, call(code::MAP_SET_TYPE, &by_value)),
         (
-            Shape::Map,
+            ItemShape::Map,
+            &map,
+            true,
+            call(code::MAP_SET_TYPE, &by_value),
+        ),
+        (
+            ItemShape::Map,
             &map,
             false,
             call(code::MAP_GET_BY_RANK_RANGE, &range),
         ),
         (
-            Shape::Map,
+            ItemShape::Map,
             &map,
             false,
             call(code::MAP_GET_BY_INDEX_RANGE, &ranks),

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::elements::{ByRank, Matcher, sorting};
-use super::segment::Segment;
-use super::view::View;
+use super::segment::ItemSegment;
+use super::view::CollectionView;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::WILDCARD;
 use crate::value::order::{compare, compare_total};
@@ -14,21 +14,21 @@ use crate::value::order::{compare, compare_total};
 #[derive(Debug)]
 pub(super) struct ValueMatches {
     /// If the order is known (`in_order`): by value, with repetitions; else by position.
-    pub(super) items: Vec<Segment>,
+    pub(super) items: Vec<ItemSegment>,
     /// For each value in turn, the ranks of its matches: the lowest, and the number.
     pub(super) ranks: Vec<(u32, u32)>,
     pub(super) in_order: bool,
 }
 
 /// Compares items by value, then by position.
-pub(super) fn by_value(a: &(Segment, &[u8]), b: &(Segment, &[u8])) -> Ordering {
+pub(super) fn by_value(a: &(ItemSegment, &[u8]), b: &(ItemSegment, &[u8])) -> Ordering {
     sorting(a.1, b.1).then(a.0.at.cmp(&b.0.at))
 }
 
 /// Selects the items equal to one of `values`. O(M log N) if the order is known, else O((M + N) log
 /// M); O(M N) if a value contains a wildcard.
 pub(super) fn select(
-    view: &View<'_>,
+    view: &CollectionView<'_>,
     values: &[&[u8]],
     rank_wanted: bool,
 ) -> Result<ValueMatches, CallError> {
@@ -77,7 +77,7 @@ fn may_match_several(value: &[u8]) -> bool {
 }
 
 /// Compares every item with every value.
-fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
+fn one_by_one(view: &CollectionView<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
     let matchers: Vec<Matcher<'_>> = values.iter().map(|value| Matcher::new(value)).collect();
     let mut rows = vec![(0, 0); values.len()];
     let mut items = Vec::new();
@@ -113,7 +113,11 @@ fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallErr
 }
 
 /// Looks up every item among the sorted values.
-fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<ValueMatches, CallError> {
+fn merged(
+    view: &CollectionView<'_>,
+    values: &[&[u8]],
+    rank_wanted: bool,
+) -> Result<ValueMatches, CallError> {
     let value = |at: &usize| values.get(*at).copied().unwrap_or_default();
     let mut sorted: Vec<usize> = (0..values.len()).collect();
     // The sort is stable: the first of several equal values selects their common matches.

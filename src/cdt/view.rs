@@ -4,47 +4,47 @@
 //! is a key followed by its value.
 
 use super::cost;
-use super::index::Index;
+use super::index::ItemIndex;
 use super::ranks::Ranks;
-use super::segment::Segment;
-use super::shape::Shape;
+use super::segment::ItemSegment;
+use super::shape::ItemShape;
 use crate::call::CallError;
 use crate::value::{CodecError, Container, FLAG_ORDERED, FLAG_VALUE_ORDERED, ParticleType};
 
 /// An encoded list or map. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) shape: Shape,
+pub(crate) struct CollectionView<'a> {
+    pub(crate) shape: ItemShape,
     /// Number of items.
     pub(crate) count: u32,
     /// Order, and the flag of a persisted index.
     pub(crate) flags: u8,
-    pub(super) index: Index<'a>,
+    pub(super) index: ItemIndex<'a>,
     /// The items by value, if persisted.
     pub(super) ranks: Option<Ranks<'a>>,
     /// Exactly the encoded items.
     pub(super) content: &'a [u8],
 }
 
-impl<'a> View<'a> {
+impl<'a> CollectionView<'a> {
     /// Parses the head of a list or map. O(1).
-    pub(crate) fn parse(shape: Shape, bytes: &'a [u8]) -> Result<Self, CallError> {
+    pub(crate) fn parse(shape: ItemShape, bytes: &'a [u8]) -> Result<Self, CallError> {
         let head = match shape {
-            Shape::List => Container::list(bytes),
-            Shape::Map => Container::map(bytes),
+            ItemShape::List => Container::list(bytes),
+            ItemShape::Map => Container::map(bytes),
         };
         let head = head.map_err(CallError::Stored)?;
         if head.count as usize > head.content.len() {
             return Err(CallError::Stored(CodecError::Truncated));
         }
-        let ranked = shape == Shape::Map && head.flags & FLAG_VALUE_ORDERED != 0;
+        let ranked = shape == ItemShape::Map && head.flags & FLAG_VALUE_ORDERED != 0;
         let (ranks, data) = if ranked && !head.index.is_empty() {
             Ranks::split(head.index, head.count).map_err(CallError::Stored)?
         } else {
             (None, head.index)
         };
         let index =
-            Index::parse(data, head.count, head.content.len()).map_err(CallError::Stored)?;
+            ItemIndex::parse(data, head.count, head.content.len()).map_err(CallError::Stored)?;
         Ok(Self {
             shape,
             count: head.count,
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
     /// Parses the head of the list or map in a bin of this type and value.
     #[inline]
     pub(crate) fn of_bin(
-        shape: Shape,
+        shape: ItemShape,
         kind: ParticleType,
         bin: &'a [u8],
     ) -> Result<Self, CallError> {
@@ -70,12 +70,12 @@ impl<'a> View<'a> {
     }
 
     /// Returns a list or map without items.
-    pub(crate) const fn empty(shape: Shape, flags: u8) -> Self {
+    pub(crate) const fn empty(shape: ItemShape, flags: u8) -> Self {
         Self {
             shape,
             count: 0,
             flags,
-            index: Index::None,
+            index: ItemIndex::None,
             ranks: None,
             content: &[],
         }
@@ -83,12 +83,12 @@ impl<'a> View<'a> {
 
     /// Returns whether this is a list that keeps its elements sorted.
     pub(super) fn is_ordered_list(&self) -> bool {
-        self.shape == Shape::List && self.flags & FLAG_ORDERED != 0
+        self.shape == ItemShape::List && self.flags & FLAG_ORDERED != 0
     }
 
     /// Iterates over the items with their positions and bytes, front to back.
-    pub(crate) const fn walk(&self) -> Walk<'a> {
-        Walk {
+    pub(crate) const fn walk(&self) -> ItemWalk<'a> {
+        ItemWalk {
             shape: self.shape,
             content: self.content,
             at: 0,
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
 
     /// Returns the bytes of `count` items from position `at`, a valid range. O(1) with an index,
     /// O(at + count) without.
-    pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
+    pub(super) fn segment(&self, at: u32, count: u32) -> Result<ItemSegment, CallError> {
         let end_at = at.saturating_add(count);
         let (start, end) = match (self.start_of(at), self.start_of(end_at)) {
             (Some(start), Some(end)) => (start, end),
@@ -113,7 +113,7 @@ impl<'a> View<'a> {
             }
         };
         if start <= end && end <= self.content.len() {
-            Ok(Segment {
+            Ok(ItemSegment {
                 at,
                 count,
                 start,
@@ -138,43 +138,43 @@ impl<'a> View<'a> {
     }
 
     /// Returns the bytes of a segment.
-    pub(crate) fn bytes(&self, segment: Segment) -> &'a [u8] {
+    pub(crate) fn bytes(&self, segment: ItemSegment) -> &'a [u8] {
         self.content
             .get(segment.start..segment.end)
             .unwrap_or_default()
     }
 
     /// Returns the value of a segment of one item.
-    pub(crate) fn value(&self, segment: Segment) -> &'a [u8] {
+    pub(crate) fn value(&self, segment: ItemSegment) -> &'a [u8] {
         self.shape.value_of(self.bytes(segment))
     }
 
     /// Returns the gap after the last item.
-    pub(super) const fn end(&self) -> Segment {
-        Segment::gap(self.count, self.content.len())
+    pub(super) const fn end(&self) -> ItemSegment {
+        ItemSegment::gap(self.count, self.content.len())
     }
 }
 
 /// Returns the error of an operation on a value of another shape.
-pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
+pub(super) const fn wrong_type(shape: ItemShape, found: ParticleType) -> CallError {
     let operation = match shape {
-        Shape::List => "a list operation",
-        Shape::Map => "a map operation",
+        ItemShape::List => "a list operation",
+        ItemShape::Map => "a map operation",
     };
     CallError::WrongType { found, operation }
 }
 
 /// Iterates over the items of a list or map. Ends after a malformed item.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk<'a> {
-    shape: Shape,
+pub(crate) struct ItemWalk<'a> {
+    shape: ItemShape,
     content: &'a [u8],
     at: u32,
     count: u32,
     start: usize,
 }
 
-impl Walk<'_> {
+impl ItemWalk<'_> {
     /// Continues at an item with a known start, and returns the start.
     const fn jump(&mut self, at: u32, start: usize) -> usize {
         self.at = at;
@@ -191,12 +191,12 @@ impl Walk<'_> {
     }
 
     #[inline]
-    fn step(&mut self) -> Result<Segment, CallError> {
+    fn step(&mut self) -> Result<ItemSegment, CallError> {
         cost::visit();
         let start = self.start;
         let rest = self.content.get(start..).unwrap_or_default();
         let len = self.shape.item_len(rest).map_err(CallError::Stored)?;
-        let segment = Segment {
+        let segment = ItemSegment {
             at: self.at,
             count: 1,
             start,
@@ -208,8 +208,8 @@ impl Walk<'_> {
     }
 }
 
-impl Iterator for Walk<'_> {
-    type Item = Result<Segment, CallError>;
+impl Iterator for ItemWalk<'_> {
+    type Item = Result<ItemSegment, CallError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

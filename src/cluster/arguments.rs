@@ -3,16 +3,16 @@
 use aerospike::Value as Theirs;
 
 use super::value;
-use crate::call::{Arguments as Encoded, CallError};
+use crate::call::{CallArguments as Encoded, CallError};
 use crate::{Error, Result, Value};
 
 /// The arguments of a call, by position.
 #[derive(Debug)]
-pub(super) struct Arguments {
+pub(super) struct PositionalArguments {
     values: Vec<Value>,
 }
 
-impl Arguments {
+impl PositionalArguments {
     pub(super) fn decode(mut encoded: Encoded<'_>) -> std::result::Result<Self, CallError> {
         let mut values = Vec::with_capacity(encoded.left() as usize);
         while encoded.left() > 0 {

@@ -5,12 +5,12 @@ use aerospike::operations::bitwise::{
     self as theirs, BitPolicy, BitwiseOverflowActions, BitwiseResizeFlags, BitwiseWriteFlags,
 };
 
-use super::arguments::{Arguments, unknown};
+use super::arguments::{PositionalArguments, unknown};
 use crate::bits::code as c;
 use crate::{Error, Result};
 
 /// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let policy = |position| {
         let flags = a.flags(position)?;
         Ok::<_, Error>(BitPolicy::new(BitwiseWriteFlags::from_bits(flags)))
@@ -50,7 +50,7 @@ pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
 }
 
 /// Whether the integer has a sign, and what an overflow does.
-fn arithmetic(a: &Arguments) -> Result<(bool, BitwiseOverflowActions)> {
+fn arithmetic(a: &PositionalArguments) -> Result<(bool, BitwiseOverflowActions)> {
     let flags = a.flags(4)?;
     let overflow = match flags & !1 {
         0 => BitwiseOverflowActions::Fail,
@@ -65,7 +65,7 @@ fn arithmetic(a: &Arguments) -> Result<(bool, BitwiseOverflowActions)> {
     Ok((flags & 1 != 0, overflow))
 }
 
-fn read(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn read(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let (at, size) = (a.int(0)?, a.int(1)?);
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::GET => theirs::get(bin, at, size),

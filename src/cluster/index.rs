@@ -32,7 +32,7 @@ const PARTITIONS: u16 = 4096;
 const POLL: Duration = Duration::from_millis(20);
 
 /// A record's address, in the order of pages: its partition, then its digest.
-type Position = (u16, Digest);
+type PagePosition = (u16, Digest);
 
 impl ClusterSet {
     fn refuse(&self, index: &str) -> Error {
@@ -121,7 +121,7 @@ impl ClusterSet {
         equal: &Filter,
         partitions: Range<u16>,
         limit: usize,
-    ) -> Result<Vec<(Position, Option<Key<'static>>)>> {
+    ) -> Result<Vec<(PagePosition, Option<Key<'static>>)>> {
         let mut scanned = self.scanned(None);
         scanned.equal = Some(equal.clone());
         let partitions = PartitionFilter::by_range(partitions.start.into(), partitions.len());
@@ -250,7 +250,7 @@ impl IndexedRecordSet for ClusterSet {
         let equal = equal.context(path);
         let mut start = query
             .after
-            .map_or(Ok(PageStart::default()), PageStart::parse)?;
+            .map_or(Ok(IndexStart::default()), IndexStart::parse)?;
         loop {
             let end = (start.partition + start.partitions).min(PARTITIONS);
             let is_one = end - start.partition == 1;
@@ -265,13 +265,13 @@ impl IndexedRecordSet for ClusterSet {
                 found.retain(|((_, digest), _)| *digest > last);
             }
             let next = match found.get(..query.limit).and_then(<[_]>::last) {
-                Some(((_, last), _)) if found.len() > query.limit => Some(PageStart {
+                Some(((_, last), _)) if found.len() > query.limit => Some(IndexStart {
                     behind: Some(*last),
                     ..start
                 }),
                 _ if end < PARTITIONS => {
                     let has_room = found.len() < query.limit / 2;
-                    Some(PageStart {
+                    Some(IndexStart {
                         partition: end,
                         partitions: start.partitions << u16::from(has_room),
                         behind: None,
@@ -283,12 +283,12 @@ impl IndexedRecordSet for ClusterSet {
                 Some(next) if found.is_empty() => start = next,
                 next => {
                     found.truncate(query.limit);
-                    let key = |((_, digest), key): (Position, Option<Key<'static>>)| {
+                    let key = |((_, digest), key): (PagePosition, Option<Key<'static>>)| {
                         key.ok_or_else(|| without_key(digest))
                     };
                     return Ok(KeyPage {
                         keys: found.into_iter().map(key).collect::<Result<_>>()?,
-                        cursor: next.map(PageStart::to_cursor),
+                        cursor: next.map(IndexStart::to_cursor),
                     });
                 }
             }
@@ -304,7 +304,7 @@ fn without_key(digest: Digest) -> Error {
 
 /// Where a page begins.
 #[derive(Clone, Copy, Debug)]
-struct PageStart {
+struct IndexStart {
     partition: u16,
     /// How many partitions are asked at first.
     partitions: u16,
@@ -312,7 +312,7 @@ struct PageStart {
     behind: Option<Digest>,
 }
 
-impl Default for PageStart {
+impl Default for IndexStart {
     fn default() -> Self {
         Self {
             partition: 0,
@@ -322,7 +322,7 @@ impl Default for PageStart {
     }
 }
 
-impl PageStart {
+impl IndexStart {
     fn to_cursor(self) -> String {
         let behind = self.behind.map(|digest| base64::encode(digest.as_bytes()));
         let (partition, partitions) = (self.partition, self.partitions);

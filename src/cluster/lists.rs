@@ -4,7 +4,7 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::lists as theirs;
 use aerospike::{ListOrderType, ListPolicy, ListReturnType, ListSortFlags, ListWriteFlags};
 
-use super::arguments::{Arguments, unknown};
+use super::arguments::{PositionalArguments, unknown};
 use crate::cdt::code as c;
 use crate::value::FLAG_ORDERED;
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ const fn policy(created: u8, write: u8) -> ListPolicy {
 }
 
 /// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     match code {
         16..=27 => read(bin, code, a),
         32.. => remove(bin, code, a),
@@ -32,7 +32,7 @@ pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
     }
 }
 
-fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn write(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let has_count = a.len() > 1;
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::LIST_SET_TYPE => theirs::set_order(bin, order(a.flags(0)?)),
@@ -62,7 +62,7 @@ fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
 }
 
 /// The client sends flags of an increment by another amount than 1 in the place of the list's order.
-fn increment(bin: &str, a: &Arguments) -> Result<Theirs> {
+fn increment(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
     let (created, write) = (a.flags(2)?, a.flags(3)?);
     if a.len() == 1 {
         return Ok(theirs::increment_by_one(bin, a.int(0)?));
@@ -80,7 +80,7 @@ fn increment(bin: &str, a: &Arguments) -> Result<Theirs> {
     }
 }
 
-fn read(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn read(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let returns = || a.int(0).map(ListReturnType::from_bits);
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::LIST_SIZE => theirs::size(bin),
@@ -118,7 +118,7 @@ fn read(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
     })
 }
 
-fn remove(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn remove(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let returns = || a.int(0).map(ListReturnType::from_bits);
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::LIST_REMOVE_BY_INDEX => theirs::remove_by_index(bin, a.int(1)?, returns()?),

@@ -4,7 +4,7 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::maps::{self as theirs, MapOrder};
 use aerospike::{MapPolicy, MapReturnType, MapWriteFlags, Value as TheirValue};
 
-use super::arguments::{Arguments, unknown};
+use super::arguments::{PositionalArguments, unknown};
 use crate::Result;
 use crate::cdt::code as c;
 use crate::value;
@@ -25,7 +25,7 @@ fn policy(created: u8, write: u8) -> MapPolicy {
 }
 
 /// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     match code {
         ..=75 => write(bin, code, a),
         76..=95 => remove(bin, code, a),
@@ -33,7 +33,7 @@ pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
     }
 }
 
-fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn write(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::MAP_SET_TYPE => theirs::set_policy(&policy(a.flags(0)?, 0), bin, Vec::new()),
         c::MAP_PUT => put(bin, a)?,
@@ -52,7 +52,7 @@ fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
 }
 
 /// The client leaves out a value that is nil unless there are flags; with entries it does not.
-fn put(bin: &str, a: &Arguments) -> Result<Theirs> {
+fn put(bin: &str, a: &PositionalArguments) -> Result<Theirs> {
     let policy = policy(a.flags(2)?, a.flags(3)?);
     let (key, value) = (a.value(0)?, a.value(1)?);
     if value.is_nil() && policy.flags == MapWriteFlags::DEFAULT && key.is_valid_map_key() {
@@ -63,7 +63,7 @@ fn put(bin: &str, a: &Arguments) -> Result<Theirs> {
 }
 
 /// By how much a value is changed; 1 where that is left out.
-fn amount(a: &Arguments) -> Result<TheirValue> {
+fn amount(a: &PositionalArguments) -> Result<TheirValue> {
     if a.len() > 1 {
         a.value(1)
     } else {
@@ -71,7 +71,7 @@ fn amount(a: &Arguments) -> Result<TheirValue> {
     }
 }
 
-fn remove(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn remove(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let returns = || a.int(0).map(MapReturnType::from_bits);
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::MAP_REMOVE_BY_KEY => theirs::remove_by_key(bin, a.value(1)?, returns()?),
@@ -126,7 +126,7 @@ fn remove(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
     })
 }
 
-fn read(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+fn read(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let returns = || a.int(0).map(MapReturnType::from_bits);
     Ok(match u8::try_from(code).unwrap_or(u8::MAX) {
         c::MAP_SIZE => theirs::size(bin),

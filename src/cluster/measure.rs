@@ -99,7 +99,7 @@ impl ClusterSet {
             found.push(record);
             ControlFlow::Continue(())
         }));
-        let mut pace = Pace::new(records_per_second);
+        let mut pace = CallPace::new(records_per_second);
         for record in found {
             match record.and_then(|record| self.measure(&record, bins, &mut pace)) {
                 // It is gone since.
@@ -123,7 +123,7 @@ impl ClusterSet {
         &self,
         record: &theirs::Record,
         bins: &mut Vec<String>,
-        pace: &mut Pace,
+        pace: &mut CallPace,
     ) -> Result<MeasuredRecord> {
         let key = record.key.as_ref().ok_or_else(without_digest)?;
         pace.wait();
@@ -215,12 +215,12 @@ fn without_digest() -> crate::Error {
 }
 
 /// Keeps calls to a rate.
-struct Pace {
+struct CallPace {
     interval: Duration,
     next: Instant,
 }
 
-impl Pace {
+impl CallPace {
     fn new(per_second: Option<u32>) -> Self {
         let interval =
             per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));

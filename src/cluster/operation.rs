@@ -15,10 +15,10 @@ use aerospike::operations::path::{ModifyFlag, SelectFlag, modify_by_path, select
 use aerospike::operations::{self as theirs, Operation as Theirs};
 use aerospike::{Bin, expressions};
 
-use super::arguments::Arguments;
+use super::arguments::PositionalArguments;
 use super::{bits, lists, maps, sketches, value};
-use crate::call::{Call, CallError, CallSystem, Path, Payload, Trust};
-use crate::operation::{End, WireOperation};
+use crate::call::{CallError, CallSystem, Path, PathCall, Payload, Trust};
+use crate::operation::{JoinEnd, WireOperation};
 use crate::{Error, Operation, Result};
 
 /// Operations on maps have these numbers and above; those on lists have lower ones.
@@ -41,10 +41,10 @@ pub(super) fn encode(operation: &Operation) -> Result<Theirs> {
             theirs::put(&Bin::new(bin, value::encoded(kind, bytes)))
         }
         WireOperation::Add(value) => theirs::add(&Bin::new(bin, value::bin(&value)?)),
-        WireOperation::Join(End::Back, value) => {
+        WireOperation::Join(JoinEnd::Back, value) => {
             theirs::append(&Bin::new(bin, value::bin(&value)?))
         }
-        WireOperation::Join(End::Front, value) => {
+        WireOperation::Join(JoinEnd::Front, value) => {
             theirs::prepend(&Bin::new(bin, value::bin(&value)?))
         }
         WireOperation::Touch => theirs::touch(),
@@ -76,12 +76,12 @@ fn encode_call(bin: &str, system: CallSystem, writes: bool, call: &[u8]) -> Resu
     let refused = |error: CallError| error.in_bin(bin);
     match Payload::parse(call, Trust::Normal).map_err(refused)? {
         Payload::Call(call) => {
-            let Call {
+            let PathCall {
                 path,
                 operation,
                 arguments,
             } = call;
-            let arguments = Arguments::decode(arguments).map_err(refused)?;
+            let arguments = PositionalArguments::decode(arguments).map_err(refused)?;
             let encoded = match system {
                 CallSystem::Bits => bits::operation(bin, operation, &arguments)?,
                 CallSystem::Hll => sketches::operation(bin, operation, &arguments)?,

@@ -3,12 +3,12 @@
 use aerospike::operations::Operation as Theirs;
 use aerospike::operations::hll::{self as theirs, HllPolicy, HllWriteFlags};
 
-use super::arguments::{Arguments, unknown};
+use super::arguments::{PositionalArguments, unknown};
 use crate::hll::code as c;
 use crate::{Error, Result};
 
 /// The operation of this number.
-pub(super) fn operation(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
+pub(super) fn operation(bin: &str, code: i64, a: &PositionalArguments) -> Result<Theirs> {
     let policy = |position| {
         let flags = a.flags(position)?;
         Ok::<_, Error>(HllPolicy::new(HllWriteFlags::from_bits(flags)))

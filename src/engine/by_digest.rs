@@ -16,16 +16,16 @@ use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::activity::OperationKind;
-use super::core::{Core, expired, metadata_of};
+use super::core::{NamespaceCore, expired, metadata_of};
 use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
-use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
+use super::write::{EditOutcome, WriteOutcome, WriteRefusal, WriteTarget, check_key};
 use crate::index::IndexDefinition;
 
 /// A record as a wire client names it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address<'a> {
+pub(crate) struct DigestAddress<'a> {
     pub(crate) digest: Digest,
     /// Empty: none is named.
     pub(crate) set: &'a str,
@@ -33,9 +33,13 @@ pub(crate) struct Address<'a> {
     pub(crate) key: Option<&'a [u8]>,
 }
 
-impl<'a> Address<'a> {
-    pub(super) fn target(&self, set_id: Option<u16>, filter: Option<&'a Expression>) -> Target<'a> {
-        Target {
+impl<'a> DigestAddress<'a> {
+    pub(super) fn target(
+        &self,
+        set_id: Option<u16>,
+        filter: Option<&'a Expression>,
+    ) -> WriteTarget<'a> {
+        WriteTarget {
             digest: self.digest,
             set_name: self.set,
             set_id,
@@ -192,7 +196,7 @@ impl Namespace {
     /// [`Error::NotFound`], a set or key that is not the record's, and what `read` returns.
     pub(crate) fn read_at<R>(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         touch: ReadTouch,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
@@ -252,7 +256,7 @@ impl Namespace {
     /// changed then.
     pub(crate) fn write_at(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         policy: &WritePolicy,
         operations: &Checked<'_>,
@@ -294,7 +298,7 @@ impl Namespace {
     /// [`Error::NotFound`], a set or key that is not the record's, [`Error::Generation`], [`Error::KeyBusy`].
     pub(crate) fn delete_at(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
@@ -387,7 +391,7 @@ impl Namespace {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
         let mut lock = self.storage.lock(digest, Some(Duration::ZERO))?;

@@ -31,11 +31,11 @@ use super::open_dirs::{OpenDir, name_holder};
 #[cfg(feature = "server")]
 use super::provisional::locks::ProvisionalLocks;
 use super::relation_rules::RelationRules;
-use super::transaction::Counters;
+use super::transaction::TransactionCounts;
 use super::transition_log::TransitionLog;
 
 /// What the handles share.
-pub(super) struct Core {
+pub(super) struct NamespaceCore {
     pub(super) storage: spikelet_storage::Namespace,
     pub(super) key_hash: KeyHash,
     pub(super) clock: Arc<dyn Clock>,
@@ -61,7 +61,7 @@ pub(super) struct Core {
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
     pub(super) is_unrepaired: bool,
     pub(super) transitions: TransitionLog,
-    pub(super) transactions: Counters,
+    pub(super) transactions: TransactionCounts,
     pub(super) activity: Activity,
     /// Records that transactions of wire clients have locked.
     #[cfg(feature = "server")]
@@ -69,9 +69,9 @@ pub(super) struct Core {
 }
 
 /// Shows the name of the namespace.
-impl fmt::Debug for Core {
+impl fmt::Debug for NamespaceCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
+        f.debug_struct("NamespaceCore")
             .field("namespace", &self.storage.name())
             .finish_non_exhaustive()
     }
@@ -154,7 +154,7 @@ pub struct HotRecord {
     pub busy: u64,
 }
 
-impl Core {
+impl NamespaceCore {
     pub(super) fn open(
         config: &NamespaceConfig,
         mut options: spikelet_storage::Options,
@@ -211,7 +211,7 @@ impl Core {
             syncs_by_itself,
             is_unrepaired,
             transitions: TransitionLog::default(),
-            transactions: Counters::default(),
+            transactions: TransactionCounts::default(),
             activity: Activity::default(),
             #[cfg(feature = "server")]
             provisional_locks: ProvisionalLocks::default(),
@@ -376,7 +376,7 @@ impl Core {
         }
     }
 
-    /// Refuses a record for which a filter does not hold: see [`Core::passes`].
+    /// Refuses a record for which a filter does not hold: see [`NamespaceCore::passes`].
     pub(super) fn check_filter(
         &self,
         filter: Option<&Expression>,

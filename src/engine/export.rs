@@ -10,7 +10,7 @@ use crate::record::{Key, OwnedBins, RecordView, Replacer, ShardRole, keeps_descr
 use crate::error::ShardLoss;
 use crate::{Error, Result};
 
-use super::core::{Core, expired, metadata_of};
+use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, ShardAccess};
@@ -136,7 +136,7 @@ impl Namespace {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     fn write_saved(
         &self,
         body: &mut Vec<u8>,
@@ -193,7 +193,7 @@ impl Core {
         // A key that is stored stays.
         let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
         let key = saved.key.or(stored_key.as_deref());
-        check_size(self.max_record_bytes, (set, saved.void_time), key, body)?;
+        check_size(self.max_record_bytes, key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
         let change = Change::Put(NewVersion {
             generation: saved.generation,

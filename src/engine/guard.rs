@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, EntryView, RecordLock};
 
-use super::core::{Core, expired};
+use super::core::{NamespaceCore, expired};
 use super::declaration::{DECLARATION_BIN, DECLARATION_SET, RelationDeclaration};
 use super::policy::{ShardAccess, WritePolicy};
-use super::relation_rules::{SetRules, Table};
-use super::write::{EditOutcome, Target, WriteRefusal};
+use super::relation_rules::{RuleTable, SetRules};
+use super::write::{EditOutcome, WriteRefusal, WriteTarget};
 use crate::record::body::read_varint;
 use crate::record::{Key, OwnedBins, RecordView, Replacer};
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ impl SetRules {
     #[cold]
     pub(super) fn judge(
         &self,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
         live: Option<EntryView<'_>>,
         (body, from): (&mut Vec<u8>, usize),
@@ -67,7 +67,7 @@ impl SetRules {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Has a deletion obey the relations of its record.
     pub(super) fn check_edges(&self, access: ShardAccess, live: &EntryView<'_>) -> Result<()> {
         self.rules_for(live.set_id(), access)
@@ -169,7 +169,7 @@ impl Core {
             });
             found.ok().flatten().flatten()
         };
-        let table = Table::new(names.iter().filter_map(|name| read(name)).collect());
+        let table = RuleTable::new(names.iter().filter_map(|name| read(name)).collect());
         if !table.declarations.is_empty() {
             rules.any.store(true, Ordering::Release);
         }

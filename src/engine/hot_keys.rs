@@ -64,7 +64,7 @@ impl HotKey {
 /// The hottest keys of a namespace, counted from all threads.
 #[derive(Debug, Default)]
 pub(super) struct HotKeys {
-    tables: [Mutex<Table>; TABLES],
+    tables: [Mutex<HotKeyTable>; TABLES],
 }
 
 impl HotKeys {
@@ -83,7 +83,7 @@ impl HotKeys {
         for table in &self.tables {
             table.lock().fade(now_ms);
         }
-        let tables: Vec<Table> = self
+        let tables: Vec<HotKeyTable> = self
             .tables
             .iter()
             .map(|table| table.lock().clone())
@@ -119,7 +119,7 @@ impl HotKeys {
     /// Starts from an encoded list in place of the events counted up to now.
     pub(super) fn decode(&self, bytes: &[u8]) {
         let (keys, _) = bytes.as_chunks::<KEY_BYTES>();
-        let mut start = Table::default();
+        let mut start = HotKeyTable::default();
         for key in keys.iter().take(HOT_KEYS_MAX) {
             let (digest, numbers) = key.split_at(DIGEST_BYTES);
             let number = |at: usize| {
@@ -142,7 +142,7 @@ impl HotKeys {
 }
 
 /// One key over all tables. A table that does not list it may have forgotten it, if it is full.
-fn merge(digest: &Digest, tables: &[Table]) -> HotKey {
+fn merge(digest: &Digest, tables: &[HotKeyTable]) -> HotKey {
     let mut sum = HotKey {
         digest: *digest,
         waits: 0,
@@ -163,7 +163,7 @@ fn merge(digest: &Digest, tables: &[Table]) -> HotKey {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Table {
+struct HotKeyTable {
     /// At most `HOT_KEYS_MAX`, each key once, in no order.
     keys: Vec<HotKey>,
     /// The most events that a key can have had which was forgotten before the counts were last halved.
@@ -172,7 +172,7 @@ struct Table {
     halved_ms: Option<u64>,
 }
 
-impl Table {
+impl HotKeyTable {
     /// Halves the counts once for each half-life that has passed, and forgets keys of which nothing is left. A clock
     /// that goes backwards changes nothing.
     fn fade(&mut self, now_ms: u64) {

@@ -43,13 +43,15 @@ mod write_group;
 
 pub use activity::{NamespaceStats, OperationKind, OperationStats};
 #[cfg(feature = "server")]
-pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
+pub(crate) use by_digest::{DigestAddress, ReadTouch, RemoteRecord};
 pub use changes::{
     Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, NextBatch,
     Position, Start, Subscription, SubscriptionStats,
 };
 pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
+#[cfg(feature = "backup")]
+pub(crate) use entry::record_bytes;
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 #[cfg(feature = "server")]

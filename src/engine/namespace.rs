@@ -18,7 +18,7 @@ use crate::record::KeyHash;
 use super::activity::{NamespaceStats, OperationKind};
 use super::changes::Changes;
 use super::config::NamespaceConfig;
-use super::core::{Core, HotRecord, ScannedRecord};
+use super::core::{HotRecord, NamespaceCore, ScannedRecord};
 #[cfg(feature = "monitor")]
 use super::core::{expired, scanned};
 use super::indexes::{IndexBuild, IndexStats};
@@ -29,7 +29,7 @@ use super::transition_log::RecentTransition;
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
 #[derive(Clone)]
 pub struct Namespace {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<NamespaceCore>,
 }
 
 impl Namespace {
@@ -39,7 +39,7 @@ impl Namespace {
         read_only: bool,
     ) -> Result<Self> {
         Ok(Self {
-            core: Arc::new(Core::open(config, options, read_only)?),
+            core: Arc::new(NamespaceCore::open(config, options, read_only)?),
         })
     }
 

@@ -5,13 +5,13 @@
 
 use spikelet_storage::{Change, GroupMember, Lsn, RecordLock};
 
-use super::core::Core;
+use super::core::NamespaceCore;
 use super::policy::Acknowledge;
 use crate::Result;
-use crate::index::{GUARDS, Guard};
+use crate::index::{GUARDS, IndexRule};
 use crate::record::ShardRole;
 
-impl Core {
+impl NamespaceCore {
     /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<Option<Lsn>> {
         let changes = self.change_indexes([(&*lock, change)].into_iter())?;
-        let published = match GUARDS.keep(Guard::RemovedUnderLock) {
+        let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),
         };
@@ -55,7 +55,7 @@ impl Core {
     /// is to be acknowledged. `None`: there was nothing to change.
     ///
     /// # Errors
-    /// As for [`Core::publish`].
+    /// As for [`NamespaceCore::publish`].
     pub(super) fn publish_group(
         &self,
         members: Vec<GroupMember<'_, '_>>,

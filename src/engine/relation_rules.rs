@@ -27,7 +27,7 @@ pub(super) struct RelationRules {
     pub(super) any: AtomicBool,
     /// Goes up with each change of a declaration.
     pub(super) epoch: AtomicU64,
-    pub(super) table: RwLock<Table>,
+    pub(super) table: RwLock<RuleTable>,
     /// Held while declarations are read and the table is exchanged, so that the last one to read is the last to exchange it.
     pub(super) reading: Mutex<()>,
     /// Held by a handle from its look at the declarations until its own is published.
@@ -35,7 +35,7 @@ pub(super) struct RelationRules {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct RuleTable {
     pub(super) declarations: Arc<[RelationDeclaration]>,
     pub(super) by_name: HashMap<Box<str>, Arc<SetRules>>,
     pub(super) by_id: HashMap<u16, Arc<SetRules>>,
@@ -50,7 +50,7 @@ pub(super) struct SetRules {
     pub(super) asked: usize,
 }
 
-impl Table {
+impl RuleTable {
     pub(super) fn new(declarations: Vec<RelationDeclaration>) -> Self {
         let mut rules: HashMap<Box<str>, SetRules> = HashMap::new();
         for declaration in &declarations {

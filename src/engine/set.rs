@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 use super::activity::OperationKind;
 use super::core::{
-    Core, HotRecord, ScannedRecord, expired, metadata_of, record_of, record_with_bins,
+    HotRecord, NamespaceCore, ScannedRecord, expired, metadata_of, record_of, record_with_bins,
 };
 use super::indexes::IndexBuild;
 use super::query::Query;
@@ -50,7 +50,7 @@ pub(crate) fn check_set_name(name: &str) -> Result<()> {
 const UNKNOWN: u16 = u16::MAX;
 
 pub(super) struct SetCore {
-    pub(super) namespace: Arc<Core>,
+    pub(super) namespace: Arc<NamespaceCore>,
     pub(super) name: Box<str>,
     id: AtomicU16,
 }
@@ -116,7 +116,7 @@ impl fmt::Debug for Set {
 }
 
 impl Set {
-    pub(super) fn new(namespace: &Arc<Core>, name: &str) -> Result<Self> {
+    pub(super) fn new(namespace: &Arc<NamespaceCore>, name: &str) -> Result<Self> {
         check_set_name(name)?;
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
         Ok(Self {

@@ -26,10 +26,10 @@ pub const DEFAULT_NAMESPACE: &str = "test";
 /// the log. [`Store::close`] leaves an index snapshot, so that the next opening does not need to.
 #[derive(Clone)]
 pub struct Store {
-    core: Arc<Core>,
+    core: Arc<StoreCore>,
 }
 
-struct Core {
+struct StoreCore {
     dir: Option<PathBuf>,
     clock: Arc<dyn Clock>,
     progress: OpeningProgress,
@@ -134,7 +134,7 @@ impl StoreBuilder {
                 .map(|config| config.name.clone()),
         });
         let store = Store {
-            core: Arc::new(Core {
+            core: Arc::new(StoreCore {
                 dir: self.dir,
                 clock: self.clock,
                 progress: self.progress,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use spikelet_storage::{BufferedVersion, Change, Digest, NewVersion};
 
-use super::write::{Plan, PlannedVersion};
+use super::write::{PlannedVersion, WritePlan};
 use crate::{Error, Result};
 
 /// A buffer is compacted when superseded versions take more than this, in bytes, and more than the others.
@@ -64,11 +64,11 @@ impl PendingVersion {
 
 impl Uncommitted {
     /// Keeps the result of a plan whose body is in the buffer from `from` on. `None`: the plan writes nothing.
-    pub(super) fn of(plan: &Plan<'_>, from: usize, buffer: &mut Vec<u8>) -> Option<Self> {
+    pub(super) fn of(plan: &WritePlan<'_>, from: usize, buffer: &mut Vec<u8>) -> Option<Self> {
         match plan {
-            Plan::Nothing => None,
-            Plan::Delete => Some(Self::Deleted),
-            Plan::Put(version) => Some(Self::Put(PendingVersion::new(version, from, buffer))),
+            WritePlan::Nothing => None,
+            WritePlan::Delete => Some(Self::Deleted),
+            WritePlan::Put(version) => Some(Self::Put(PendingVersion::new(version, from, buffer))),
         }
     }
 

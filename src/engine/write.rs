@@ -17,7 +17,7 @@ use crate::record::{
 };
 use crate::{Error, Result};
 
-use super::core::{Core, expired, metadata_of};
+use super::core::{NamespaceCore, expired, metadata_of};
 use super::entry::check_size;
 use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 use super::relation_rules::protected_bins;
@@ -33,12 +33,12 @@ pub(super) enum EditOutcome {
 
 /// What a write does to a record. It gets the live record (its bins, or none if they are to be replaced) and what expressions
 /// see of it, which is the record as it will be, with the size that it has; it appends the new body to the buffer.
-pub(super) type Edit<'e> =
+pub(super) type WriteEdit<'e> =
     dyn FnMut(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<EditOutcome> + 'e;
 
 /// The record that a write is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'a> {
+pub(super) struct WriteTarget<'a> {
     pub(super) digest: Digest,
     /// Empty: in no set.
     pub(super) set_name: &'a str,
@@ -57,7 +57,7 @@ pub(super) struct Target<'a> {
     pub(super) yields: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> WriteTarget<'a> {
     /// The record's role in a sharded collection, where this write has to respect it.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl WriteRefusal {
 
 /// The plan of a write for a record.
 #[derive(Debug)]
-pub(super) enum Plan<'a> {
+pub(super) enum WritePlan<'a> {
     /// There was no record, and there will be none.
     Nothing,
     /// The record goes.
@@ -221,7 +221,7 @@ impl PlannedVersion<'_> {
 /// The judgement of a write by the record that it meets.
 #[derive(Debug)]
 pub(super) struct Evaluated<'a> {
-    pub(super) plan: Plan<'a>,
+    pub(super) plan: WritePlan<'a>,
     /// The record that the write has met.
     found: Option<Metadata>,
     /// Whether a root loses the description of its shards.
@@ -238,7 +238,7 @@ impl Evaluated<'_> {
             is_new: self.found.is_none(),
             ..WriteOutcome::default()
         };
-        if let Plan::Put(version) = &self.plan {
+        if let WritePlan::Put(version) = &self.plan {
             outcome.generation = version.metadata.generation;
             outcome.void_time = version.metadata.void_time;
             outcome.record_bytes = version.record_bytes;
@@ -247,15 +247,15 @@ impl Evaluated<'_> {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Writes one record. `must_exist`: refuse under any policy if there is no record. The new body is written to `body`.
     pub(super) fn write(
         &self,
         body: &mut Vec<u8>,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         let mut lock = match self.storage.lock(&target.digest, policy.total_timeout) {
             Ok(lock) => lock,
@@ -270,9 +270,9 @@ impl Core {
         let live = entry.filter(|entry| !expired(entry, now_ms));
         let evaluated = self.evaluate(body, target, policy, must_exist, (live, now_ms), edit)?;
         let change = match &evaluated.plan {
-            Plan::Nothing => return Ok(evaluated.outcome(queued_behind, None)),
-            Plan::Delete => Change::Delete(now_ms),
-            Plan::Put(version) => Change::Put(version.with_body(body)),
+            WritePlan::Nothing => return Ok(evaluated.outcome(queued_behind, None)),
+            WritePlan::Delete => Change::Delete(now_ms),
+            WritePlan::Put(version) => Change::Put(version.with_body(body)),
         };
         match self.publish(&mut lock, &change, policy.acknowledge) {
             Ok(lsn) => {
@@ -292,11 +292,11 @@ impl Core {
     pub(super) fn evaluate<'a>(
         &self,
         body: &mut Vec<u8>,
-        target: &Target<'a>,
+        target: &WriteTarget<'a>,
         policy: &WritePolicy,
         must_exist: bool,
         (live, now_ms): (Option<EntryView<'_>>, u64),
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<Evaluated<'a>, WriteRefusal> {
         let found = live.map(|entry| metadata_of(&entry));
         let live = live.as_ref();
@@ -322,12 +322,12 @@ impl Core {
     fn judge<'a>(
         &self,
         body: &mut Vec<u8>,
-        target: &Target<'a>,
+        target: &WriteTarget<'a>,
         policy: &WritePolicy,
         must_exist: bool,
         (live, found, now_ms): (Option<&EntryView<'_>>, Option<Metadata>, u64),
-        edit: &mut Edit<'_>,
-    ) -> Result<(Plan<'a>, bool)> {
+        edit: &mut WriteEdit<'_>,
+    ) -> Result<(WritePlan<'a>, bool)> {
         if must_exist && live.is_none() {
             return Err(Error::not_found());
         }
@@ -396,17 +396,12 @@ impl Core {
         let plan = match edited {
             // Without bins there is no record.
             EditOutcome::Body(0) if live.is_none() => return Err(Error::not_found()),
-            EditOutcome::Emptied if live.is_none() => Plan::Nothing,
-            EditOutcome::Body(0) | EditOutcome::Emptied => Plan::Delete,
-            EditOutcome::Body(_) => Plan::Put(PlannedVersion {
+            EditOutcome::Emptied if live.is_none() => WritePlan::Nothing,
+            EditOutcome::Body(0) | EditOutcome::Emptied => WritePlan::Delete,
+            EditOutcome::Body(_) => WritePlan::Put(PlannedVersion {
                 metadata,
                 set_id,
-                record_bytes: check_size(
-                    self.max_record_bytes,
-                    (target.set_name, metadata.void_time),
-                    key.as_deref(),
-                    body,
-                )?,
+                record_bytes: check_size(self.max_record_bytes, key.as_deref(), body)?,
                 key,
             }),
         };
@@ -416,7 +411,7 @@ impl Core {
     /// Refuses a write that yields to a wire client's transaction which has the record locked. The caller has the record's
     /// own lock, under which transactions lock records, too.
     #[cfg(feature = "server")]
-    fn check_not_provisional(&self, target: &Target<'_>) -> Result<()> {
+    fn check_not_provisional(&self, target: &WriteTarget<'_>) -> Result<()> {
         if target.yields && self.provisional_locks.owner(&target.digest).is_some() {
             return Err(locked_by_transaction());
         }
@@ -433,7 +428,7 @@ impl Core {
     /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout and acknowledgement count.
     pub(super) fn delete(
         &self,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
     ) -> std::result::Result<Lsn, WriteRefusal> {
         let mut lock = self
@@ -469,7 +464,7 @@ impl Core {
     /// shards. Changes nothing.
     pub(super) fn judge_deletion(
         &self,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
         found: spikelet_storage::Result<Option<EntryView<'_>>>,
         now_ms: u64,
@@ -487,7 +482,7 @@ impl Core {
     /// shards. Changes nothing.
     pub(super) fn evaluate_delete(
         &self,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
         live: Option<EntryView<'_>>,
         now_ms: u64,
@@ -535,7 +530,7 @@ impl Core {
 #[inline]
 pub(super) fn seen_by_write<'a>(
     entry: spikelet_storage::Result<Option<EntryView<'a>>>,
-    target: &Target<'_>,
+    target: &WriteTarget<'_>,
     policy: &WritePolicy,
 ) -> spikelet_storage::Result<Option<EntryView<'a>>> {
     match entry {
@@ -547,7 +542,7 @@ pub(super) fn seen_by_write<'a>(
 }
 
 /// Whether a record with damaged bytes can be deleted: if nothing depends on them.
-fn deletes_unseen(target: &Target<'_>, policy: &WritePolicy) -> bool {
+fn deletes_unseen(target: &WriteTarget<'_>, policy: &WritePolicy) -> bool {
     policy.generation == GenerationPolicy::None && target.filter.is_none()
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spikelet_storage::{BufferedVersion, Digest, EntryView, Lsn, RecordLock};
 
-use super::core::{Core, expired};
+use super::core::{NamespaceCore, expired};
 use super::policy::DEFAULT_WRITE;
 use super::scratch::Scratch;
 use super::set::OperateResult;
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// A record of a group, as its writes have left it.
 #[derive(Default)]
-struct Member {
+struct WrittenMember {
     /// Its writes, in the order of their digests.
     writes: Range<usize>,
     /// Whether there was something to delete before the first write.
@@ -34,7 +34,7 @@ struct Member {
 impl KnownWrite<'_> {
     /// Returns whether the write can be made in a group of this namespace: it does write, and none of its refusals is known
     /// before its record is.
-    fn is_direct(&self, core: &Arc<Core>) -> bool {
+    fn is_direct(&self, core: &Arc<NamespaceCore>) -> bool {
         let is_write = match &self.action {
             WriteAction::Operate(operations) => operations.iter().any(Operation::is_write),
             WriteAction::Put(_) | WriteAction::Delete => true,
@@ -48,7 +48,7 @@ impl KnownWrite<'_> {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Makes these writes as one group. `None`: one of them only reads, or is of another namespace.
     pub(super) fn write_known(
         self: &Arc<Self>,
@@ -70,15 +70,17 @@ impl Core {
             (writes.iter().map(|write| write.digest).zip(0..)).collect();
         order.sort_unstable();
         let (mut members, mut digests) = (
-            SmallVec::<[Member; 2]>::new(),
+            SmallVec::<[WrittenMember; 2]>::new(),
             SmallVec::<[Digest; 2]>::new(),
         );
         for of_record in order.chunk_by(|(one, _), (next, _)| one == next) {
-            let from = members.last().map_or(0, |last: &Member| last.writes.end);
+            let from = members
+                .last()
+                .map_or(0, |last: &WrittenMember| last.writes.end);
             digests.extend(of_record.first().map(|(digest, _)| *digest));
-            members.push(Member {
+            members.push(WrittenMember {
                 writes: from..from + of_record.len(),
-                ..Member::default()
+                ..WrittenMember::default()
             });
         }
         check_limit(members.len(), policy.max_records, "records", "max_records")?;
@@ -154,7 +156,7 @@ impl Core {
         &self,
         write: &KnownWrite<'_>,
         lock: &RecordLock<'_>,
-        member: &mut Member,
+        member: &mut WrittenMember,
         buffer: &mut Vec<u8>,
         now_ms: u64,
     ) -> std::result::Result<OperateResult, WriteRefusal> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::record_id::{RecordId, Subject};
+use super::record_id::{ErrorSubject, RecordId};
 
 /// Names the first reason, for the message of [`super::Error::WritesRefused`].
 pub(super) fn first_of(reasons: &[(usize, impl Display)]) -> String {
@@ -72,7 +72,7 @@ pub(crate) fn with_article(noun: &str) -> String {
 
 /// Names the generation found; 0 means that there is no record.
 pub(super) fn found_generation(found: Option<u16>, record: &Option<Box<RecordId>>) -> String {
-    let record = Subject(record);
+    let record = ErrorSubject(record);
     match found {
         None => format!("{record} has another one: read it again and repeat the edit"),
         Some(0) => format!("{record} does not exist: create it without an expected generation"),

@@ -53,9 +53,9 @@ impl fmt::Display for RecordId {
 }
 
 /// Displays the record of an error at the beginning of a message.
-pub(super) struct Subject<'a>(pub(super) &'a Option<Box<RecordId>>);
+pub(super) struct ErrorSubject<'a>(pub(super) &'a Option<Box<RecordId>>);
 
-impl fmt::Display for Subject<'_> {
+impl fmt::Display for ErrorSubject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(record) => record.fmt(f),

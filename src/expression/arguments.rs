@@ -1,32 +1,36 @@
 //! The operands of one operation, taken off one after the other while it is compiled.
 
 use super::node::{Node, Typed};
-use super::refusal::{Refusal, refuse};
+use super::refusal::{ExpressionRefusal, refuse};
 use super::types::{ExpType, unify};
-use crate::value::msgpack::{Reader, Token};
+use crate::value::msgpack::{Token, TokenReader};
 
 /// Compiles operands that are expressions.
 pub(super) trait CompileOperand<'e> {
     /// Compiles the expression at the front of the reader, `depth` operations deep, and advances
     /// the reader past it.
-    fn expression(&mut self, reader: &mut Reader<'e>, depth: u32) -> Result<Typed, Refusal>;
+    fn expression(
+        &mut self,
+        reader: &mut TokenReader<'e>,
+        depth: u32,
+    ) -> Result<Typed, ExpressionRefusal>;
 }
 
 /// The operands of an operation that are not yet compiled.
-pub(super) struct Arguments<'r, 'e> {
+pub(super) struct UncompiledOperands<'r, 'e> {
     /// The operation, for messages.
     name: &'static str,
     left: u32,
-    reader: &'r mut Reader<'e>,
+    reader: &'r mut TokenReader<'e>,
     /// Nesting depth of the operands.
     depth: u32,
 }
 
-impl<'r, 'e> Arguments<'r, 'e> {
+impl<'r, 'e> UncompiledOperands<'r, 'e> {
     pub(super) const fn new(
         name: &'static str,
         left: u32,
-        reader: &'r mut Reader<'e>,
+        reader: &'r mut TokenReader<'e>,
         depth: u32,
     ) -> Self {
         Self {
@@ -46,19 +50,19 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// Refuses the operation.
-    pub(super) fn refuse<T>(&self, why: &str) -> Result<T, Refusal> {
+    pub(super) fn refuse<T>(&self, why: &str) -> Result<T, ExpressionRefusal> {
         refuse(format!("{}: {why}", self.name))
     }
 
     /// Fails unless all operands were taken.
-    pub(super) fn end(&self) -> Result<(), Refusal> {
+    pub(super) fn end(&self) -> Result<(), ExpressionRefusal> {
         match self.left {
             0 => Ok(()),
             left => self.refuse(&format!("{left} operands too many")),
         }
     }
 
-    fn take(&mut self) -> Result<(), Refusal> {
+    fn take(&mut self) -> Result<(), ExpressionRefusal> {
         match self.left.checked_sub(1) {
             Some(left) => {
                 self.left = left;
@@ -69,22 +73,22 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// Takes one element, uncompiled.
-    pub(super) fn element(&mut self) -> Result<&'e [u8], Refusal> {
+    pub(super) fn element(&mut self) -> Result<&'e [u8], ExpressionRefusal> {
         self.take()?;
         self.reader
             .element()
             .or_else(|error| self.refuse(&error.to_string()))
     }
 
-    fn token(&mut self) -> Result<Token<'e>, Refusal> {
+    fn token(&mut self) -> Result<Token<'e>, ExpressionRefusal> {
         let element = self.element()?;
-        Reader::new(element)
+        TokenReader::new(element)
             .token()
             .or_else(|error| self.refuse(&error.to_string()))
     }
 
     /// Takes an integer literal that is not compiled as an expression.
-    pub(super) fn int(&mut self) -> Result<i64, Refusal> {
+    pub(super) fn int(&mut self) -> Result<i64, ExpressionRefusal> {
         match self.token()? {
             Token::Int(value) => Ok(value),
             Token::BigInt(value) => Ok(value.cast_signed()),
@@ -93,7 +97,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// Takes the number of a type.
-    pub(super) fn kind(&mut self) -> Result<ExpType, Refusal> {
+    pub(super) fn kind(&mut self) -> Result<ExpType, ExpressionRefusal> {
         let number = self.int()?;
         match ExpType::from_number(number) {
             Some(kind) => Ok(kind),
@@ -102,7 +106,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// Takes text without its leading type byte: a name or a pattern.
-    pub(super) fn raw(&mut self) -> Result<&'e [u8], Refusal> {
+    pub(super) fn raw(&mut self) -> Result<&'e [u8], ExpressionRefusal> {
         match self.token()? {
             Token::Raw(raw) => Ok(raw),
             _ => self.refuse("an operand is not the text that belongs there"),
@@ -110,7 +114,10 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// Compiles the next operand, of any type.
-    pub(super) fn any(&mut self, compiler: &mut impl CompileOperand<'e>) -> Result<Typed, Refusal> {
+    pub(super) fn any(
+        &mut self,
+        compiler: &mut impl CompileOperand<'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         self.take()?;
         compiler.expression(self.reader, self.depth)
     }
@@ -120,7 +127,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         &mut self,
         compiler: &mut impl CompileOperand<'e>,
         kind: ExpType,
-    ) -> Result<Node, Refusal> {
+    ) -> Result<Node, ExpressionRefusal> {
         let operand = self.any(compiler)?;
         match unify(operand.kind, Some(kind)) {
             Ok(_) => Ok(operand.node),
@@ -138,7 +145,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
         compiler: &mut impl CompileOperand<'e>,
         kind: ExpType,
         least: u32,
-    ) -> Result<Box<[Node]>, Refusal> {
+    ) -> Result<Box<[Node]>, ExpressionRefusal> {
         if self.left < least {
             return self.refuse(&format!(
                 "it has {} operands, and needs at least {least}",
@@ -156,7 +163,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     pub(super) fn number(
         &mut self,
         compiler: &mut impl CompileOperand<'e>,
-    ) -> Result<Typed, Refusal> {
+    ) -> Result<Typed, ExpressionRefusal> {
         let operand = self.any(compiler)?;
         match operand.kind {
             None | Some(ExpType::Int | ExpType::Float) => Ok(operand),

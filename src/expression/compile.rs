@@ -4,13 +4,14 @@
 //! An expression is one MessagePack value: a literal, or a list of an operation's number and its
 //! operands.
 
-use super::arguments::{Arguments, CompileOperand};
+use super::arguments::{CompileOperand, UncompiledOperands};
 use super::code;
 use super::node::{
-    Binary, Builtin, Comparison, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Typed, Unary,
+    Binary, Builtin, ComparisonKind, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Typed,
+    Unary,
 };
 use super::pattern::Pattern;
-use super::refusal::{Refusal, refuse};
+use super::refusal::{ExpressionRefusal, refuse};
 use super::types::{ExpType, StaticType, unify};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
@@ -18,9 +19,9 @@ use crate::call::nest_deeper_than;
 use crate::geo::Geometry;
 use crate::record::BinName;
 use crate::value::msgpack::{
-    Reader, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token,
+    SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
 };
-use crate::value::{Purpose, from_wire, normalize_element};
+use crate::value::{EncodePurpose, from_wire, normalize_element};
 
 /// The longest encoded expression in bytes: Aerospike's limit is the same number of compiled ones.
 pub(super) const MAX_BYTES: usize = 1 << 20;
@@ -60,7 +61,7 @@ pub(super) struct Compiler<'e> {
 }
 
 /// Compiles an encoded expression. O(bytes).
-pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
+pub(super) fn compile(bytes: &[u8]) -> Result<Program, ExpressionRefusal> {
     if bytes.len() > MAX_BYTES {
         return refuse(format!(
             "it has {} bytes, the limit is {MAX_BYTES}",
@@ -73,7 +74,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
         return refuse(format!("it nests deeper than {MAX_LEVELS} levels"));
     }
     let mut compiler = Compiler::default();
-    let mut reader = Reader::new(bytes);
+    let mut reader = TokenReader::new(bytes);
     let Typed { node: root, kind } = compiler.expression(&mut reader, 0)?;
     if !reader.rest().is_empty() {
         return refuse(format!("{} bytes follow it", reader.rest().len()));
@@ -90,7 +91,11 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
 }
 
 impl<'e> CompileOperand<'e> for Compiler<'e> {
-    fn expression(&mut self, reader: &mut Reader<'e>, depth: u32) -> Result<Typed, Refusal> {
+    fn expression(
+        &mut self,
+        reader: &mut TokenReader<'e>,
+        depth: u32,
+    ) -> Result<Typed, ExpressionRefusal> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             return refuse(format!("it has more than {MAX_NODES} operations"));
@@ -125,11 +130,11 @@ impl<'e> CompileOperand<'e> for Compiler<'e> {
 
 impl<'e> Compiler<'e> {
     /// Compiles a list or map literal.
-    fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, Refusal> {
+    fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, ExpressionRefusal> {
         let mut normal = Vec::with_capacity(bytes.len());
         if from_wire(kind.particle(), bytes, &mut normal).is_err() {
             normal.clear();
-            normalize_element(bytes, Purpose::Lookup, &mut normal)
+            normalize_element(bytes, EncodePurpose::Lookup, &mut normal)
                 .map_err(|error| error.to_string())?;
             self.holds_lookups = true;
         }
@@ -148,9 +153,9 @@ impl<'e> Compiler<'e> {
     fn operation(
         &mut self,
         count: u32,
-        reader: &mut Reader<'e>,
+        reader: &mut TokenReader<'e>,
         depth: u32,
-    ) -> Result<Typed, Refusal> {
+    ) -> Result<Typed, ExpressionRefusal> {
         if depth >= MAX_DEPTH {
             return refuse(format!("operations nest deeper than {MAX_DEPTH} levels"));
         }
@@ -165,13 +170,17 @@ impl<'e> Compiler<'e> {
         let Some(name) = code::name(code) else {
             return refuse(format!("{code} is not an operation"));
         };
-        let mut arguments = Arguments::new(name, count - 1, reader, depth + 1);
+        let mut arguments = UncompiledOperands::new(name, count - 1, reader, depth + 1);
         let compiled = self.dispatch(code, &mut arguments)?;
         arguments.end()?;
         Ok(compiled)
     }
 
-    fn dispatch(&mut self, code: i64, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+    fn dispatch(
+        &mut self,
+        code: i64,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         use ExpType::{Bool, Float, Geo, Int, List, String};
         // Operands come from one reader: every arm takes them in the order of the encoding.
         match code {
@@ -183,12 +192,12 @@ impl<'e> Compiler<'e> {
                 node: Node::Remove,
                 kind: None,
             }),
-            code::EQ => self.compare(Comparison::Eq, arguments),
-            code::NE => self.compare(Comparison::Ne, arguments),
-            code::GT => self.compare(Comparison::Gt, arguments),
-            code::GE => self.compare(Comparison::Ge, arguments),
-            code::LT => self.compare(Comparison::Lt, arguments),
-            code::LE => self.compare(Comparison::Le, arguments),
+            code::EQ => self.compare(ComparisonKind::Eq, arguments),
+            code::NE => self.compare(ComparisonKind::Ne, arguments),
+            code::GT => self.compare(ComparisonKind::Gt, arguments),
+            code::GE => self.compare(ComparisonKind::Ge, arguments),
+            code::LT => self.compare(ComparisonKind::Lt, arguments),
+            code::LE => self.compare(ComparisonKind::Le, arguments),
             code::REGEX => {
                 let flags = arguments.int()?;
                 let pattern = Pattern::new(arguments.raw()?, flags)?;
@@ -300,7 +309,7 @@ impl<'e> Compiler<'e> {
             code::LET => self.define(arguments),
             code::QUOTE => {
                 let list = arguments.element()?;
-                match Reader::new(list).token() {
+                match TokenReader::new(list).token() {
                     Ok(Token::Array(_)) => self.container(List, list),
                     _ => arguments.refuse("the quoted value is not a list"),
                 }
@@ -316,9 +325,9 @@ impl<'e> Compiler<'e> {
 
     fn compare(
         &mut self,
-        comparison: Comparison,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        comparison: ComparisonKind,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let (a, b) = (arguments.any(self)?, arguments.any(self)?);
         match unify(a.kind, b.kind) {
             Ok(Some(kind @ (ExpType::Geo | ExpType::Hll))) => {
@@ -340,8 +349,8 @@ impl<'e> Compiler<'e> {
     fn fold(
         &mut self,
         operation: Fold,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let Typed { node, mut kind } = arguments.number(self)?;
         let mut operands = vec![node];
         while arguments.left() > 0 {
@@ -367,8 +376,8 @@ impl<'e> Compiler<'e> {
     fn fold_ints(
         &mut self,
         operation: Fold,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let operands = arguments.operands(self, ExpType::Int, 1)?;
         Ok(typed(Node::Fold(operation, operands), ExpType::Int))
     }
@@ -378,8 +387,8 @@ impl<'e> Compiler<'e> {
         operation: Unary,
         takes: ExpType,
         gives: ExpType,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let operand = arguments.operand(self, takes)?;
         Ok(typed(Node::Unary(operation, Box::new(operand)), gives))
     }
@@ -388,8 +397,8 @@ impl<'e> Compiler<'e> {
         &mut self,
         operation: Binary,
         kind: ExpType,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let operands = [
             arguments.operand(self, kind)?,
             arguments.operand(self, kind)?,
@@ -397,7 +406,11 @@ impl<'e> Compiler<'e> {
         Ok(typed(Node::Binary(operation, Box::new(operands)), kind))
     }
 
-    fn scan(&mut self, scan: Scan, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+    fn scan(
+        &mut self,
+        scan: Scan,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let operands = [
             arguments.operand(self, ExpType::Int)?,
             arguments.operand(self, ExpType::Bool)?,
@@ -405,7 +418,7 @@ impl<'e> Compiler<'e> {
         Ok(typed(Node::Scan(scan, Box::new(operands)), ExpType::Int))
     }
 
-    fn fact(&mut self, fact: Fact, kind: ExpType) -> Result<Typed, Refusal> {
+    fn fact(&mut self, fact: Fact, kind: ExpType) -> Result<Typed, ExpressionRefusal> {
         self.reads_facts = true;
         self.is_volatile |= fact.is_volatile();
         Ok(typed(Node::Fact(fact), kind))
@@ -414,13 +427,16 @@ impl<'e> Compiler<'e> {
     fn map_part(
         &mut self,
         part: MapPart,
-        arguments: &mut Arguments<'_, 'e>,
-    ) -> Result<Typed, Refusal> {
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let map = arguments.operand(self, ExpType::Map)?;
         Ok(typed(Node::MapPart(part, Box::new(map)), ExpType::List))
     }
 
-    fn cond(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+    fn cond(
+        &mut self,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let count = arguments.left();
         if count < 3 || count.is_multiple_of(2) {
             return arguments
@@ -451,7 +467,10 @@ impl<'e> Compiler<'e> {
         })
     }
 
-    fn var(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+    fn var(
+        &mut self,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let name = arguments.raw()?;
         let found = self
             .visible
@@ -471,7 +490,10 @@ impl<'e> Compiler<'e> {
 
     /// Compiles pairs of name and definition, then the scope that uses them. A definition may use
     /// earlier ones.
-    fn define(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+    fn define(
+        &mut self,
+        arguments: &mut UncompiledOperands<'_, 'e>,
+    ) -> Result<Typed, ExpressionRefusal> {
         let count = arguments.left();
         if count < 3 || count.is_multiple_of(2) {
             return arguments
@@ -504,7 +526,7 @@ impl<'e> Compiler<'e> {
     }
 }
 
-fn raw_literal(raw: &[u8]) -> Result<ExpValue<'static>, Refusal> {
+fn raw_literal(raw: &[u8]) -> Result<ExpValue<'static>, ExpressionRefusal> {
     let (kind, bytes) = match raw.split_first() {
         Some((&SUBTYPE_STRING, bytes)) => (ExpType::String, bytes),
         Some((&SUBTYPE_BLOB, bytes)) => (ExpType::Blob, bytes),
@@ -526,7 +548,7 @@ fn known_geometry(node: &Node) -> Option<Geometry> {
     }
 }
 
-fn bin_name(arguments: &mut Arguments<'_, '_>) -> Result<BinName, Refusal> {
+fn bin_name(arguments: &mut UncompiledOperands<'_, '_>) -> Result<BinName, ExpressionRefusal> {
     let name = arguments.raw()?;
     match BinName::from_utf8(name) {
         Some(name) => Ok(name),

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::compile::compile;
-use super::node::{Builtin, CallNode, Comparison, Fold, GeoNode, MapPart, Node, Program};
+use super::node::{Builtin, CallNode, ComparisonKind, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
-use super::path::{self, Element, ElementProgram, Selection};
+use super::path::{self, Element, ElementProgram, PathSelection};
 use super::scope::Scope;
 use super::systems;
 use super::types::{ExpType, StaticType};
@@ -17,7 +17,7 @@ use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
 use crate::call::{CallError, Path};
 use crate::geo::Geometry;
-use crate::value::msgpack::{Reader, write_array_header};
+use crate::value::msgpack::{TokenReader, write_array_header};
 use crate::value::{Container, ParticleType, ValueRef, order};
 
 impl Program {
@@ -36,8 +36,8 @@ impl Program {
         self.run(scope, element).eval(&self.root)
     }
 
-    fn run<'a>(&self, scope: Scope<'a>, element: Element<'a>) -> Run<'a> {
-        Run {
+    fn run<'a>(&self, scope: Scope<'a>, element: Element<'a>) -> Evaluator<'a> {
+        Evaluator {
             scope,
             element,
             variables: match self.variables {
@@ -69,17 +69,17 @@ pub(crate) fn select(
     flags: i64,
     apply: Option<&[u8]>,
     writes: bool,
-) -> Result<Selection, CallError> {
+) -> Result<PathSelection, CallError> {
     path::select::<Program>(current, path, flags, apply, writes)
 }
 
-struct Run<'a> {
+struct Evaluator<'a> {
     scope: Scope<'a>,
     element: Element<'a>,
     variables: Vec<Option<ExpValue<'a>>>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Evaluator<'a> {
     fn eval(&mut self, node: &'a Node) -> Option<ExpValue<'a>> {
         match node {
             Node::Unknown => None,
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
 
     fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: ComparisonKind,
         kind: StaticType,
         a: &'a Node,
         b: &'a Node,
@@ -360,7 +360,7 @@ fn in_list(value: &ExpValue<'_>, list: &[u8]) -> Option<bool> {
     let mut sought = Vec::with_capacity(size_of::<u64>() + 1);
     value.write_element(&mut sought)?;
     let list = Container::list(list).ok()?;
-    let mut elements = Reader::new(list.content);
+    let mut elements = TokenReader::new(list.content);
     for _ in 0..list.count {
         let element = elements.element().ok()?;
         if order::compare(&sought, element).is_eq() {
@@ -375,7 +375,7 @@ fn map_part<'a>(part: MapPart, map: &[u8]) -> Option<ExpValue<'a>> {
     let map = Container::map(map).ok()?;
     let mut out = Vec::new();
     write_array_header(&mut out, map.count);
-    let mut entries = Reader::new(map.content);
+    let mut entries = TokenReader::new(map.content);
     for _ in 0..map.count {
         let (key, value) = (entries.element().ok()?, entries.element().ok()?);
         out.extend_from_slice(match part {

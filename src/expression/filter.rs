@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// The result of a filter on metadata alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FilterVerdict {
     Passes,
     Fails,
     /// Metadata leave the result open; the bins decide.
@@ -42,19 +42,19 @@ impl Expression {
 
 impl Filter<'_> {
     /// Evaluates the filter without reading bins.
-    pub(crate) fn judge(&self, facts: &RecordFacts<'_>) -> Verdict {
+    pub(crate) fn judge(&self, facts: &RecordFacts<'_>) -> FilterVerdict {
         if !self.program.reads_facts && self.program.reads_bins {
-            return Verdict::NeedsBins;
+            return FilterVerdict::NeedsBins;
         }
         let scope = Scope {
             facts: Some(facts),
             bins: None,
         };
         match self.program.is_true(scope) {
-            Some(true) => Verdict::Passes,
-            Some(false) => Verdict::Fails,
-            None if self.program.reads_bins => Verdict::NeedsBins,
-            None => Verdict::Fails,
+            Some(true) => FilterVerdict::Passes,
+            Some(false) => FilterVerdict::Fails,
+            None if self.program.reads_bins => FilterVerdict::NeedsBins,
+            None => FilterVerdict::Fails,
         }
     }
 
@@ -74,10 +74,10 @@ impl Filter<'_> {
         facts: Option<&RecordFacts<'_>>,
         body: &[u8],
     ) -> Result<bool> {
-        match facts.map_or(Verdict::NeedsBins, |facts| self.judge(facts)) {
-            Verdict::Passes => return Ok(true),
-            Verdict::Fails => return Ok(false),
-            Verdict::NeedsBins => {}
+        match facts.map_or(FilterVerdict::NeedsBins, |facts| self.judge(facts)) {
+            FilterVerdict::Passes => return Ok(true),
+            FilterVerdict::Fails => return Ok(false),
+            FilterVerdict::NeedsBins => {}
         }
         let bins = StoredBins::new(body);
         let scope = Scope {

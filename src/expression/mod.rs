@@ -41,7 +41,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use self::node::Program;
-use self::refusal::Refusal;
+use self::refusal::ExpressionRefusal;
 use crate::call::CallError;
 use crate::{Error, Result, base64};
 
@@ -50,7 +50,7 @@ pub use types::ExpType;
 
 pub(crate) use eval::select;
 pub(crate) use operation::{EvaluatedWrite, Evaluation};
-pub(crate) use path::Selection;
+pub(crate) use path::PathSelection;
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
 /// A program that computes a value from a record, or has none ("unknown"). Built by the functions
@@ -71,13 +71,13 @@ pub(crate) use scope::{BinSource, RecordFacts, Scope};
 /// ```
 #[derive(Clone)]
 pub struct Expression {
-    inner: Arc<Inner>,
+    inner: Arc<ExpressionInner>,
 }
 
-struct Inner {
+struct ExpressionInner {
     /// The encoded form, or the reason that there is none.
-    encoded: std::result::Result<Box<[u8]>, Refusal>,
-    program: OnceLock<std::result::Result<Program, Refusal>>,
+    encoded: std::result::Result<Box<[u8]>, ExpressionRefusal>,
+    program: OnceLock<std::result::Result<Program, ExpressionRefusal>>,
 }
 
 impl Expression {
@@ -147,9 +147,9 @@ impl Expression {
         Self::of(Ok(bytes))
     }
 
-    fn of(encoded: std::result::Result<Box<[u8]>, Refusal>) -> Self {
+    fn of(encoded: std::result::Result<Box<[u8]>, ExpressionRefusal>) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ExpressionInner {
                 encoded,
                 program: OnceLock::new(),
             }),

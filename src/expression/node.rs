@@ -39,7 +39,7 @@ pub(super) enum Node {
     /// A list or map that holds an unordered map, and so cannot be compared.
     Incomparable(ExpValue<'static>),
     /// Both operands have this type.
-    Compare(Comparison, StaticType, Box<[Node; 2]>),
+    Compare(ComparisonKind, StaticType, Box<[Node; 2]>),
     Matches(Box<(Pattern, Node)>),
     Geo(Box<GeoNode>),
     InList(Box<[Node; 2]>),
@@ -66,7 +66,7 @@ pub(super) enum Node {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonKind {
     Eq,
     Ne,
     Gt,

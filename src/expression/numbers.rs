@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::node::{Binary, Comparison, Fold, Scan, Unary};
+use super::node::{Binary, ComparisonKind, Fold, Scan, Unary};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::value::order;
@@ -101,7 +101,11 @@ pub(super) fn scan(scan: Scan, value: i64, bit: bool) -> i64 {
 
 /// Compares two values of one type. Lists and maps follow the order of values; floats follow IEEE
 /// 754.
-pub(super) fn compare(comparison: Comparison, a: &ExpValue<'_>, b: &ExpValue<'_>) -> Option<bool> {
+pub(super) fn compare(
+    comparison: ComparisonKind,
+    a: &ExpValue<'_>,
+    b: &ExpValue<'_>,
+) -> Option<bool> {
     let ordering = match (a, b) {
         (ExpValue::Nil, ExpValue::Nil) => Some(Ordering::Equal),
         (ExpValue::Bool(a), ExpValue::Bool(b)) => Some(a.cmp(b)),
@@ -121,13 +125,13 @@ pub(super) fn compare(comparison: Comparison, a: &ExpValue<'_>, b: &ExpValue<'_>
 
 /// Returns whether a comparison holds for this ordering; `None` means that the values have no
 /// order.
-pub(super) fn holds(comparison: Comparison, ordering: Option<Ordering>) -> bool {
+pub(super) fn holds(comparison: ComparisonKind, ordering: Option<Ordering>) -> bool {
     match comparison {
-        Comparison::Eq => ordering == Some(Ordering::Equal),
-        Comparison::Ne => ordering != Some(Ordering::Equal),
-        Comparison::Gt => ordering == Some(Ordering::Greater),
-        Comparison::Ge => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
-        Comparison::Lt => ordering == Some(Ordering::Less),
-        Comparison::Le => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
+        ComparisonKind::Eq => ordering == Some(Ordering::Equal),
+        ComparisonKind::Ne => ordering != Some(Ordering::Equal),
+        ComparisonKind::Gt => ordering == Some(Ordering::Greater),
+        ComparisonKind::Ge => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
+        ComparisonKind::Lt => ordering == Some(Ordering::Less),
+        ComparisonKind::Le => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
     }
 }

@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use super::Expression;
 use super::scope::Scope;
 use super::value::ExpValue;
-use crate::call::{CallError, Reply};
+use crate::call::{CallError, CallReply};
 use crate::value::{ParticleType, from_wire};
 
 bitflags! {
@@ -72,11 +72,11 @@ impl Evaluation {
     }
 
     /// The value.
-    pub(crate) fn read<'a>(&'a self, scope: Scope<'a>) -> Result<Reply<'a>, CallError> {
+    pub(crate) fn read<'a>(&'a self, scope: Scope<'a>) -> Result<CallReply<'a>, CallError> {
         self.check_flags(ExpReadFlags::all().bits())?;
         match self.evaluate(scope)? {
             Some(value) => Ok(value.into_reply()),
-            None if self.has(ExpWriteFlags::EVAL_NO_FAIL) => Ok(Reply::Nil),
+            None if self.has(ExpWriteFlags::EVAL_NO_FAIL) => Ok(CallReply::Nil),
             None => Err(UNKNOWN),
         }
     }

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 
 use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
-use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, Reply, normal};
+use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
 use crate::value::msgpack::{
-    Reader, Token, write_array_header, write_flags_header, write_map_header,
+    Token, TokenReader, write_array_header, write_flags_header, write_map_header,
 };
 use crate::value::order::{compare, compare_lookups, compare_total};
 use crate::value::{
-    CodecError, Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, ParticleType, Purpose, from_wire,
+    CodecError, Container, EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, ParticleType, from_wire,
 };
 
 /// The most levels: Aerospike's limit.
@@ -71,7 +71,7 @@ enum PathOutput {
 }
 
 /// One level of a path.
-struct Level<'a, P> {
+struct PathLevel<'a, P> {
     by: StepSelector<'a, P>,
     /// The container type that the level accepts; `None` accepts lists and maps.
     only: Option<ExpType>,
@@ -91,8 +91,8 @@ enum StepSelector<'a, P> {
 }
 
 /// The result of a selection.
-pub(crate) enum Selection {
-    Reply(Reply<'static>),
+pub(crate) enum PathSelection {
+    Reply(CallReply<'static>),
     /// The new list or map.
     Applied(ParticleType, Vec<u8>),
 }
@@ -104,7 +104,7 @@ pub(super) fn select<P: ElementProgram>(
     flags: i64,
     apply: Option<&[u8]>,
     writes: bool,
-) -> Result<Selection, CallError> {
+) -> Result<PathSelection, CallError> {
     if !matches!(kind, ParticleType::List | ParticleType::Map) {
         return Err(CallError::WrongType {
             found: kind,
@@ -140,7 +140,7 @@ pub(super) fn select<P: ElementProgram>(
             ));
         }
     };
-    let mut walk = Walk {
+    let mut walk = PathWalk {
         what,
         no_fail: flags & NO_FAIL != 0,
         apply: apply.as_ref(),
@@ -148,7 +148,7 @@ pub(super) fn select<P: ElementProgram>(
         leaves: 0,
     };
     walk.container(bytes, &levels)?;
-    let Walk {
+    let PathWalk {
         mut out, leaves, ..
     } = walk;
     match what {
@@ -162,17 +162,17 @@ pub(super) fn select<P: ElementProgram>(
                 },
                 other => CallError::Stored(other),
             })?;
-            Ok(Selection::Applied(kind, normal))
+            Ok(PathSelection::Applied(kind, normal))
         }
-        PathOutput::Tree => Ok(Selection::Reply(Reply::Element(Cow::Owned(out)))),
+        PathOutput::Tree => Ok(PathSelection::Reply(CallReply::Element(Cow::Owned(out)))),
         _ => {
             put_head(ExpType::List, leaves, 0, 0, &mut out);
-            Ok(Selection::Reply(Reply::Element(Cow::Owned(out))))
+            Ok(PathSelection::Reply(CallReply::Element(Cow::Owned(out))))
         }
     }
 }
 
-fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, CallError> {
+fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>, CallError> {
     if path.levels() > MAX_LEVELS {
         return Err(CallError::parameter(format!(
             "a path of {} levels: at most {MAX_LEVELS} are possible",
@@ -180,7 +180,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
         )));
     }
     let trust = path.trust();
-    let mut levels: Vec<Level<'_, P>> = Vec::new();
+    let mut levels: Vec<PathLevel<'_, P>> = Vec::new();
     while let Some((kind, value)) = path.next()? {
         if kind & AND != 0 {
             let previous = levels.last_mut().filter(|level| {
@@ -194,7 +194,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
                 ));
             };
             // A further condition that is always true changes nothing.
-            if let Condition::Program(program) = condition(value)? {
+            if let LevelFilter::Program(program) = condition(value)? {
                 previous.and = Some(program);
             }
             continue;
@@ -202,12 +202,12 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
         let by = match kind & BASE {
             BY_INDEX => StepSelector::Index(number(value)?),
             BY_RANK => StepSelector::Rank(number(value)?),
-            BY_KEY => StepSelector::Key(normal(value, Purpose::Lookup, trust)?),
-            BY_VALUE => StepSelector::Value(normal(value, Purpose::Lookup, trust)?),
+            BY_KEY => StepSelector::Key(normal(value, EncodePurpose::Lookup, trust)?),
+            BY_VALUE => StepSelector::Value(normal(value, EncodePurpose::Lookup, trust)?),
             BY_KEYS => StepSelector::Keys(keys(value, trust)?),
             BY_EXPRESSION => match condition(value)? {
-                Condition::Always => StepSelector::All,
-                Condition::Program(program) => StepSelector::Matching(program),
+                LevelFilter::Always => StepSelector::All,
+                LevelFilter::Program(program) => StepSelector::Matching(program),
             },
             _ => return Err(unknown_level(kind)),
         };
@@ -217,7 +217,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, Ca
             IN_MAP => Some(ExpType::Map),
             _ => return Err(unknown_level(kind)),
         };
-        levels.push(Level {
+        levels.push(PathLevel {
             by,
             only,
             and: None,
@@ -231,7 +231,10 @@ fn unknown_level(kind: i64) -> CallError {
 }
 
 fn number(value: &[u8]) -> Result<i64, CallError> {
-    match Reader::new(value).token().map_err(CallError::Argument)? {
+    match TokenReader::new(value)
+        .token()
+        .map_err(CallError::Argument)?
+    {
         Token::Int(value) => Ok(value),
         _ => Err(CallError::parameter("an index or rank is not an integer")),
     }
@@ -239,28 +242,31 @@ fn number(value: &[u8]) -> Result<i64, CallError> {
 
 fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, CallError> {
     let list = Container::list(value).map_err(CallError::Argument)?;
-    let mut elements = Reader::new(list.content);
+    let mut elements = TokenReader::new(list.content);
     let mut keys = Vec::new();
     for _ in 0..list.count {
         let key = elements.element().map_err(CallError::Argument)?;
-        keys.push(normal(key, Purpose::Lookup, trust)?);
+        keys.push(normal(key, EncodePurpose::Lookup, trust)?);
     }
     keys.sort_by(|a, b| compare_lookups(a, b));
     Ok(keys)
 }
 
-enum Condition<P> {
+enum LevelFilter<P> {
     Always,
     Program(P),
 }
 
-fn condition<P: ElementProgram>(value: &[u8]) -> Result<Condition<P>, CallError> {
-    match Reader::new(value).token().map_err(CallError::Argument)? {
-        Token::Bool(true) => Ok(Condition::Always),
+fn condition<P: ElementProgram>(value: &[u8]) -> Result<LevelFilter<P>, CallError> {
+    match TokenReader::new(value)
+        .token()
+        .map_err(CallError::Argument)?
+    {
+        Token::Bool(true) => Ok(LevelFilter::Always),
         Token::Array(_) => {
             let program = P::compile(value)?;
             match program.kind() {
-                None | Some(ExpType::Bool) => Ok(Condition::Program(program)),
+                None | Some(ExpType::Bool) => Ok(LevelFilter::Program(program)),
                 Some(other) => Err(CallError::parameter(format!(
                     "a condition of a path must be true or false, this is a {}",
                     other.name()
@@ -274,7 +280,7 @@ fn condition<P: ElementProgram>(value: &[u8]) -> Result<Condition<P>, CallError>
 }
 
 /// The walk over nested lists and maps.
-struct Walk<'p, P> {
+struct PathWalk<'p, P> {
     what: PathOutput,
     no_fail: bool,
     apply: Option<&'p P>,
@@ -283,9 +289,9 @@ struct Walk<'p, P> {
     leaves: u32,
 }
 
-impl<P: ElementProgram> Walk<'_, P> {
+impl<P: ElementProgram> PathWalk<'_, P> {
     /// Walks over the list or map in `bytes`, along the remaining levels.
-    fn container(&mut self, bytes: &[u8], levels: &[Level<'_, P>]) -> Result<(), CallError> {
+    fn container(&mut self, bytes: &[u8], levels: &[PathLevel<'_, P>]) -> Result<(), CallError> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
         };
@@ -316,7 +322,7 @@ impl<P: ElementProgram> Walk<'_, P> {
             && kind == ExpType::List
             && head.flags & FLAG_ORDERED != 0;
         let mut kept = 0;
-        let mut items = Reader::new(head.content);
+        let mut items = TokenReader::new(head.content);
         for at in 0..head.count {
             let key = match kind {
                 ExpType::Map => Some(items.element().map_err(CallError::Stored)?),
@@ -368,7 +374,7 @@ impl<P: ElementProgram> Walk<'_, P> {
         &mut self,
         element: &Element<'_>,
         is_chosen: bool,
-        below: &[Level<'_, P>],
+        below: &[PathLevel<'_, P>],
     ) -> Result<bool, CallError> {
         let (key, value) = (
             element.key.unwrap_or_default(),
@@ -443,7 +449,7 @@ impl<P: ElementProgram> Walk<'_, P> {
     }
 }
 
-impl<P: ElementProgram> Level<'_, P> {
+impl<P: ElementProgram> PathLevel<'_, P> {
     /// Returns the position of the item that the level chooses by position or rank, if it does.
     fn chosen(&self, kind: ExpType, head: &Container<'_>) -> Result<Option<u32>, CallError> {
         let resolve = |at: i64| {
@@ -496,7 +502,7 @@ fn by_rank(kind: ExpType, head: &Container<'_>, rank: u32) -> Result<u32, CallEr
     if kind == ExpType::List && head.flags & FLAG_ORDERED != 0 {
         return Ok(rank);
     }
-    let mut items = Reader::new(head.content);
+    let mut items = TokenReader::new(head.content);
     let mut values = Vec::new();
     for at in 0..head.count {
         if kind == ExpType::Map {
@@ -517,7 +523,7 @@ fn head_of(bytes: &[u8]) -> Result<(ExpType, Container<'_>), CallError> {
 
 fn is_container(element: &[u8]) -> bool {
     matches!(
-        Reader::new(element).token(),
+        TokenReader::new(element).token(),
         Ok(Token::Array(_) | Token::Map(_))
     )
 }

@@ -10,7 +10,7 @@ use std::str::Chars;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::refusal::{Refusal, refuse};
+use super::refusal::{ExpressionRefusal, refuse};
 
 const EXTENDED: i64 = 1;
 const IGNORE_CASE: i64 = 2;
@@ -30,7 +30,7 @@ const MAX_REPETITIONS: u32 = 255;
 pub(super) struct Pattern(Regex);
 
 impl Pattern {
-    pub(super) fn new(pattern: &[u8], flags: i64) -> Result<Self, Refusal> {
+    pub(super) fn new(pattern: &[u8], flags: i64) -> Result<Self, ExpressionRefusal> {
         let known = EXTENDED | IGNORE_CASE | NO_SUBEXPRESSIONS | NEWLINE;
         if flags & !known != 0 {
             return refuse(format!("regex_compare: flags {flags:#x} are not known"));

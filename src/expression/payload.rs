@@ -4,12 +4,12 @@ use super::Expression;
 use super::operation::Evaluation;
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::msgpack::{Reader, Token};
+use crate::value::msgpack::{Token, TokenReader};
 
 impl Evaluation {
     /// Parses the form in which clients send the operation: `[expression (, flags)]`.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, CallError> {
-        let mut reader = Reader::new(payload);
+        let mut reader = TokenReader::new(payload);
         let count = match reader.token().map_err(CallError::Argument)? {
             Token::Array(count @ 1..=2) => count,
             _ => {

@@ -1,9 +1,9 @@
 //! Why an expression is refused.
 
 /// The reason for refusing an expression, as messages print it.
-pub(super) type Refusal = Box<str>;
+pub(super) type ExpressionRefusal = Box<str>;
 
 /// Refuses an expression.
-pub(super) fn refuse<T>(why: impl Into<Refusal>) -> Result<T, Refusal> {
+pub(super) fn refuse<T>(why: impl Into<ExpressionRefusal>) -> Result<T, ExpressionRefusal> {
     Err(why.into())
 }

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::arguments::{Arguments, CompileOperand};
+use super::arguments::{CompileOperand, UncompiledOperands};
 use super::code::{CALL_BELOW, CALL_MODIFIES, CALL_SELECT};
 use super::node::{CallNode, Node};
-use super::path::{ElementProgram, Selection, select};
-use super::refusal::{Refusal, refuse};
+use super::path::{ElementProgram, PathSelection, select};
+use super::refusal::{ExpressionRefusal, refuse};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::call::{CallSystem, Payload, Trust};
-use crate::value::msgpack::{Reader, Token, write_array_header, write_int};
-use crate::value::{CodecError, ParticleType, Purpose, normalize_element};
+use crate::value::msgpack::{Token, TokenReader, write_array_header, write_int};
+use crate::value::{CodecError, EncodePurpose, ParticleType, normalize_element};
 use crate::{bits, cdt, hll};
 
 impl CallSystem {
@@ -32,8 +32,8 @@ impl CallSystem {
 /// expressions.
 pub(super) fn compile<'e>(
     compiler: &mut impl CompileOperand<'e>,
-    arguments: &mut Arguments<'_, 'e>,
-) -> Result<CallNode, Refusal> {
+    arguments: &mut UncompiledOperands<'_, 'e>,
+) -> Result<CallNode, ExpressionRefusal> {
     let kind = arguments.kind()?;
     let number = arguments.int()?;
     let modifies = number & CALL_MODIFIES != 0;
@@ -81,9 +81,9 @@ impl Template {
         call: &'e [u8],
         trust: Trust,
         depth: u32,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, ExpressionRefusal> {
         let mut head = Vec::with_capacity(call.len());
-        let mut reader = Reader::new(call);
+        let mut reader = TokenReader::new(call);
         let (mut count, mut operation) = begin(&mut reader, &mut head)?;
         if operation == CALL_SELECT {
             // The selection's expressions are compiled when it runs: they see elements, not the
@@ -107,7 +107,7 @@ impl Template {
         let mut tail = Vec::new();
         let mut encoded = Vec::new();
         for _ in 1..count {
-            if matches!(Reader::new(reader.rest()).token(), Ok(Token::Array(_))) {
+            if matches!(TokenReader::new(reader.rest()).token(), Ok(Token::Array(_))) {
                 // Later literal arguments are appended behind this expression's value.
                 let argument = compiler.expression(&mut reader, depth)?;
                 tail.push((argument.node, Box::default()));
@@ -132,7 +132,7 @@ impl Template {
 }
 
 /// Copies a list's header and the operation number it begins with.
-fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refusal> {
+fn begin(reader: &mut TokenReader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), ExpressionRefusal> {
     let count = match reader.token().map_err(text)? {
         Token::Array(count) if count > 0 => count,
         _ => return refuse("an operation and its arguments must be a list"),
@@ -148,15 +148,19 @@ fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refus
 }
 
 /// Copies a literal argument.
-fn write_argument(argument: &[u8], trust: Trust, out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn write_argument(
+    argument: &[u8],
+    trust: Trust,
+    out: &mut Vec<u8>,
+) -> Result<(), ExpressionRefusal> {
     match trust {
         Trust::Foreign => out.extend_from_slice(argument),
-        Trust::Normal => normalize_element(argument, Purpose::Lookup, out).map_err(text)?,
+        Trust::Normal => normalize_element(argument, EncodePurpose::Lookup, out).map_err(text)?,
     }
     Ok(())
 }
 
-fn text(error: CodecError) -> Refusal {
+fn text(error: CodecError) -> ExpressionRefusal {
     error.to_string().into()
 }
 
@@ -189,8 +193,8 @@ fn read<'a, P: ElementProgram>(
     let reply = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select::<P>(current, path, flags, apply, false).ok()? {
-                Selection::Reply(reply) => Ok(reply),
-                Selection::Applied(..) => return None,
+                PathSelection::Reply(reply) => Ok(reply),
+                PathSelection::Applied(..) => return None,
             }
         }
         (CallSystem::Collections, payload) => cdt::read(current, &payload),
@@ -216,8 +220,8 @@ fn modify<'a, P: ElementProgram>(
     let (kind, bytes) = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select::<P>(current?, path, flags, apply, true).ok()? {
-                Selection::Applied(kind, bytes) => (kind, Some(bytes)),
-                Selection::Reply(_) => return Some(on),
+                PathSelection::Applied(kind, bytes) => (kind, Some(bytes)),
+                PathSelection::Reply(_) => return Some(on),
             }
         }
         (CallSystem::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {

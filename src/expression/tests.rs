@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use spikelet_storage::Digest;
 
 use super::expressions::{self as exp, *};
-use super::filter::Verdict;
+use super::filter::FilterVerdict;
 use super::operation::Evaluation;
 use super::scope::{RecordFacts, Scope};
 use super::value::ExpValue;
 use super::{ExpType, Expression, select};
-use crate::call::{CallError, Payload, Reply, Trust};
+use crate::call::{CallError, CallReply, Payload, Trust};
 use crate::record::{Bins, Key, Metadata, OwnedBins, RecordView};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{ParticleType, Value};
@@ -129,19 +129,19 @@ fn a_filter_asks_the_bins_only_if_the_metadata_leave_it_open() {
     let old = || gt(since_update(), 2_000);
     let five = || eq(int_bin("i"), 5);
     let table = [
-        (young(), Verdict::Passes, true),
-        (old(), Verdict::Fails, false),
-        (five(), Verdict::NeedsBins, true),
-        (ne(int_bin("i"), 5), Verdict::NeedsBins, false),
-        (and([old(), five()]), Verdict::Fails, false),
-        (and([five(), old()]), Verdict::Fails, false),
-        (or([five(), young()]), Verdict::Passes, true),
-        (and([young(), five()]), Verdict::NeedsBins, true),
-        (eq(int_bin("missing"), 5), Verdict::NeedsBins, false),
-        (bin_exists("missing"), Verdict::NeedsBins, false),
+        (young(), FilterVerdict::Passes, true),
+        (old(), FilterVerdict::Fails, false),
+        (five(), FilterVerdict::NeedsBins, true),
+        (ne(int_bin("i"), 5), FilterVerdict::NeedsBins, false),
+        (and([old(), five()]), FilterVerdict::Fails, false),
+        (and([five(), old()]), FilterVerdict::Fails, false),
+        (or([five(), young()]), FilterVerdict::Passes, true),
+        (and([young(), five()]), FilterVerdict::NeedsBins, true),
+        (eq(int_bin("missing"), 5), FilterVerdict::NeedsBins, false),
+        (bin_exists("missing"), FilterVerdict::NeedsBins, false),
         // Without bins, the unknown stays unknown.
-        (eq(exp::key(ExpType::Int), 5), Verdict::Fails, false),
-        (unknown(), Verdict::Fails, false),
+        (eq(exp::key(ExpType::Int), 5), FilterVerdict::Fails, false),
+        (unknown(), FilterVerdict::Fails, false),
     ];
     for (expression, verdict, passes) in table {
         let filter = expression.filter().unwrap();
@@ -156,7 +156,7 @@ fn a_filter_asks_the_bins_only_if_the_metadata_leave_it_open() {
         let got = filter.passes_stored(Some(&facts), &[2, 1]);
         assert_eq!(
             got.is_err(),
-            verdict == Verdict::NeedsBins,
+            verdict == FilterVerdict::NeedsBins,
             "{expression:?}"
         );
     }
@@ -223,7 +223,7 @@ fn a_value_from_a_bin_is_not_copied() {
         cond([true.into(), var("x"), unknown()]),
     );
     let evaluation = Evaluation::new(expression, 0);
-    let Reply::Stored(_, value) = evaluation.read(scope).unwrap() else {
+    let CallReply::Stored(_, value) = evaluation.read(scope).unwrap() else {
         panic!("a list is stored bytes");
     };
     assert!(body.as_ptr_range().contains(&value.as_ptr()));
@@ -541,9 +541,9 @@ proptest! {
     ) {
         let part = loop_var(LoopVariable::Value, ExpType::Int);
         let steps = [
-            Step::matching(or([unknown(), true.into()])),
-            Step::all(),
-            Step::keys(vec![1.into(), "a".into()]).and(gt(part.clone(), 0)),
+            PathStep::matching(or([unknown(), true.into()])),
+            PathStep::all(),
+            PathStep::keys(vec![1.into(), "a".into()]).and(gt(part.clone(), 0)),
         ];
         let new = num_add([part, int_val(1)]);
         let flags = PathFlags::NO_FAIL;

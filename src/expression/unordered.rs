@@ -1,12 +1,12 @@
 //! Detects unordered maps, which cannot be compared (semantics.md#expressions-comparison).
 
-use crate::value::msgpack::{Reader, Token};
+use crate::value::msgpack::{Token, TokenReader};
 use crate::value::{Container, FLAG_ORDERED};
 
 /// Returns whether an encoded value is, or contains at any depth, a map not ordered by key.
 /// Malformed bytes count as one. O(elements), without recursion.
 pub(super) fn holds_unordered_map(value: &[u8]) -> bool {
-    let mut reader = Reader::new(value);
+    let mut reader = TokenReader::new(value);
     // Elements not yet visited.
     let mut left = 1_u64;
     while left > 0 {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::types::ExpType;
-use crate::call::Reply;
-use crate::value::msgpack::{Reader, Token, write_float, write_int};
+use crate::call::CallReply;
+use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
 use crate::value::{CodecError, ParticleType, Value, ValueRef, stored_to_element, write_stored};
 
 /// A value, borrowed from the record or the expression where possible.
@@ -36,14 +36,14 @@ impl<'a> ExpValue<'a> {
     }
 
     /// Returns the value in a call's reply.
-    pub(super) fn of_reply(reply: Reply<'a>) -> Option<Self> {
+    pub(super) fn of_reply(reply: CallReply<'a>) -> Option<Self> {
         Some(match reply {
-            Reply::Nil => Self::Nil,
-            Reply::Bool(value) => Self::Bool(value),
-            Reply::Int(value) => Self::Int(value),
-            Reply::Float(value) => Self::Float(value),
+            CallReply::Nil => Self::Nil,
+            CallReply::Bool(value) => Self::Bool(value),
+            CallReply::Int(value) => Self::Int(value),
+            CallReply::Float(value) => Self::Float(value),
             // An encoded list or map is its own stored form: moved, not copied.
-            Reply::Element(Cow::Owned(element)) if kind_of_container(&element).is_some() => {
+            CallReply::Element(Cow::Owned(element)) if kind_of_container(&element).is_some() => {
                 Self::Bytes(kind_of_container(&element)?, Cow::Owned(element))
             }
             reply => {
@@ -55,7 +55,7 @@ impl<'a> ExpValue<'a> {
 
     /// Returns the value of an encoded element of a list or map.
     pub(super) fn of_element(element: &'a [u8]) -> Option<Self> {
-        Self::of_reply(Reply::Element(Cow::Borrowed(element)))
+        Self::of_reply(CallReply::Element(Cow::Borrowed(element)))
     }
 
     /// Returns the type; `None` for the removal marker.
@@ -148,13 +148,13 @@ impl<'a> ExpValue<'a> {
     }
 
     /// Returns the value as the result of an operation; the removal marker becomes nil.
-    pub(super) fn into_reply(self) -> Reply<'a> {
+    pub(super) fn into_reply(self) -> CallReply<'a> {
         match self {
-            Self::Nil | Self::Remove => Reply::Nil,
-            Self::Bool(value) => Reply::Bool(value),
-            Self::Int(value) => Reply::Int(value),
-            Self::Float(value) => Reply::Float(value),
-            Self::Bytes(kind, bytes) => Reply::Stored(kind.particle(), bytes),
+            Self::Nil | Self::Remove => CallReply::Nil,
+            Self::Bool(value) => CallReply::Bool(value),
+            Self::Int(value) => CallReply::Int(value),
+            Self::Float(value) => CallReply::Float(value),
+            Self::Bytes(kind, bytes) => CallReply::Stored(kind.particle(), bytes),
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> ExpValue<'a> {
 
 /// Returns the type of an encoded element that is a list or a map.
 fn kind_of_container(element: &[u8]) -> Option<ExpType> {
-    match Reader::new(element).token().ok()? {
+    match TokenReader::new(element).token().ok()? {
         Token::Array(_) => Some(ExpType::List),
         Token::Map(_) => Some(ExpType::Map),
         _ => None,

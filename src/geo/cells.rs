@@ -22,14 +22,14 @@ const ROUNDING_RADIANS: f64 = 1e-11;
 
 /// A square of a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
+struct FaceCell {
     face: u64,
     level: u32,
     column: u64,
     row: u64,
 }
 
-impl Cell {
+impl FaceCell {
     fn of(point: Point, level: u32) -> Self {
         let vector = point.coordinates();
         let mut face = 0;
@@ -108,13 +108,13 @@ pub(super) fn points_in(cell: u64) -> (u64, u64) {
 
 /// Returns the cell of a point.
 pub(super) fn of_point(point: Point) -> u64 {
-    Cell::of(point, LEAF_LEVEL).number()
+    FaceCell::of(point, LEAF_LEVEL).number()
 }
 
 /// Returns all cells around a point that may cover part of a region.
 pub(super) fn around(point: Point) -> Vec<u64> {
     let mut cells: Vec<u64> = (0..=REGION_LEVEL_MAX)
-        .map(|level| Cell::of(point, level).number())
+        .map(|level| FaceCell::of(point, level).number())
         .collect();
     cells.sort_unstable();
     cells
@@ -122,7 +122,7 @@ pub(super) fn around(point: Point) -> Vec<u64> {
 
 /// Returns at most `most` cells, sorted, that together cover a region; six always suffice.
 pub(super) fn covering(region: &Region, most: usize) -> Vec<u64> {
-    let faces = (0..6).map(|face| Cell {
+    let faces = (0..6).map(|face| FaceCell {
         face,
         level: 0,
         column: 0,
@@ -130,12 +130,13 @@ pub(super) fn covering(region: &Region, most: usize) -> Vec<u64> {
     });
     let mut done = Vec::new();
     let mut left = VecDeque::new();
-    let sort =
-        |cell: Cell, done: &mut Vec<u64>, left: &mut VecDeque<Cell>| match cell.overlap(region) {
-            Overlap::Apart => {}
-            Overlap::Inside => done.push(cell.number()),
-            Overlap::Partial => left.push_back(cell),
-        };
+    let sort = |cell: FaceCell, done: &mut Vec<u64>, left: &mut VecDeque<FaceCell>| match cell
+        .overlap(region)
+    {
+        Overlap::Apart => {}
+        Overlap::Inside => done.push(cell.number()),
+        Overlap::Partial => left.push_back(cell),
+    };
     faces.for_each(|face| sort(face, &mut done, &mut left));
     // Breadth first: the largest cells come first.
     while let Some(cell) = left.pop_front() {
@@ -187,21 +188,21 @@ mod tests {
         #[test]
         fn a_point_lies_in_its_cells(longitude in -180.0..=180.0_f64, latitude in -90.0..=90.0_f64, level in 0..=24_u32) {
             let point = Point::from_degrees(longitude, latitude);
-            let cell = Cell::of(point, level);
+            let cell = FaceCell::of(point, level);
             let (middle, radius) = cell.bounds();
             prop_assert!(middle.angle_to(point) <= radius, "{cell:?}");
             let (first, last) = points_in(cell.number());
             prop_assert!((first..=last).contains(&of_point(point)));
             prop_assert!(around(point).contains(&cell.number()));
-            prop_assert_eq!(Cell::of(middle, level), cell);
+            prop_assert_eq!(FaceCell::of(middle, level), cell);
         }
     }
 
     #[test]
     fn cells_of_a_level_are_different_numbers() {
         let mut numbers = Vec::new();
-        let mut cells: Vec<Cell> = (0..6)
-            .map(|face| Cell {
+        let mut cells: Vec<FaceCell> = (0..6)
+            .map(|face| FaceCell {
                 face,
                 level: 0,
                 column: 0,
@@ -209,7 +210,7 @@ mod tests {
             })
             .collect();
         for _ in 0..3 {
-            cells = cells.into_iter().flat_map(Cell::children).collect();
+            cells = cells.into_iter().flat_map(FaceCell::children).collect();
             numbers.extend(cells.iter().map(|cell| cell.number()));
         }
         let all = numbers.len();

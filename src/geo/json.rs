@@ -10,7 +10,7 @@ use super::sphere::{Point, Ring};
 use super::{GeoError, Geometry};
 
 /// Longitude and latitude, in degrees.
-type Position = [f64; 2];
+type Coordinates = [f64; 2];
 
 /// The members of an object that matter.
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ impl<'a> Object<'a> {
             "Point" => Geometry::Point(point(self.coordinates()?)?),
             "Polygon" => Geometry::Region(Region::Polygons(vec![polygon(self.coordinates()?)?])),
             "MultiPolygon" => {
-                let polygons: Vec<Vec<Vec<Position>>> = self.coordinates()?;
+                let polygons: Vec<Vec<Vec<Coordinates>>> = self.coordinates()?;
                 let polygons: Result<_, _> = polygons.into_iter().map(polygon).collect();
                 Geometry::Region(Region::Polygons(polygons?))
             }
@@ -74,7 +74,7 @@ impl<'a> Object<'a> {
     }
 }
 
-fn point([longitude, latitude]: Position) -> Result<Point, GeoError> {
+fn point([longitude, latitude]: Coordinates) -> Result<Point, GeoError> {
     if !(-180.0..=180.0).contains(&longitude) || !(-90.0..=90.0).contains(&latitude) {
         return Err(GeoError::new(format!(
             "[{longitude}, {latitude}] is not a place: longitude comes first, -180 to 180, then latitude, -90 to 90"
@@ -83,7 +83,7 @@ fn point([longitude, latitude]: Position) -> Result<Point, GeoError> {
     Ok(Point::from_degrees(longitude, latitude))
 }
 
-fn polygon(rings: Vec<Vec<Position>>) -> Result<Polygon, GeoError> {
+fn polygon(rings: Vec<Vec<Coordinates>>) -> Result<Polygon, GeoError> {
     rings
         .into_iter()
         .map(ring)
@@ -92,7 +92,7 @@ fn polygon(rings: Vec<Vec<Position>>) -> Result<Polygon, GeoError> {
 }
 
 /// Builds a ring: closed, with at least three different points. Adjacent duplicates count once.
-fn ring(positions: Vec<Position>) -> Result<Ring, GeoError> {
+fn ring(positions: Vec<Coordinates>) -> Result<Ring, GeoError> {
     let mut points: Vec<Point> = positions.into_iter().map(point).collect::<Result<_, _>>()?;
     points.dedup();
     if points.len() < 4 {

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::code;
-use super::geometry::{self, Geometry};
+use super::geometry::{self, SketchGeometry};
 use super::policy::HllWriteFlags;
 use super::sketch::Sketch;
-use crate::call::{Arguments, Call, CallError};
-use crate::value::msgpack::{Reader, Token};
-use crate::value::{Container, Purpose};
+use crate::call::{CallArguments, CallError, PathCall};
+use crate::value::msgpack::{Token, TokenReader};
+use crate::value::{Container, EncodePurpose};
 
 /// The numbers of bits in a call. The bin's geometry supplies missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,41 +19,41 @@ pub(super) struct Bits {
 
 /// Encoded scalars, concatenated; at least one.
 #[derive(Clone, Debug)]
-pub(super) struct Elements<'a>(Cow<'a, [u8]>);
+pub(super) struct ScalarElements<'a>(Cow<'a, [u8]>);
 
 /// A reading call.
 #[derive(Clone, Debug)]
-pub(super) enum ReadCall<'a> {
+pub(super) enum HllRead<'a> {
     Count,
     Union(Vec<Sketch<'a>>),
     UnionCount(Vec<Sketch<'a>>),
     IntersectCount(Vec<Sketch<'a>>),
     Similarity(Vec<Sketch<'a>>),
     Describe,
-    MayContain(Elements<'a>),
+    MayContain(ScalarElements<'a>),
 }
 
 /// A modifying call.
 #[derive(Clone, Debug)]
-pub(super) enum Modify<'a> {
+pub(super) enum HllModify<'a> {
     Init(Bits),
-    Add(Elements<'a>, Bits),
+    Add(ScalarElements<'a>, Bits),
     SetUnion(Vec<Sketch<'a>>),
     RefreshCount,
     /// The number of index bits to fold to.
     Fold(Option<u8>),
 }
 
-impl Elements<'_> {
+impl ScalarElements<'_> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = Reader::new(&self.0);
+        let mut rest = TokenReader::new(&self.0);
         std::iter::from_fn(move || rest.element().ok())
     }
 }
 
 /// Fails unless the call has no path and a number in `numbers`.
 pub(super) fn check(
-    call: &Call<'_>,
+    call: &PathCall<'_>,
     numbers: std::ops::RangeInclusive<u8>,
     does: &str,
 ) -> Result<(), CallError> {
@@ -72,24 +72,24 @@ pub(super) fn check(
 }
 
 /// Parses a reading call. Its number has been checked.
-pub(super) fn read<'a>(call: &Call<'a>) -> Result<ReadCall<'a>, CallError> {
+pub(super) fn read<'a>(call: &PathCall<'a>) -> Result<HllRead<'a>, CallError> {
     let mut arguments = call.arguments;
     let arguments = &mut arguments;
     let read = match call.operation as u8 {
-        code::GET_COUNT => ReadCall::Count,
-        code::GET_UNION => ReadCall::Union(sketches(arguments)?),
-        code::GET_UNION_COUNT => ReadCall::UnionCount(sketches(arguments)?),
-        code::GET_INTERSECT_COUNT => ReadCall::IntersectCount(comparable_sketches(arguments)?),
-        code::GET_SIMILARITY => ReadCall::Similarity(comparable_sketches(arguments)?),
-        code::DESCRIBE => ReadCall::Describe,
-        _ => ReadCall::MayContain(elements(arguments)?),
+        code::GET_COUNT => HllRead::Count,
+        code::GET_UNION => HllRead::Union(sketches(arguments)?),
+        code::GET_UNION_COUNT => HllRead::UnionCount(sketches(arguments)?),
+        code::GET_INTERSECT_COUNT => HllRead::IntersectCount(comparable_sketches(arguments)?),
+        code::GET_SIMILARITY => HllRead::Similarity(comparable_sketches(arguments)?),
+        code::DESCRIBE => HllRead::Describe,
+        _ => HllRead::MayContain(elements(arguments)?),
     };
     arguments.end()?;
     Ok(read)
 }
 
 /// Parses a modifying call. Its number has been checked.
-pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags), CallError> {
+pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(HllModify<'a>, HllWriteFlags), CallError> {
     let mut arguments = call.arguments;
     let arguments = &mut arguments;
     let none = HllWriteFlags::empty();
@@ -97,16 +97,19 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags),
         code::INIT => {
             let allowed =
                 HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY | HllWriteFlags::NO_FAIL;
-            (Modify::Init(bits(arguments)?), allowed)
+            (HllModify::Init(bits(arguments)?), allowed)
         }
         code::ADD => {
             let elements = elements(arguments)?;
             let allowed = HllWriteFlags::CREATE_ONLY | HllWriteFlags::NO_FAIL;
-            (Modify::Add(elements, bits(arguments)?), allowed)
+            (HllModify::Add(elements, bits(arguments)?), allowed)
         }
-        code::SET_UNION => (Modify::SetUnion(sketches(arguments)?), HllWriteFlags::all()),
-        code::REFRESH_COUNT => (Modify::RefreshCount, none),
-        _ => (Modify::Fold(index_bits(arguments)?), none),
+        code::SET_UNION => (
+            HllModify::SetUnion(sketches(arguments)?),
+            HllWriteFlags::all(),
+        ),
+        code::REFRESH_COUNT => (HllModify::RefreshCount, none),
+        _ => (HllModify::Fold(index_bits(arguments)?), none),
     };
     let flags = if allowed.is_empty() {
         none
@@ -118,11 +121,11 @@ pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags),
 }
 
 /// Takes both numbers of bits; -1 means that one is left out.
-fn bits(arguments: &mut Arguments<'_>) -> Result<Bits, CallError> {
+fn bits(arguments: &mut CallArguments<'_>) -> Result<Bits, CallError> {
     let index = arguments.optional(index_bits)?.flatten();
     let min_hash = arguments.optional(min_hash_bits)?.flatten();
     if let (Some(index), Some(min_hash)) = (index, min_hash) {
-        Geometry::new(index, min_hash).ok_or_else(|| {
+        SketchGeometry::new(index, min_hash).ok_or_else(|| {
             CallError::parameter(format!(
                 "{index} index bits and {min_hash} min-hash bits: at most 64 together"
             ))
@@ -131,17 +134,17 @@ fn bits(arguments: &mut Arguments<'_>) -> Result<Bits, CallError> {
     Ok(Bits { index, min_hash })
 }
 
-fn index_bits(arguments: &mut Arguments<'_>) -> Result<Option<u8>, CallError> {
+fn index_bits(arguments: &mut CallArguments<'_>) -> Result<Option<u8>, CallError> {
     number_of_bits(arguments, geometry::are_index_bits, "index bits: 4 to 16")
 }
 
-fn min_hash_bits(arguments: &mut Arguments<'_>) -> Result<Option<u8>, CallError> {
+fn min_hash_bits(arguments: &mut CallArguments<'_>) -> Result<Option<u8>, CallError> {
     let allowed = "min-hash bits: none, or 4 to 51";
     number_of_bits(arguments, geometry::are_min_hash_bits, allowed)
 }
 
 fn number_of_bits(
-    arguments: &mut Arguments<'_>,
+    arguments: &mut CallArguments<'_>,
     valid: impl FnOnce(u8) -> bool,
     what: &str,
 ) -> Result<Option<u8>, CallError> {
@@ -155,25 +158,25 @@ fn number_of_bits(
     }
 }
 
-fn elements<'a>(arguments: &mut Arguments<'a>) -> Result<Elements<'a>, CallError> {
-    let (count, elements) = arguments.items(Purpose::Lookup, false)?;
+fn elements<'a>(arguments: &mut CallArguments<'a>) -> Result<ScalarElements<'a>, CallError> {
+    let (count, elements) = arguments.items(EncodePurpose::Lookup, false)?;
     not_empty(count)?;
-    let mut rest = Reader::new(&elements);
+    let mut rest = TokenReader::new(&elements);
     for _ in 0..count {
         let element = rest.element().map_err(CallError::Argument)?;
-        if let Ok(Token::Array(_) | Token::Map(_)) = Reader::new(element).token() {
+        if let Ok(Token::Array(_) | Token::Map(_)) = TokenReader::new(element).token() {
             return Err(CallError::parameter(
                 "a list or map cannot be added to a sketch: add scalars",
             ));
         }
     }
-    Ok(Elements(elements))
+    Ok(ScalarElements(elements))
 }
 
 /// Takes a list of sketches, or a single one.
-fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
+fn sketches<'a>(arguments: &mut CallArguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
     let argument = arguments.element()?;
-    let is_list = matches!(Reader::new(argument).token(), Ok(Token::Array(_)));
+    let is_list = matches!(TokenReader::new(argument).token(), Ok(Token::Array(_)));
     let (count, content) = if is_list {
         let list = Container::list(argument).map_err(CallError::Argument)?;
         (list.count, list.content)
@@ -181,7 +184,7 @@ fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallEr
         (1, argument)
     };
     not_empty(count)?;
-    let mut rest = Reader::new(content);
+    let mut rest = TokenReader::new(content);
     let mut sketches = Vec::new();
     for _ in 0..count {
         let Token::Raw([_, sketch @ ..]) = rest.token().map_err(CallError::Argument)? else {
@@ -193,7 +196,9 @@ fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallEr
 }
 
 /// Takes sketches that can be compared: more than two only with equal numbers of min-hash bits.
-fn comparable_sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
+fn comparable_sketches<'a>(
+    arguments: &mut CallArguments<'a>,
+) -> Result<Vec<Sketch<'a>>, CallError> {
     let sketches = sketches(arguments)?;
     if let [first, _, _, ..] = &*sketches {
         let bits = first.geometry().min_hash_bits();
@@ -217,10 +222,10 @@ fn not_empty(count: u32) -> Result<(), CallError> {
 }
 
 fn write_flags(
-    arguments: &mut Arguments<'_>,
+    arguments: &mut CallArguments<'_>,
     allowed: HllWriteFlags,
 ) -> Result<HllWriteFlags, CallError> {
-    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
     let both = HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY;
     u32::try_from(bits)
         .ok()

@@ -4,7 +4,7 @@
 //! improved raw estimator. Similarity of sketches with min-hash bits: Y. W. Yu and G. M. Weber,
 //! "HyperMinHash: MinHash in LogLog space" (2017).
 
-use super::geometry::Geometry;
+use super::geometry::SketchGeometry;
 use super::sketch::{MAX_RANK, Sketch, SketchBuffer};
 
 /// Estimates the number of distinct elements added. O(registers), O(1) if the sketch has a cached
@@ -51,7 +51,7 @@ fn sigma(unused_share: f64) -> f64 {
 }
 
 /// The bias of the harmonic mean. Aerospike's constants, so that counts agree.
-fn alpha(geometry: Geometry) -> f64 {
+fn alpha(geometry: SketchGeometry) -> f64 {
     match geometry.index_bits() {
         4 => 0.673,
         5 => 0.697,
@@ -61,7 +61,7 @@ fn alpha(geometry: Geometry) -> f64 {
 }
 
 /// Returns the greatest geometry to which all sketches can be folded.
-pub(super) fn common_geometry(first: Geometry, sketches: &[Sketch<'_>]) -> Geometry {
+pub(super) fn common_geometry(first: SketchGeometry, sketches: &[Sketch<'_>]) -> SketchGeometry {
     sketches
         .iter()
         .fold(first, |common, sketch| common.common(sketch.geometry()))
@@ -149,7 +149,7 @@ fn by_min_hash(sketch: Sketch<'_>, others: &[Sketch<'_>]) -> f64 {
 }
 
 /// Estimates the number of registers on which two disjoint sets agree by chance.
-fn collisions(geometry: Geometry, one: u64, other: u64) -> f64 {
+fn collisions(geometry: SketchGeometry, one: u64, other: u64) -> f64 {
     let registers = geometry.registers() as f64;
     // The chance that a set leaves a register at or below a rank.
     let stays = |elements: u64, beyond: f64| (1.0 - beyond / registers).powf(elements as f64);

@@ -15,7 +15,7 @@ const MAX_COMBINED_BITS: u8 = 64;
 /// The numbers of index bits (4 to 16: a sketch has 2 to their power registers) and of min-hash
 /// bits (none, or 4 to 51: a part of each register for comparing sketches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Geometry {
+pub(super) struct SketchGeometry {
     index_bits: u8,
     min_hash_bits: u8,
 }
@@ -30,7 +30,7 @@ pub(super) fn are_min_hash_bits(bits: u8) -> bool {
     bits == 0 || (MIN_MIN_HASH_BITS..=MAX_MIN_HASH_BITS).contains(&bits)
 }
 
-impl Geometry {
+impl SketchGeometry {
     pub(super) fn new(index_bits: u8, min_hash_bits: u8) -> Option<Self> {
         let valid = are_index_bits(index_bits)
             && are_min_hash_bits(min_hash_bits)

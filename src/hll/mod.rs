@@ -23,10 +23,10 @@ pub use policy::{HllPolicy, HllWriteFlags};
 
 use std::borrow::Cow;
 
-use self::arguments::{Bits, Modify, ReadCall};
-use self::geometry::Geometry;
+use self::arguments::{Bits, HllModify, HllRead};
+use self::geometry::SketchGeometry;
 use self::sketch::{Sketch, SketchBuffer};
-use crate::call::{Call, CallError, Reply};
+use crate::call::{CallError, CallReply, PathCall};
 use crate::value::msgpack::{write_array_header, write_uint};
 use crate::value::{CodecError, ParticleType};
 
@@ -36,35 +36,35 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
 }
 
 /// The new sketch if the bin changes, and the result.
-type Modified = (Option<Vec<u8>>, Reply<'static>);
+type Modified = (Option<Vec<u8>>, CallReply<'static>);
 
 /// Executes a reading call. O(registers) for each sketch; O(1) for a description or a cached count.
 pub(crate) fn read(
     current: (ParticleType, &[u8]),
-    call: &Call<'_>,
-) -> Result<Reply<'static>, CallError> {
+    call: &PathCall<'_>,
+) -> Result<CallReply<'static>, CallError> {
     arguments::check(call, code::GET_COUNT..=code::MAY_CONTAIN, "reads")?;
     let sketch = stored(current)?;
     let read = arguments::read(call)?;
     Ok(match read {
-        ReadCall::Count => int(estimate::count(&sketch)),
-        ReadCall::Union(others) => {
+        HllRead::Count => int(estimate::count(&sketch)),
+        HllRead::Union(others) => {
             let union = estimate::union(sketch, &others).into_bytes();
-            Reply::Stored(ParticleType::Hll, Cow::Owned(union))
+            CallReply::Stored(ParticleType::Hll, Cow::Owned(union))
         }
-        ReadCall::UnionCount(others) => int(estimate::union_count(sketch, &others)),
-        ReadCall::IntersectCount(others) => {
+        HllRead::UnionCount(others) => int(estimate::union_count(sketch, &others)),
+        HllRead::IntersectCount(others) => {
             check_comparable(&sketch, &others)?;
             int(estimate::intersect_count(sketch, &others))
         }
-        ReadCall::Similarity(others) => {
+        HllRead::Similarity(others) => {
             check_comparable(&sketch, &others)?;
-            Reply::Float(estimate::similarity(sketch, &others))
+            CallReply::Float(estimate::similarity(sketch, &others))
         }
-        ReadCall::Describe => Reply::Element(Cow::Owned(description(sketch.geometry()))),
-        ReadCall::MayContain(elements) => {
+        HllRead::Describe => CallReply::Element(Cow::Owned(description(sketch.geometry()))),
+        HllRead::MayContain(elements) => {
             let all = elements.iter().all(|element| sketch.may_contain(element));
-            Reply::Int(i64::from(all))
+            CallReply::Int(i64::from(all))
         }
     })
 }
@@ -72,7 +72,7 @@ pub(crate) fn read(
 /// Executes a modifying call. O(bytes of the sketch, which is copied, and of the arguments).
 pub(crate) fn modify(
     current: Option<(ParticleType, &[u8])>,
-    call: &Call<'_>,
+    call: &PathCall<'_>,
 ) -> Result<Modified, CallError> {
     arguments::check(call, code::INIT..=code::FOLD, "modifies")?;
     let sketch = current.map(stored).transpose()?;
@@ -83,24 +83,24 @@ pub(crate) fn modify(
         _ => None,
     };
     match refused {
-        Some(_) if flags.contains(HllWriteFlags::NO_FAIL) => Ok((None, Reply::Nil)),
+        Some(_) if flags.contains(HllWriteFlags::NO_FAIL) => Ok((None, CallReply::Nil)),
         Some(error) => Err(error),
         None => match modify {
-            Modify::Init(bits) => init(sketch, bits),
-            Modify::Add(elements, bits) => add(sketch, &elements, bits),
-            Modify::SetUnion(others) => {
+            HllModify::Init(bits) => init(sketch, bits),
+            HllModify::Add(elements, bits) => add(sketch, &elements, bits),
+            HllModify::SetUnion(others) => {
                 let allow_fold = flags.contains(HllWriteFlags::ALLOW_FOLD);
                 set_union(sketch, &others, allow_fold)
             }
-            Modify::RefreshCount => refresh_count(sketch.ok_or(CallError::BinNotFound)?),
-            Modify::Fold(index_bits) => fold(sketch.ok_or(CallError::BinNotFound)?, index_bits),
+            HllModify::RefreshCount => refresh_count(sketch.ok_or(CallError::BinNotFound)?),
+            HllModify::Fold(index_bits) => fold(sketch.ok_or(CallError::BinNotFound)?, index_bits),
         },
     }
 }
 
 fn init(sketch: Option<Sketch<'_>>, bits: Bits) -> Result<Modified, CallError> {
     let geometry = match sketch.map(|sketch| sketch.geometry()) {
-        Some(old) => Geometry::new(
+        Some(old) => SketchGeometry::new(
             bits.index.unwrap_or(old.index_bits()),
             bits.min_hash.unwrap_or(old.min_hash_bits()),
         )
@@ -109,12 +109,12 @@ fn init(sketch: Option<Sketch<'_>>, bits: Bits) -> Result<Modified, CallError> {
         ))?,
         None => new_geometry(bits)?,
     };
-    changed(SketchBuffer::empty(geometry), Reply::Nil)
+    changed(SketchBuffer::empty(geometry), CallReply::Nil)
 }
 
 fn add(
     sketch: Option<Sketch<'_>>,
-    elements: &arguments::Elements<'_>,
+    elements: &arguments::ScalarElements<'_>,
     bits: Bits,
 ) -> Result<Modified, CallError> {
     let is_new = sketch.is_none();
@@ -126,7 +126,7 @@ fn add(
         .iter()
         .filter(|element| sketch.add(element))
         .count();
-    let result = Reply::Int(added as i64);
+    let result = CallReply::Int(added as i64);
     if added == 0 && !is_new {
         return Ok((None, result));
     }
@@ -140,7 +140,7 @@ fn set_union(
 ) -> Result<Modified, CallError> {
     let all: Vec<Sketch<'_>> = others.iter().copied().chain(sketch).collect();
     let Some((first, rest)) = all.split_first() else {
-        return Ok((None, Reply::Nil));
+        return Ok((None, CallReply::Nil));
     };
     let geometry = estimate::common_geometry(first.geometry(), rest);
     if let Some(old) = sketch.map(|sketch| sketch.geometry())
@@ -151,7 +151,7 @@ fn set_union(
             "the union would give the bin fewer index or min-hash bits: add ALLOW_FOLD, or fold the sketches first",
         ));
     }
-    changed(SketchBuffer::union(geometry, all), Reply::Nil)
+    changed(SketchBuffer::union(geometry, all), CallReply::Nil)
 }
 
 fn refresh_count(sketch: Sketch<'_>) -> Result<Modified, CallError> {
@@ -168,24 +168,24 @@ fn fold(sketch: Sketch<'_>, index_bits: Option<u8>) -> Result<Modified, CallErro
     let old = sketch.geometry();
     let geometry = index_bits
         .filter(|bits| *bits <= old.index_bits() && old.min_hash_bits() == 0)
-        .and_then(|bits| Geometry::new(bits, 0))
+        .and_then(|bits| SketchGeometry::new(bits, 0))
         .ok_or(CallError::NotApplicable(
             "a sketch can be folded to fewer index bits than it has, and only without min-hash bits",
         ))?;
     if geometry == old {
-        return Ok((None, Reply::Nil));
+        return Ok((None, CallReply::Nil));
     }
-    changed(SketchBuffer::union(geometry, [sketch]), Reply::Nil)
+    changed(SketchBuffer::union(geometry, [sketch]), CallReply::Nil)
 }
 
-fn changed(sketch: SketchBuffer, result: Reply<'static>) -> Result<Modified, CallError> {
+fn changed(sketch: SketchBuffer, result: CallReply<'static>) -> Result<Modified, CallError> {
     Ok((Some(sketch.into_bytes()), result))
 }
 
 /// Returns the geometry of a new sketch.
-fn new_geometry(bits: Bits) -> Result<Geometry, CallError> {
+fn new_geometry(bits: Bits) -> Result<SketchGeometry, CallError> {
     bits.index
-        .and_then(|index| Geometry::new(index, bits.min_hash.unwrap_or(0)))
+        .and_then(|index| SketchGeometry::new(index, bits.min_hash.unwrap_or(0)))
         .ok_or(CallError::NotApplicable(
             "the bin does not exist, and cannot be created without a number of index bits",
         ))
@@ -215,12 +215,12 @@ fn stored((kind, bytes): (ParticleType, &[u8])) -> Result<Sketch<'_>, CallError>
     Sketch::parse(bytes).map_err(CallError::Stored)
 }
 
-fn int(count: u64) -> Reply<'static> {
-    Reply::Int(count.cast_signed())
+fn int(count: u64) -> CallReply<'static> {
+    CallReply::Int(count.cast_signed())
 }
 
 /// Encodes a list of both numbers of bits.
-fn description(geometry: Geometry) -> Vec<u8> {
+fn description(geometry: SketchGeometry) -> Vec<u8> {
     let mut out = Vec::with_capacity(3);
     write_array_header(&mut out, 2);
     write_uint(&mut out, u64::from(geometry.index_bits()));

@@ -13,7 +13,7 @@
 //! of the second half. A register keeps the greatest value, so a union takes the greater of each
 //! two registers, and folding to fewer registers unites the halves.
 
-use super::geometry::{Geometry, HEAD_BYTES, RANK_BITS};
+use super::geometry::{HEAD_BYTES, RANK_BITS, SketchGeometry};
 use super::murmur3::murmur3;
 use crate::bits::{load_bits, store_bits};
 use crate::value::CodecError;
@@ -29,25 +29,25 @@ pub(super) const MAX_RANK: u8 = (1 << RANK_BITS) - 1;
 /// A sketch with a checked head and length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sketch<'a> {
-    geometry: Geometry,
+    geometry: SketchGeometry,
     bytes: &'a [u8],
 }
 
 /// A sketch under construction.
 #[derive(Clone, Debug)]
 pub(super) struct SketchBuffer {
-    geometry: Geometry,
+    geometry: SketchGeometry,
     bytes: Vec<u8>,
 }
 
 /// An element's contribution: its register and the value there.
-struct Mark {
+struct RegisterMark {
     register: usize,
     value: u64,
 }
 
-impl Mark {
-    fn of(element: &[u8], geometry: Geometry) -> Self {
+impl RegisterMark {
+    fn of(element: &[u8], geometry: SketchGeometry) -> Self {
         let [first, second] = murmur3(element);
         let min_hash_bits = geometry.min_hash_bits();
         let min_hash = (first >> geometry.index_bits()) & !(u64::MAX << min_hash_bits);
@@ -63,7 +63,7 @@ impl<'a> Sketch<'a> {
     /// Parses a sketch. O(1).
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let geometry = match bytes {
-            [0, index_bits, min_hash_bits, ..] => Geometry::new(*index_bits, *min_hash_bits),
+            [0, index_bits, min_hash_bits, ..] => SketchGeometry::new(*index_bits, *min_hash_bits),
             _ => None,
         };
         geometry
@@ -75,7 +75,7 @@ impl<'a> Sketch<'a> {
             })
     }
 
-    pub(super) const fn geometry(&self) -> Geometry {
+    pub(super) const fn geometry(&self) -> SketchGeometry {
         self.geometry
     }
 
@@ -105,7 +105,7 @@ impl<'a> Sketch<'a> {
 
     /// Returns `false` if the element was certainly never added.
     pub(super) fn may_contain(&self, element: &[u8]) -> bool {
-        let mark = Mark::of(element, self.geometry);
+        let mark = RegisterMark::of(element, self.geometry);
         self.register(mark.register) >= mark.value
     }
 
@@ -120,7 +120,7 @@ impl<'a> Sketch<'a> {
 
 impl SketchBuffer {
     /// Makes an empty sketch.
-    pub(super) fn empty(geometry: Geometry) -> Self {
+    pub(super) fn empty(geometry: SketchGeometry) -> Self {
         let mut bytes = vec![0; geometry.encoded_len()];
         let head = [
             (FLAGS, 0),
@@ -137,7 +137,7 @@ impl SketchBuffer {
 
     /// Unites sketches, folded to a geometry that suits all of them.
     pub(super) fn union<'s>(
-        geometry: Geometry,
+        geometry: SketchGeometry,
         sketches: impl IntoIterator<Item = Sketch<'s>>,
     ) -> Self {
         let mut union = Self::empty(geometry);
@@ -152,7 +152,7 @@ impl SketchBuffer {
 
     /// Adds an encoded element. Returns whether the sketch changed.
     pub(super) fn add(&mut self, element: &[u8]) -> bool {
-        let mark = Mark::of(element, self.geometry);
+        let mark = RegisterMark::of(element, self.geometry);
         let raised = self.raise(mark.register, mark.value);
         if raised {
             self.set_cached_count(0);

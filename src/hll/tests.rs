@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::call::{CallWriter, Trust};
-use crate::value::{Purpose, Value};
+use crate::value::{EncodePurpose, Value};
 
 const C: i64 = 1;
 const U: i64 = 2;
@@ -21,7 +21,7 @@ fn call(operation: u8, arguments: &[i64]) -> Box<[u8]> {
 }
 
 fn on_values(operation: u8, values: &[Value], arguments: &[i64]) -> Box<[u8]> {
-    let call = CallWriter::new(operation).list(values, Purpose::Storage);
+    let call = CallWriter::new(operation).list(values, EncodePurpose::Storage);
     ints(call, arguments)
 }
 
@@ -45,14 +45,14 @@ fn number(error: CallError) -> u8 {
 
 /// The new sketch, and the result; or the code of the error.
 fn written(sketch: Option<&[u8]>, call: &[u8]) -> Result<(Option<Vec<u8>>, Value), u8> {
-    let call = Call::parse(call, Trust::Foreign).map_err(number)?;
+    let call = PathCall::parse(call, Trust::Foreign).map_err(number)?;
     let (sketch, reply) =
         modify(sketch.map(|bytes| (ParticleType::Hll, bytes)), &call).map_err(number)?;
     Ok((sketch, reply.to_value().unwrap()))
 }
 
 fn value(sketch: &[u8], call: &[u8]) -> Result<Value, u8> {
-    let call = Call::parse(call, Trust::Foreign).map_err(number)?;
+    let call = PathCall::parse(call, Trust::Foreign).map_err(number)?;
     let reply = read((ParticleType::Hll, sketch), &call).map_err(number)?;
     Ok(reply.to_value().unwrap())
 }
@@ -504,7 +504,7 @@ fn reads_are_refused_as_specified() {
     let count = call(code::GET_COUNT, &[]);
     let below = crate::call::below(&[0x92, 0x22, 7], &count);
     assert_eq!(value(&plain, &below), Err(4));
-    let count = Call::parse(&count, Trust::Foreign).unwrap();
+    let count = PathCall::parse(&count, Trust::Foreign).unwrap();
     assert_eq!(
         read((ParticleType::Blob, &plain), &count).map_err(number),
         Err(12)
@@ -515,7 +515,7 @@ fn reads_are_refused_as_specified() {
 fn one_sketch_may_stand_without_a_list() {
     let sketch = of_texts(0..9, 8, 0);
     let single = CallWriter::new(code::GET_UNION)
-        .value(&Value::Hll(sketch.clone()), Purpose::Storage)
+        .value(&Value::Hll(sketch.clone()), EncodePurpose::Storage)
         .finish()
         .unwrap();
     assert_eq!(value(&empty(8, 0), &single), Ok(Value::Hll(sketch)));

@@ -20,20 +20,20 @@ enum LeafBound {
 
 /// Consecutive leaves and their bounds.
 #[derive(Debug)]
-struct Group {
+struct LeafGroup {
     bounds: Vec<LeafBound>,
     leaves: Vec<RwLock<Leaf>>,
 }
 
 /// All leaves in order. There is always one; the bound of the first is empty.
 #[derive(Debug)]
-pub(super) struct Directory {
-    groups: Vec<Group>,
+pub(super) struct LeafDirectory {
+    groups: Vec<LeafGroup>,
 }
 
 /// The position of a leaf in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LeafPlace {
     group: usize,
     leaf: usize,
 }
@@ -85,7 +85,7 @@ impl LeafBound {
     }
 }
 
-impl Group {
+impl LeafGroup {
     /// Returns the last leaf that may hold an entry.
     fn leaf_of(&self, entry: &[u8]) -> usize {
         let behind = self.bounds.partition_point(|bound| bound.is_at_most(entry));
@@ -99,9 +99,9 @@ impl Group {
     }
 }
 
-impl Directory {
+impl LeafDirectory {
     pub(super) fn new() -> Self {
-        let first = Group {
+        let first = LeafGroup {
             bounds: vec![LeafBound::new(&[])],
             leaves: vec![RwLock::default()],
         };
@@ -117,64 +117,64 @@ impl Directory {
     }
 
     /// Returns the place of the leaf that holds an entry, or would hold it.
-    pub(super) fn place_of(&self, entry: &[u8]) -> Place {
+    pub(super) fn place_of(&self, entry: &[u8]) -> LeafPlace {
         let behind = self.groups.partition_point(|group| group.begins_by(entry));
         let group = behind.saturating_sub(1);
         let leaf = self
             .groups
             .get(group)
             .map_or(0, |group| group.leaf_of(entry));
-        Place { group, leaf }
+        LeafPlace { group, leaf }
     }
 
-    pub(super) const fn first(&self) -> Place {
-        Place { group: 0, leaf: 0 }
+    pub(super) const fn first(&self) -> LeafPlace {
+        LeafPlace { group: 0, leaf: 0 }
     }
 
-    pub(super) fn last(&self) -> Place {
+    pub(super) fn last(&self) -> LeafPlace {
         let group = self.groups.len() - 1;
         let leaf = self.groups.last().map_or(0, |group| group.leaves.len() - 1);
-        Place { group, leaf }
+        LeafPlace { group, leaf }
     }
 
-    pub(super) fn leaf(&self, place: Place) -> Option<&RwLock<Leaf>> {
+    pub(super) fn leaf(&self, place: LeafPlace) -> Option<&RwLock<Leaf>> {
         self.groups.get(place.group)?.leaves.get(place.leaf)
     }
 
-    pub(super) fn bound(&self, place: Place) -> &[u8] {
+    pub(super) fn bound(&self, place: LeafPlace) -> &[u8] {
         let group = self.groups.get(place.group);
         let bound = group.and_then(|group| group.bounds.get(place.leaf));
         bound.map_or(&[], LeafBound::as_bytes)
     }
 
-    pub(super) fn next(&self, place: Place) -> Option<Place> {
-        let Place { group, leaf } = place;
-        let next = Place {
+    pub(super) fn next(&self, place: LeafPlace) -> Option<LeafPlace> {
+        let LeafPlace { group, leaf } = place;
+        let next = LeafPlace {
             group,
             leaf: leaf + 1,
         };
         if self.leaf(next).is_some() {
             return Some(next);
         }
-        let next = Place {
+        let next = LeafPlace {
             group: group + 1,
             leaf: 0,
         };
         self.leaf(next).map(|_| next)
     }
 
-    pub(super) fn previous(&self, place: Place) -> Option<Place> {
-        let Place { group, leaf } = place;
+    pub(super) fn previous(&self, place: LeafPlace) -> Option<LeafPlace> {
+        let LeafPlace { group, leaf } = place;
         if let Some(leaf) = leaf.checked_sub(1) {
-            return Some(Place { group, leaf });
+            return Some(LeafPlace { group, leaf });
         }
         let group = group.checked_sub(1)?;
         let leaf = self.groups.get(group)?.leaves.len() - 1;
-        Some(Place { group, leaf })
+        Some(LeafPlace { group, leaf })
     }
 
     /// Inserts a leaf after the one at `place`.
-    pub(super) fn insert_behind(&mut self, place: Place, bound: &[u8], leaf: Leaf) {
+    pub(super) fn insert_behind(&mut self, place: LeafPlace, bound: &[u8], leaf: Leaf) {
         let Some(group) = self.groups.get_mut(place.group) else {
             return;
         };
@@ -182,7 +182,7 @@ impl Directory {
         group.leaves.insert(place.leaf + 1, RwLock::new(leaf));
         if group.leaves.len() >= GROUP_LEAVES_MAX {
             let half = group.leaves.len() / 2;
-            let upper = Group {
+            let upper = LeafGroup {
                 bounds: group.bounds.split_off(half),
                 leaves: group.leaves.split_off(half),
             };
@@ -191,7 +191,7 @@ impl Directory {
     }
 
     /// Removes a leaf, which must not be the first.
-    pub(super) fn remove(&mut self, place: Place) -> Option<Leaf> {
+    pub(super) fn remove(&mut self, place: LeafPlace) -> Option<Leaf> {
         if place == self.first() {
             return None;
         }

@@ -10,7 +10,7 @@ use crate::expression::RecordFacts;
 use crate::geo::{Geometry, GeometryCells};
 use crate::operation::{Checked, Mode, Operation, ResultSink};
 use crate::record::{BinName, RecordView};
-use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_int};
+use crate::value::msgpack::{Token, TokenReader, front_int, write_array_header, write_int};
 use crate::value::{Container, ParticleType, element_to_stored};
 use crate::{Error, Result};
 
@@ -338,7 +338,7 @@ impl ValueSink<'_, '_> {
         let Ok(container) = container else {
             return;
         };
-        let mut reader = Reader::new(container.content);
+        let mut reader = TokenReader::new(container.content);
         for _ in 0..container.count {
             let Ok(mut element) = reader.element() else {
                 return;
@@ -396,7 +396,7 @@ fn add_cells(cells: &GeometryCells, forms: &mut EntryList) {
 }
 
 impl ResultSink for ValueSink<'_, '_> {
-    fn add(&mut self, _: usize, _: &BinName, reply: call::Reply<'_>) -> Result<()> {
+    fn add(&mut self, _: usize, _: &BinName, reply: call::CallReply<'_>) -> Result<()> {
         let (kind, stored) = reply.into_stored()?;
         self.take(kind, &stored);
         Ok(())
@@ -426,7 +426,7 @@ fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
 /// Encodes the call that returns the value at a path of contexts: the last context becomes a read
 /// of one element, below the path of the others.
 fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader::new(path);
+    let mut reader = TokenReader::new(path);
     let Token::Array(count @ 2..) = reader.token().ok()? else {
         return None;
     };

@@ -5,7 +5,7 @@ use crate::sync::guards::Guards;
 
 /// A rule that the index relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guard {
+pub(crate) enum IndexRule {
     /// Entries are added before the version with them is published.
     AddedBefore,
     /// Entries are removed after the version without them is published.
@@ -25,4 +25,4 @@ pub(crate) enum Guard {
 }
 
 /// All rules.
-pub(crate) static GUARDS: Guards<Guard> = Guards::new();
+pub(crate) static GUARDS: Guards<IndexRule> = Guards::new();

@@ -234,7 +234,7 @@ mod tests {
 
     fn encoded(value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
-        crate::value::encode(value, crate::value::Purpose::Lookup, &mut out).unwrap();
+        crate::value::encode(value, crate::value::EncodePurpose::Lookup, &mut out).unwrap();
         out
     }
 

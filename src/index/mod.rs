@@ -30,7 +30,7 @@ pub(crate) use client_form::VALUE_BYTES_MAX;
 #[cfg(any(feature = "server", feature = "backup", feature = "cluster"))]
 pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;
-pub(crate) use guards::{GUARDS, Guard};
+pub(crate) use guards::{GUARDS, IndexRule};
 pub(crate) use key::{GeometryKey, form_of, form_of_prefix, forms_len, geometry_key, type_of_form};
 #[cfg(feature = "server")]
 pub(crate) use key::{order_of_form, write_stored};

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::sync::RwLock;
 
-use super::directory::Directory;
-use super::guards::{GUARDS, Guard};
+use super::directory::LeafDirectory;
+use super::guards::{GUARDS, IndexRule};
 use super::leaf::{GroupLen, Insertion, LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
 /// The most leaves read to count different keys.
@@ -22,7 +22,7 @@ const USUAL_BYTES: usize = 64;
 /// Entries, sorted and without duplicates.
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
-    leaves: RwLock<Directory>,
+    leaves: RwLock<LeafDirectory>,
     of_group: GroupLen,
     entries: AtomicU64,
     memory_bytes: AtomicI64,
@@ -201,7 +201,7 @@ impl OrderedEntries {
     /// returns the length of the beginning.
     pub(crate) fn in_groups(of_group: GroupLen) -> Self {
         Self {
-            leaves: RwLock::new(Directory::new()),
+            leaves: RwLock::new(LeafDirectory::new()),
             of_group,
             entries: AtomicU64::new(0),
             memory_bytes: AtomicI64::new(0),
@@ -225,7 +225,7 @@ impl OrderedEntries {
             // the entry's place to another leaf.
             let mut leaves = self.leaves.read();
             let place = leaves.place_of(entry);
-            if !GUARDS.keep(Guard::OneDirectoryLock) {
+            if !GUARDS.keep(IndexRule::OneDirectoryLock) {
                 drop(leaves);
                 leaves = self.leaves.read();
             }
@@ -281,7 +281,7 @@ impl OrderedEntries {
     }
 
     fn group_len(&self) -> GroupLen {
-        if GUARDS.keep(Guard::GroupsInOneLeaf) {
+        if GUARDS.keep(IndexRule::GroupsInOneLeaf) {
             self.of_group
         } else {
             <[u8]>::len
@@ -322,7 +322,7 @@ impl OrderedEntries {
             let before = leaf.memory_bytes();
             let (bound, upper) = divide(&mut leaf);
             let after = leaf.memory_bytes() + upper.memory_bytes();
-            self.count_memory(before, after + Directory::memory_bytes(&bound));
+            self.count_memory(before, after + LeafDirectory::memory_bytes(&bound));
             (bound, upper)
         };
         leaves.insert_behind(place, &bound, upper);
@@ -355,7 +355,7 @@ impl OrderedEntries {
             self.count_memory(before, leaf.memory_bytes());
             next_place
         };
-        let directory_bytes = Directory::memory_bytes(leaves.bound(taken_away));
+        let directory_bytes = LeafDirectory::memory_bytes(leaves.bound(taken_away));
         if let Some(gone) = leaves.remove(taken_away) {
             self.count_memory(gone.memory_bytes() + directory_bytes, 0);
         }

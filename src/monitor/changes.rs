@@ -111,7 +111,7 @@ fn unix_ms(time: SystemTime) -> u64 {
 
 /// The parameters of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Query {
+struct ChangesQuery {
     namespace: Option<String>,
     sets: Vec<String>,
     after: Option<String>,
@@ -122,7 +122,7 @@ struct Query {
     release: Option<String>,
 }
 
-impl Query {
+impl ChangesQuery {
     fn parse(text: &str) -> Result<Self> {
         let mut query = Self::default();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -157,7 +157,7 @@ impl Query {
 /// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`; and `hold`
 /// and `release`, if subscriptions may be made.
 pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Response {
-    let read = Query::parse(query).and_then(|query| {
+    let read = ChangesQuery::parse(query).and_then(|query| {
         let subscribes = query.hold.is_some() || query.release.is_some();
         if subscribes && !may_subscribe {
             return Err(Error::parameter(
@@ -181,7 +181,7 @@ pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Respons
     }
 }
 
-fn read(store: &Store, query: &Query) -> Result<ChangesSnapshot> {
+fn read(store: &Store, query: &ChangesQuery) -> Result<ChangesSnapshot> {
     let namespace = namespace_of(store, query.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
@@ -261,18 +261,19 @@ mod tests {
 
     #[test]
     fn queries_are_read_strictly() {
-        let read = Query::parse("set=a%20b&after=1207.1&set=%C3%A9&most=5&namespace=test").unwrap();
-        let expected = Query {
+        let read =
+            ChangesQuery::parse("set=a%20b&after=1207.1&set=%C3%A9&most=5&namespace=test").unwrap();
+        let expected = ChangesQuery {
             namespace: Some("test".into()),
             sets: vec!["a b".into(), "é".into()],
             after: Some("1207.1".into()),
             most: Some(5),
-            ..Query::default()
+            ..ChangesQuery::default()
         };
         assert_eq!(read, expected);
-        assert_eq!(Query::parse("").unwrap(), Query::default());
+        assert_eq!(ChangesQuery::parse("").unwrap(), ChangesQuery::default());
         for text in ["most=0", "most=1001", "most=x", "set=%ff", "from=1", "most"] {
-            assert!(Query::parse(text).is_err(), "{text}");
+            assert!(ChangesQuery::parse(text).is_err(), "{text}");
         }
     }
 }

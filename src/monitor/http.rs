@@ -23,7 +23,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 /// What a client asks for.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct HttpRequest<'a> {
     pub(super) path: &'a str,
     /// Empty if there is none.
     pub(super) query: &'a str,
@@ -71,7 +71,7 @@ impl Response {
 pub(super) fn serve(
     stream: &mut Channel<'_>,
     local_only: bool,
-    answer: impl FnOnce(&Request<'_>) -> Response,
+    answer: impl FnOnce(&HttpRequest<'_>) -> Response,
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut head = Vec::new();
@@ -154,7 +154,7 @@ fn read_head(
 ) -> Result<bool, Response> {
     let mut chunk = [0; 1024];
     loop {
-        let late = || Response::refused("408 Request Timeout", "the request took too long");
+        let late = || Response::refused("408 HttpRequest Timeout", "the request took too long");
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || stream.socket.set_read_timeout(Some(left)).is_err() {
             return Err(late());
@@ -184,8 +184,8 @@ fn read_head(
     }
 }
 
-fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
-    let malformed = |why| Response::refused("400 Bad Request", why);
+fn parse(head: &[u8], local_only: bool) -> Result<HttpRequest<'_>, Response> {
+    let malformed = |why| Response::refused("400 Bad HttpRequest", why);
     let text = std::str::from_utf8(head).map_err(|_| malformed("the request is not text"))?;
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -232,7 +232,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<Request<'_>, Response> {
         return Err(Response::refused("403 Forbidden", why));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Ok(Request {
+    Ok(HttpRequest {
         path,
         query,
         accept,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::http::{self, Channel, Request, Response};
+use super::http::{self, Channel, HttpRequest, Response};
 #[cfg(feature = "backup")]
 use super::records;
 use super::sampler::{ConnectionCount, Sampler};
@@ -45,7 +45,7 @@ const PAGE: &str = include_str!("page.html");
 #[derive(Debug)]
 pub struct Monitor {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for LoginCheck {
 
 /// What the threads share.
 #[derive(Debug)]
-struct Shared {
+struct ListenerShared {
     store: Store,
     /// Whether requests must name this machine.
     local_only: bool,
@@ -104,21 +104,21 @@ struct Shared {
     logins: Option<LoginCheck>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     /// Woken when the endpoint ends.
     ending: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ListenerState {
     latest: Arc<StoreSnapshot>,
     is_ending: bool,
     /// The connections under way, by worker.
     under_way: [Option<TcpStream>; WORKERS],
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ListenerShared {
+    fn state(&self) -> MutexGuard<'_, ListenerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -266,14 +266,14 @@ impl MonitorBuilder {
         let listener = TcpListener::bind(self.listen).map_err(cannot_listen)?;
         let addr = listener.local_addr().map_err(cannot_listen)?;
         let mut sampler = Sampler::new(self.store.clone(), self.hot_records, self.connections);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ListenerShared {
             store: self.store,
             local_only: addr.ip().is_loopback(),
             serves_records: self.serves_records,
             logins: self.logins,
             #[cfg(feature = "tls")]
             tls,
-            state: Mutex::new(State {
+            state: Mutex::new(ListenerState {
                 latest: Arc::new(sampler.sample(Instant::now())),
                 is_ending: false,
                 under_way: Default::default(),
@@ -309,10 +309,10 @@ impl Monitor {
 }
 
 /// Looks at the store until the endpoint ends.
-fn sample(shared: &Shared, mut sampler: Sampler) {
+fn sample(shared: &ListenerShared, mut sampler: Sampler) {
     loop {
         let state = shared.state();
-        let is_going_on = |state: &mut State| !state.is_ending;
+        let is_going_on = |state: &mut ListenerState| !state.is_ending;
         let waited = shared
             .ending
             .wait_timeout_while(state, SAMPLE_PERIOD, is_going_on);
@@ -327,7 +327,7 @@ fn sample(shared: &Shared, mut sampler: Sampler) {
 }
 
 /// Answers one request after the other until the endpoint ends.
-fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
+fn answer_all(shared: &ListenerShared, listener: &TcpListener, worker: usize) {
     loop {
         let accepted = listener.accept();
         let mut state = shared.state();
@@ -372,7 +372,7 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
     }
 }
 
-fn may_ask(shared: &Shared, request: &Request<'_>, peer: IpAddr) -> bool {
+fn may_ask(shared: &ListenerShared, request: &HttpRequest<'_>, peer: IpAddr) -> bool {
     let Some(LoginCheck(check)) = &shared.logins else {
         return true;
     };
@@ -387,7 +387,7 @@ fn may_ask(shared: &Shared, request: &Request<'_>, peer: IpAddr) -> bool {
     })
 }
 
-fn answer(shared: &Shared, request: &Request<'_>) -> Response {
+fn answer(shared: &ListenerShared, request: &HttpRequest<'_>) -> Response {
     let latest = Arc::clone(&shared.state().latest);
     match request.path {
         "/" => page(),

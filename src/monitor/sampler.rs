@@ -29,7 +29,7 @@ pub(super) struct Sampler {
     store: Store,
     most: usize,
     connections: Option<ConnectionCount>,
-    before: Option<Look>,
+    before: Option<LastCounts>,
 }
 
 /// Says how many connections of clients there are.
@@ -44,7 +44,7 @@ impl fmt::Debug for ConnectionCount {
 
 /// The counts of one look, for the rates of the next.
 #[derive(Debug)]
-struct Look {
+struct LastCounts {
     at: Instant,
     namespaces: HashMap<String, NamespaceCounts>,
 }
@@ -112,7 +112,7 @@ impl Sampler {
             .as_ref()
             .map(|before| now.saturating_duration_since(before.at))
             .filter(|interval| !interval.is_zero());
-        let mut look = Look {
+        let mut look = LastCounts {
             at: now,
             namespaces: HashMap::new(),
         };

@@ -1,7 +1,7 @@
 //! One operation, and what it does.
 
 use super::call::BinCall;
-use super::scalar::{End, Operand};
+use super::scalar::{JoinEnd, Operand};
 use crate::call::{CallError, CallSystem, Context, EncodedCall, Trust};
 use crate::cdt::{self, PreparedCall};
 use crate::expression::{Evaluation, Expression};
@@ -28,19 +28,19 @@ use crate::{Error, Result};
 pub struct Operation {
     /// The bin; a name that is not allowed is kept for the message. Empty for operations on the whole record.
     pub(super) bin: std::result::Result<BinName, Box<str>>,
-    pub(super) action: Action,
+    pub(super) action: OperationAction,
 }
 
 /// What an operation does.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum OperationAction {
     Read,
     ReadAll,
     Write(Value),
     /// A value in a client's encoding.
     WriteEncoded(ParticleType, Box<[u8]>),
     Add(Operand),
-    Join(End, Operand),
+    Join(JoinEnd, Operand),
     Touch,
     DeleteAll,
     /// An operation on a list or map, its arguments ready for use.
@@ -59,14 +59,14 @@ pub(super) enum Action {
 }
 
 impl Operation {
-    pub(super) fn on_bin(bin: &str, action: Action) -> Self {
+    pub(super) fn on_bin(bin: &str, action: OperationAction) -> Self {
         Self {
             bin: BinName::from_utf8(bin.as_bytes()).ok_or_else(|| bin.into()),
             action,
         }
     }
 
-    pub(super) const fn on_record(action: Action) -> Self {
+    pub(super) const fn on_record(action: OperationAction) -> Self {
         Self {
             bin: Ok(BinName::EMPTY),
             action,
@@ -77,7 +77,7 @@ impl Operation {
     pub(super) fn on_call(bin: &str, system: CallSystem, writes: bool, call: EncodedCall) -> Self {
         Self::on_bin(
             bin,
-            Action::Call(BinCall::new(system, writes, Trust::Normal, call, 0)),
+            OperationAction::Call(BinCall::new(system, writes, Trust::Normal, call, 0)),
         )
     }
 
@@ -88,7 +88,7 @@ impl Operation {
         call: std::result::Result<PreparedCall, CallError>,
     ) -> Self {
         match call {
-            Ok(call) => Self::on_bin(bin, Action::Collection { call, creates: 0 }),
+            Ok(call) => Self::on_bin(bin, OperationAction::Collection { call, creates: 0 }),
             Err(error) => {
                 let writes = cdt::writes(code);
                 Self::on_call(bin, CallSystem::Collections, writes, Err(error))
@@ -105,7 +105,7 @@ impl Operation {
     ) -> Self {
         Self::on_bin(
             bin,
-            Action::Call(BinCall::new(
+            OperationAction::Call(BinCall::new(
                 system,
                 writes,
                 Trust::Foreign,
@@ -123,18 +123,18 @@ impl Operation {
         flags: u32,
     ) -> Self {
         let evaluation = Ok(Evaluation::new(expression, flags));
-        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
+        Self::on_bin(bin, OperationAction::Evaluate { writes, evaluation })
     }
 
     /// The same as a client sent it: a list of the expression and its flags.
     pub(crate) fn encoded_expression(bin: &str, writes: bool, payload: &[u8]) -> Self {
         let evaluation = Evaluation::parse(payload);
-        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
+        Self::on_bin(bin, OperationAction::Evaluate { writes, evaluation })
     }
 
     /// The same, and contexts added later create what the last one names.
     pub(super) fn creating(mut self, bits: i64) -> Self {
-        if let Action::Collection { creates, .. } = &mut self.action {
+        if let OperationAction::Collection { creates, .. } = &mut self.action {
             *creates = bits;
         }
         self
@@ -145,8 +145,8 @@ impl Operation {
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();
-        if let Action::Collection { call, creates } = &self.action {
-            self.action = Action::Call(BinCall::new(
+        if let OperationAction::Collection { call, creates } = &self.action {
+            self.action = OperationAction::Call(BinCall::new(
                 CallSystem::Collections,
                 call.writes(),
                 Trust::Normal,
@@ -155,11 +155,11 @@ impl Operation {
             ));
         }
         match &mut self.action {
-            Action::Call(call) if call.is_of_collections() => call.add_path(&contexts),
+            OperationAction::Call(call) if call.is_of_collections() => call.add_path(&contexts),
             action => {
-                *action = Action::Call(BinCall::new(
+                *action = OperationAction::Call(BinCall::new(
                     CallSystem::Collections,
-                    !matches!(action, Action::Read | Action::ReadAll),
+                    !matches!(action, OperationAction::Read | OperationAction::ReadAll),
                     Trust::Normal,
                     Err(CallError::parameter(
                         "contexts lead into lists and maps: only their operations can have them",
@@ -184,10 +184,10 @@ impl Operation {
     #[must_use]
     pub const fn is_write(&self) -> bool {
         match &self.action {
-            Action::Read | Action::ReadAll => false,
-            Action::Collection { call, .. } => call.writes(),
-            Action::Call(call) => call.is_write(),
-            Action::Evaluate { writes, .. } => *writes,
+            OperationAction::Read | OperationAction::ReadAll => false,
+            OperationAction::Collection { call, .. } => call.writes(),
+            OperationAction::Call(call) => call.is_write(),
+            OperationAction::Evaluate { writes, .. } => *writes,
             _ => true,
         }
     }
@@ -196,11 +196,13 @@ impl Operation {
     /// (semantics.md#replacing-a-record).
     pub(super) fn needs_old_bins(&self) -> bool {
         match &self.action {
-            Action::Read | Action::ReadAll | Action::Evaluate { .. } => false,
-            Action::WriteEncoded(kind, _) => *kind == ParticleType::Null,
-            Action::Write(value) => *value == Value::Nil,
-            Action::Collection { call, .. } => call.writes(),
-            Action::Call(call) => call.is_write(),
+            OperationAction::Read | OperationAction::ReadAll | OperationAction::Evaluate { .. } => {
+                false
+            }
+            OperationAction::WriteEncoded(kind, _) => *kind == ParticleType::Null,
+            OperationAction::Write(value) => *value == Value::Nil,
+            OperationAction::Collection { call, .. } => call.writes(),
+            OperationAction::Call(call) => call.is_write(),
             _ => true,
         }
     }
@@ -208,9 +210,9 @@ impl Operation {
     /// True if the operation may return something.
     pub(super) const fn has_result(&self) -> bool {
         match &self.action {
-            Action::Read | Action::Collection { .. } => true,
-            Action::Call(call) => call.has_result(),
-            Action::Evaluate { writes, .. } => !*writes,
+            OperationAction::Read | OperationAction::Collection { .. } => true,
+            OperationAction::Call(call) => call.has_result(),
+            OperationAction::Evaluate { writes, .. } => !*writes,
             _ => false,
         }
     }

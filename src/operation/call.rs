@@ -1,12 +1,13 @@
 //! Operations that are calls: what an operation holds of them, and who executes them.
 
-use super::answer::Answer;
-use super::change::Change;
+use super::answer::OperationAnswer;
+use super::change::BinChange;
 use crate::call::{
-    Call, CallError, CallSystem, Context, EncodedCall, Payload, Reply, Trust, below, encode_path,
+    CallError, CallReply, CallSystem, Context, EncodedCall, PathCall, Payload, Trust, below,
+    encode_path,
 };
 use crate::cdt::PreparedCall;
-use crate::expression::{Selection, select};
+use crate::expression::{PathSelection, select};
 use crate::record::BinName;
 use crate::value::ParticleType;
 use crate::{Result, bits, cdt, hll};
@@ -71,7 +72,7 @@ impl BinCall {
         };
         let is_plain = matches!(
             Payload::parse(call, self.trust),
-            Ok(Payload::Call(Call { path, .. })) if path.levels() == 0
+            Ok(Payload::Call(PathCall { path, .. })) if path.levels() == 0
         );
         self.call = if is_plain {
             encode_path(contexts, self.creates).map(|path| below(&path, call))
@@ -95,13 +96,13 @@ impl BinCall {
         bin: &BinName,
         kind: ParticleType,
         value: &'a [u8],
-    ) -> Result<Answer<'a>> {
+    ) -> Result<OperationAnswer<'a>> {
         let read = self.payload().and_then(|payload| match self.system {
             CallSystem::Collections => match payload {
                 Payload::Select { path, flags, apply } => {
                     match select((kind, value), path, flags, apply, false)? {
-                        Selection::Reply(reply) => Ok(reply),
-                        Selection::Applied(..) => Ok(Reply::Nil),
+                        PathSelection::Reply(reply) => Ok(reply),
+                        PathSelection::Applied(..) => Ok(CallReply::Nil),
                     }
                 }
                 payload => cdt::read((kind, value), &payload),
@@ -111,9 +112,9 @@ impl BinCall {
         });
         let reply = read.map_err(|error| error.in_bin(bin.as_str()))?;
         Ok(if reply.is_nil() {
-            Answer::Null
+            OperationAnswer::Null
         } else {
-            Answer::Value(reply)
+            OperationAnswer::Value(reply)
         })
     }
 
@@ -122,24 +123,24 @@ impl BinCall {
         &'a self,
         bin: &BinName,
         current: Option<(ParticleType, &'a [u8])>,
-    ) -> Result<(Change<'a>, Answer<'a>)> {
+    ) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
         let written = self.payload().and_then(|payload| match self.system {
             CallSystem::Collections => {
                 if let Payload::Select { path, flags, apply } = payload {
                     let current = current.unwrap_or((ParticleType::Null, &[]));
                     return Ok(match select(current, path, flags, apply, true)? {
-                        Selection::Reply(reply) => (Change::None, reply),
-                        Selection::Applied(kind, value) => {
-                            (Change::Stored(kind, value), Reply::Nil)
+                        PathSelection::Reply(reply) => (BinChange::None, reply),
+                        PathSelection::Applied(kind, value) => {
+                            (BinChange::Stored(kind, value), CallReply::Nil)
                         }
                     });
                 }
                 let (edit, reply) = cdt::modify(current, &payload)?;
-                Ok((edit.map_or(Change::None, Change::Collection), reply))
+                Ok((edit.map_or(BinChange::None, BinChange::Collection), reply))
             }
             CallSystem::Bits => {
                 let blob = bits::modify(current, &single(payload)?)?;
-                Ok((stored(ParticleType::Blob, blob), Reply::Nil))
+                Ok((stored(ParticleType::Blob, blob), CallReply::Nil))
             }
             CallSystem::Hll => {
                 let (sketch, reply) = hll::modify(current, &single(payload)?)?;
@@ -148,9 +149,9 @@ impl BinCall {
         });
         let (change, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
         let answer = if reply.is_nil() {
-            Answer::Nothing
+            OperationAnswer::Nothing
         } else {
-            Answer::Value(reply)
+            OperationAnswer::Value(reply)
         };
         Ok((change, answer))
     }
@@ -162,10 +163,10 @@ pub(super) fn read_collection<'a>(
     bin: &BinName,
     kind: ParticleType,
     value: &'a [u8],
-) -> Result<Answer<'a>> {
+) -> Result<OperationAnswer<'a>> {
     match call.read(kind, value) {
-        Ok(reply) if reply.is_nil() => Ok(Answer::Null),
-        Ok(reply) => Ok(Answer::Value(reply)),
+        Ok(reply) if reply.is_nil() => Ok(OperationAnswer::Null),
+        Ok(reply) => Ok(OperationAnswer::Value(reply)),
         Err(error) => Err(error.in_bin(bin.as_str())),
     }
 }
@@ -175,24 +176,24 @@ pub(super) fn write_collection<'a>(
     call: &'a PreparedCall,
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
-) -> Result<(Change<'a>, Answer<'a>)> {
+) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
     let written = call.modify(current);
     let (edit, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
     let answer = if reply.is_nil() {
-        Answer::Nothing
+        OperationAnswer::Nothing
     } else {
-        Answer::Value(reply)
+        OperationAnswer::Value(reply)
     };
-    Ok((edit.map_or(Change::None, Change::Collection), answer))
+    Ok((edit.map_or(BinChange::None, BinChange::Collection), answer))
 }
 
 /// The change to a new stored value, if there is one.
-fn stored<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> Change<'a> {
-    value.map_or(Change::None, |value| Change::Stored(kind, value))
+fn stored<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> BinChange<'a> {
+    value.map_or(BinChange::None, |value| BinChange::Stored(kind, value))
 }
 
 /// The call of a payload that selects nothing: bits and sketches have nothing inside.
-fn single(payload: Payload<'_>) -> std::result::Result<Call<'_>, CallError> {
+fn single(payload: Payload<'_>) -> std::result::Result<PathCall<'_>, CallError> {
     match payload {
         Payload::Call(call) => Ok(call),
         Payload::Select { .. } => Err(CallError::parameter(

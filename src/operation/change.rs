@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::Result;
-use crate::cdt::Edit;
+use crate::cdt::CollectionEdit;
 use crate::error::Error;
 use crate::record::BinName;
 use crate::record::body::{checked_len, write_bin, write_bin_head, write_raw_bin};
@@ -11,7 +11,7 @@ use crate::value::{CodecError, ParticleType, Value, write_stored};
 
 /// What an operation makes of a bin. It writes itself in one pass, into the new record where possible.
 #[derive(Debug)]
-pub(super) enum Change<'a> {
+pub(super) enum BinChange<'a> {
     /// The bin stays as it is.
     None,
     /// The bin goes.
@@ -23,10 +23,10 @@ pub(super) enum Change<'a> {
     /// Bytes behind bytes.
     Joined(ParticleType, &'a [u8], &'a [u8]),
     /// An edited list or map.
-    Collection(Edit<'a>),
+    Collection(CollectionEdit<'a>),
 }
 
-impl<'a> Change<'a> {
+impl<'a> BinChange<'a> {
     /// The change that writes a value.
     pub(super) fn write(value: &'a Value) -> Self {
         if *value == Value::Nil {
@@ -36,7 +36,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Appends the bin to `out`. Not for [`Change::None`] and [`Change::Remove`], which append nothing.
+    /// Appends the bin to `out`. Not for [`BinChange::None`] and [`BinChange::Remove`], which append nothing.
     pub(super) fn write_bin(&self, name: &BinName, out: &mut Vec<u8>) -> Result<()> {
         let written = match self {
             Self::None | Self::Remove => Ok(()),
@@ -79,7 +79,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// A [`Change`], written out.
+/// A [`BinChange`], written out.
 #[derive(Debug)]
 pub(super) enum SettledChange {
     /// The bin stays as it is.

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use super::action::{Action, Operation};
+use super::action::{Operation, OperationAction};
 use crate::expression::RecordFacts;
 use crate::{Error, Result};
 
@@ -75,9 +75,9 @@ impl<'o> Checked<'o> {
             checked.is_write |= operation.is_write();
             has_result |= operation.has_result();
             match &operation.action {
-                Action::ReadAll => read_alls += 1,
-                Action::Touch => checked.must_exist = true,
-                Action::Evaluate { .. } => checked.evaluates = true,
+                OperationAction::ReadAll => read_alls += 1,
+                OperationAction::Touch => checked.must_exist = true,
+                OperationAction::Evaluate { .. } => checked.evaluates = true,
                 _ => {}
             }
         }
@@ -116,7 +116,7 @@ impl<'o> Checked<'o> {
     pub(crate) fn only_deletes(&self) -> bool {
         self.operations
             .iter()
-            .all(|operation| operation.action == Action::DeleteAll)
+            .all(|operation| operation.action == OperationAction::DeleteAll)
     }
 
     /// True if the record must exist, whatever the policy says: a touch never creates it.

@@ -1,7 +1,7 @@
 //! Operations that read the value of an expression, or write it to a bin.
 
-use super::answer::Answer;
-use super::change::Change;
+use super::answer::OperationAnswer;
+use super::change::BinChange;
 use crate::Result;
 use crate::call::CallError;
 use crate::expression::{EvaluatedWrite, Evaluation, Scope};
@@ -11,14 +11,18 @@ use crate::record::BinName;
 type Given = std::result::Result<Evaluation, CallError>;
 
 /// Reads the value. The bin is only its name.
-pub(super) fn read<'a>(given: &'a Given, bin: &BinName, scope: Scope<'a>) -> Result<Answer<'a>> {
+pub(super) fn read<'a>(
+    given: &'a Given,
+    bin: &BinName,
+    scope: Scope<'a>,
+) -> Result<OperationAnswer<'a>> {
     let reply = evaluation(given)
         .and_then(|evaluation| evaluation.read(scope))
         .map_err(|error| error.in_bin(bin.as_str()))?;
     Ok(if reply.is_nil() {
-        Answer::Null
+        OperationAnswer::Null
     } else {
-        Answer::Value(reply)
+        OperationAnswer::Value(reply)
     })
 }
 
@@ -28,14 +32,14 @@ pub(super) fn write<'a>(
     bin: &BinName,
     exists: bool,
     scope: Scope<'a>,
-) -> Result<Change<'a>> {
+) -> Result<BinChange<'a>> {
     let written = evaluation(given)
         .and_then(|evaluation| evaluation.write(exists, scope))
         .map_err(|error| error.in_bin(bin.as_str()))?;
     Ok(match written {
-        EvaluatedWrite::Same => Change::None,
-        EvaluatedWrite::Removed => Change::Remove,
-        EvaluatedWrite::Value(kind, value) => Change::Stored(kind, value.into_owned()),
+        EvaluatedWrite::Same => BinChange::None,
+        EvaluatedWrite::Removed => BinChange::Remove,
+        EvaluatedWrite::Value(kind, value) => BinChange::Stored(kind, value.into_owned()),
     })
 }
 

@@ -1,12 +1,12 @@
 //! The run of operations that write.
 
-use super::action::{Action, Operation};
-use super::answer::Answer;
+use super::action::{Operation, OperationAction};
+use super::answer::OperationAnswer;
 use super::bin_value::{check_bin_value, check_stored_bin_value};
 use super::call::write_collection;
-use super::change::{Change, SettledChange, not_storable};
+use super::change::{BinChange, SettledChange, not_storable};
 use super::check::{Checked, Mode};
-use super::read::{Results, read_all, read_bin};
+use super::read::{ReadResults, read_all, read_bin};
 use super::results::ResultSink;
 use super::slots::Slots;
 use super::{evaluate, scalar};
@@ -34,7 +34,7 @@ impl Checked<'_> {
         sink: &mut dyn ResultSink,
     ) -> Result<u32> {
         let old = old.filter(|_| !self.mode.contains(Mode::REPLACE));
-        let mut results = Results::new(self.mode, sink);
+        let mut results = ReadResults::new(self.mode, sink);
         match self.single_write() {
             Some((operation, reads)) => self.run_single(operation, reads, old, &mut results, out),
             None => self.run(old, &mut results, out),
@@ -45,10 +45,13 @@ impl Checked<'_> {
     fn single_write(&self) -> Option<(&Operation, &[Operation])> {
         let (last, reads) = self.operations.split_last()?;
         let single = last.is_write()
-            && !matches!(last.action, Action::Touch | Action::DeleteAll)
-            && !reads
-                .iter()
-                .any(|operation| operation.is_write() || operation.action == Action::ReadAll);
+            && !matches!(
+                last.action,
+                OperationAction::Touch | OperationAction::DeleteAll
+            )
+            && !reads.iter().any(|operation| {
+                operation.is_write() || operation.action == OperationAction::ReadAll
+            });
         single.then_some((last, reads))
     }
 
@@ -58,7 +61,7 @@ impl Checked<'_> {
         operation: &Operation,
         reads: &[Operation],
         old: Option<RecordView<'_>>,
-        results: &mut Results<'_>,
+        results: &mut ReadResults<'_>,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
         let scope = Scope {
@@ -80,12 +83,12 @@ impl Checked<'_> {
 
         let old_count = old.map_or(0, |old| old.len());
         match (change, located) {
-            (Change::Remove, Some(_)) => {
+            (BinChange::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
                 slots.apply(*bin, SettledChange::Removed);
                 slots.write(out)
             }
-            (Change::None, _) | (Change::Remove, None) => {
+            (BinChange::None, _) | (BinChange::Remove, None) => {
                 out.extend_from_slice(old.map_or(&[0], |old| old.as_bytes()));
                 checked_bin_count(old_count)
             }
@@ -112,15 +115,15 @@ impl Checked<'_> {
     fn run(
         &self,
         old: Option<RecordView<'_>>,
-        results: &mut Results<'_>,
+        results: &mut ReadResults<'_>,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
         let mut slots = Slots::of(old);
         for (at, operation) in self.operations.iter().enumerate() {
             match &operation.action {
-                Action::Touch => {}
-                Action::ReadAll => read_all(at, slots.iter(), results)?,
-                Action::DeleteAll => {
+                OperationAction::Touch => {}
+                OperationAction::ReadAll => read_all(at, slots.iter(), results)?,
+                OperationAction::DeleteAll => {
                     // What a later operation puts into an owned bin would take the place of edges.
                     if let Some(facts) = self.facts.filter(|_| !self.only_deletes()) {
                         slots
@@ -128,7 +131,7 @@ impl Checked<'_> {
                             .try_for_each(|(bin, ..)| facts.owned.check_set(&bin))?;
                     }
                     slots.clear();
-                    results.add(at, &BinName::EMPTY, Answer::Nothing)?;
+                    results.add(at, &BinName::EMPTY, OperationAnswer::Nothing)?;
                 }
                 _ => {
                     let bin = operation.bin()?;
@@ -158,34 +161,37 @@ fn write_bin<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
-) -> Result<(Change<'a>, Answer<'a>)> {
+) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
     let is_whole = !matches!(
         &operation.action,
-        Action::Collection { .. } | Action::Call(_)
+        OperationAction::Collection { .. } | OperationAction::Call(_)
     );
     if let (true, Some(facts)) = (is_whole, scope.facts) {
         facts.owned.check_set(bin)?;
     }
     let change = match &operation.action {
-        Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
-        Action::Write(value) => {
+        OperationAction::Read
+        | OperationAction::ReadAll
+        | OperationAction::Touch
+        | OperationAction::DeleteAll => BinChange::None,
+        OperationAction::Write(value) => {
             check_bin_value(value)?;
-            Change::write(value)
+            BinChange::write(value)
         }
-        Action::WriteEncoded(ParticleType::Null, _) => Change::Remove,
-        Action::WriteEncoded(kind, value) => {
+        OperationAction::WriteEncoded(ParticleType::Null, _) => BinChange::Remove,
+        OperationAction::WriteEncoded(kind, value) => {
             let mut stored = Vec::with_capacity(value.len());
             from_wire(*kind, value, &mut stored).map_err(not_storable)?;
             check_stored_bin_value(*kind, &stored)?;
-            Change::Stored(*kind, stored)
+            BinChange::Stored(*kind, stored)
         }
-        Action::Add(operand) => scalar::add(bin, current, operand)?,
-        Action::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
-        Action::Collection { call, .. } => return write_collection(call, bin, current),
-        Action::Call(call) => return call.write(bin, current),
-        Action::Evaluate { evaluation, .. } => {
+        OperationAction::Add(operand) => scalar::add(bin, current, operand)?,
+        OperationAction::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
+        OperationAction::Collection { call, .. } => return write_collection(call, bin, current),
+        OperationAction::Call(call) => return call.write(bin, current),
+        OperationAction::Evaluate { evaluation, .. } => {
             evaluate::write(evaluation, bin, current.is_some(), scope)?
         }
     };
-    Ok((change, Answer::Nothing))
+    Ok((change, OperationAnswer::Nothing))
 }

@@ -1,7 +1,7 @@
 //! The common put: some bins written into a record, without operations.
 
 use super::bin_value::check_bin_value;
-use super::change::{Change, not_storable};
+use super::change::{BinChange, not_storable};
 use super::slots::Slots;
 use crate::Result;
 use crate::record::body::{checked_bin_count, write_bin, write_varint};
@@ -30,7 +30,7 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
     if bins.iter().any(|(_, value)| matches!(value, Value::Nil)) {
         let mut slots = Slots::of(Some(old));
         for (name, value) in bins.iter() {
-            slots.apply(*name, Change::write(value).settle()?);
+            slots.apply(*name, BinChange::write(value).settle()?);
         }
         return slots.write(out);
     }

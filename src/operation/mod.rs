@@ -41,6 +41,6 @@ pub(crate) use merge::merge;
 pub(crate) use read::SingleRead;
 pub(crate) use results::ResultSink;
 #[cfg(any(feature = "server", feature = "cluster"))]
-pub(crate) use scalar::End;
+pub(crate) use scalar::JoinEnd;
 #[cfg(feature = "cluster")]
 pub(crate) use wire::WireOperation;

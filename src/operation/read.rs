@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::action::{Action, Operation};
-use super::answer::Answer;
+use super::action::{Operation, OperationAction};
+use super::answer::OperationAnswer;
 use super::call::read_collection;
 use super::check::{Checked, Mode};
 use super::evaluate;
 use super::results::{OperationResults, ResultSink};
-use crate::call::Reply;
+use crate::call::CallReply;
 use crate::cdt::PreparedCall;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
@@ -16,12 +16,12 @@ use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
 /// Hands results on by the rules of semantics.md#results-of-operations.
-pub(super) struct Results<'s> {
+pub(super) struct ReadResults<'s> {
     respond_all: bool,
     sink: &'s mut dyn ResultSink,
 }
 
-impl<'s> Results<'s> {
+impl<'s> ReadResults<'s> {
     pub(super) fn new(mode: Mode, sink: &'s mut dyn ResultSink) -> Self {
         Self {
             respond_all: mode.contains(Mode::RESPOND_ALL),
@@ -33,12 +33,12 @@ impl<'s> Results<'s> {
         &mut self,
         operation: usize,
         bin: &BinName,
-        answer: Answer<'_>,
+        answer: OperationAnswer<'_>,
     ) -> Result<()> {
         let reply = match answer {
-            Answer::Value(reply) => reply,
-            Answer::Nothing if !self.respond_all => return Ok(()),
-            Answer::Null | Answer::Nothing => Reply::Nil,
+            OperationAnswer::Value(reply) => reply,
+            OperationAnswer::Nothing if !self.respond_all => return Ok(()),
+            OperationAnswer::Null | OperationAnswer::Nothing => CallReply::Nil,
         };
         self.sink.add(operation, bin, reply)
     }
@@ -64,7 +64,7 @@ impl Checked<'_> {
         record: RecordView<'_>,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
-        let mut results = Results::new(self.mode, sink);
+        let mut results = ReadResults::new(self.mode, sink);
         let scope = Scope {
             facts: self.facts,
             bins: Some(&record),
@@ -75,7 +75,7 @@ impl Checked<'_> {
                     "an operation that writes in a call that only reads",
                 ));
             }
-            if let Action::ReadAll = operation.action {
+            if let OperationAction::ReadAll = operation.action {
                 read_all(
                     at,
                     record
@@ -88,7 +88,7 @@ impl Checked<'_> {
             let bin = operation.bin()?;
             let current = record.find(bin.as_bytes()).map(|bin| (bin.kind, bin.value));
             let answer = match read_bin(operation, bin, current, scope)? {
-                Answer::Null => Answer::Nothing,
+                OperationAnswer::Null => OperationAnswer::Nothing,
                 answer => answer,
             };
             results.add(at, bin, answer)?;
@@ -112,7 +112,7 @@ impl<'o> SingleRead<'o> {
             [
                 Operation {
                     bin: Ok(bin),
-                    action: Action::Collection { call, .. },
+                    action: OperationAction::Collection { call, .. },
                 },
             ] if !call.writes() => Some(Self { bin, call }),
             _ => None,
@@ -148,9 +148,9 @@ impl<'o> SingleRead<'o> {
     }
 
     #[inline]
-    fn reply<'a>(&'a self, body: &'a [u8]) -> Result<Reply<'a>> {
+    fn reply<'a>(&'a self, body: &'a [u8]) -> Result<CallReply<'a>> {
         let Some(found) = RecordView::find_in(body, self.bin.as_bytes())? else {
-            return Ok(Reply::Nil);
+            return Ok(CallReply::Nil);
         };
         let reply = self.call.read(found.kind, found.value);
         reply.map_err(|error| error.in_bin(self.bin.as_str()))
@@ -161,7 +161,7 @@ impl<'o> SingleRead<'o> {
 pub(super) fn read_all<'a>(
     operation: usize,
     bins: impl Iterator<Item = (BinName, ParticleType, &'a [u8])>,
-    results: &mut Results<'_>,
+    results: &mut ReadResults<'_>,
 ) -> Result<()> {
     for (bin, kind, value) in bins {
         results.add(operation, &bin, stored(kind, value))?;
@@ -175,21 +175,21 @@ pub(super) fn read_bin<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
-) -> Result<Answer<'a>> {
-    if let Action::Evaluate { evaluation, .. } = &operation.action {
+) -> Result<OperationAnswer<'a>> {
+    if let OperationAction::Evaluate { evaluation, .. } = &operation.action {
         return evaluate::read(evaluation, bin, scope);
     }
     let Some((kind, value)) = current else {
-        return Ok(Answer::Nothing);
+        return Ok(OperationAnswer::Nothing);
     };
     match &operation.action {
-        Action::Collection { call, .. } => read_collection(call, bin, kind, value),
-        Action::Call(call) => call.read(bin, kind, value),
+        OperationAction::Collection { call, .. } => read_collection(call, bin, kind, value),
+        OperationAction::Call(call) => call.read(bin, kind, value),
         _ => Ok(stored(kind, value)),
     }
 }
 
 /// The value of a bin as it is stored.
-const fn stored(kind: ParticleType, value: &[u8]) -> Answer<'_> {
-    Answer::Value(Reply::Stored(kind, Cow::Borrowed(value)))
+const fn stored(kind: ParticleType, value: &[u8]) -> OperationAnswer<'_> {
+    OperationAnswer::Value(CallReply::Stored(kind, Cow::Borrowed(value)))
 }

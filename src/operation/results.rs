@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::call::Reply;
+use crate::call::CallReply;
 use crate::record::BinName;
 use crate::value::Value;
 use crate::{Error, Result};
@@ -139,12 +139,12 @@ impl FromIterator<OperationResult> for OperationResults {
 /// Where results go, in the order of the operations.
 pub(crate) trait ResultSink {
     /// Takes the result of the operation at this position. An error ends the run.
-    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()>;
+    fn add(&mut self, operation: usize, bin: &BinName, reply: CallReply<'_>) -> Result<()>;
 }
 
 /// Results as users get them.
 impl ResultSink for OperationResults {
-    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()> {
+    fn add(&mut self, operation: usize, bin: &BinName, reply: CallReply<'_>) -> Result<()> {
         let value = reply
             .to_value()
             .map_err(|source| Error::malformed("bin", source))?;

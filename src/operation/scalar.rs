@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use super::bin_value::{check_bin_value, check_stored_bin_value};
-use super::change::Change;
+use super::change::BinChange;
 use crate::record::BinName;
 use crate::value::{ParticleType, Value, ValueRef};
 use crate::{Error, Result};
 
 /// At which end bytes are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum JoinEnd {
     Front,
     Back,
 }
@@ -64,16 +64,16 @@ impl Operand {
     }
 
     /// The change that makes it the bin's value.
-    fn written(&self, bin: &BinName) -> Result<Change<'_>> {
+    fn written(&self, bin: &BinName) -> Result<BinChange<'_>> {
         match self {
             _ if self.is_nil() => Err(nil_operand(bin)),
             Self::Value(value) => {
                 check_bin_value(value)?;
-                Ok(Change::write(value))
+                Ok(BinChange::write(value))
             }
             Self::Stored(kind, bytes) => {
                 check_stored_bin_value(*kind, bytes)?;
-                Ok(Change::Stored(*kind, bytes.clone()))
+                Ok(BinChange::Stored(*kind, bytes.clone()))
             }
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn add<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &[u8])>,
     operand: &'a Operand,
-) -> Result<Change<'a>> {
+) -> Result<BinChange<'a>> {
     let Some((kind, value)) = current else {
         return operand.written(bin);
     };
@@ -97,7 +97,7 @@ pub(super) fn add<'a>(
         (ValueRef::Float(value), Some(Value::Float(by))) => Value::Float(value + by),
         _ => return Err(incompatible(bin, kind, "adding this operand")),
     };
-    Ok(Change::Value(Cow::Owned(sum)))
+    Ok(BinChange::Value(Cow::Owned(sum)))
 }
 
 /// Joins `operand` to a bin: text to text, bytes to bytes of the same type. A missing bin becomes the operand.
@@ -105,8 +105,8 @@ pub(super) fn join<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     operand: &'a Operand,
-    end: End,
-) -> Result<Change<'a>> {
+    end: JoinEnd,
+) -> Result<BinChange<'a>> {
     let Some((kind, value)) = current else {
         return operand.written(bin);
     };
@@ -116,8 +116,8 @@ pub(super) fn join<'a>(
         None => return Err(incompatible(bin, kind, "joining this operand")),
     };
     Ok(match end {
-        End::Front => Change::Joined(kind, joined, value),
-        End::Back => Change::Joined(kind, value, joined),
+        JoinEnd::Front => BinChange::Joined(kind, joined, value),
+        JoinEnd::Back => BinChange::Joined(kind, value, joined),
     })
 }
 

@@ -12,11 +12,11 @@ use crate::value::ParticleType;
 /// Bins in their order, each as it was or as it became.
 #[derive(Debug)]
 pub(super) struct Slots<'a> {
-    slots: Vec<Slot<'a>>,
+    slots: Vec<BinSlot<'a>>,
 }
 
 #[derive(Debug)]
-struct Slot<'a> {
+struct BinSlot<'a> {
     name: BinName,
     kind: ParticleType,
     value: Cow<'a, [u8]>,
@@ -35,7 +35,7 @@ impl<'a> Slots<'a> {
     pub(super) fn of(record: Option<RecordView<'a>>) -> Self {
         let bins = record.into_iter().flat_map(|record| record.raw_bins());
         let slots = bins
-            .map(|bin| Slot {
+            .map(|bin| BinSlot {
                 name: bin.bin_name(),
                 kind: bin.kind,
                 value: Cow::Borrowed(bin.value),
@@ -71,7 +71,7 @@ impl<'a> Slots<'a> {
                 let value = Cow::Owned(value);
                 match position.and_then(|position| self.slots.get_mut(position)) {
                     Some(slot) => (slot.kind, slot.value) = (kind, value),
-                    None => self.slots.push(Slot { name, kind, value }),
+                    None => self.slots.push(BinSlot { name, kind, value }),
                 }
             }
         }

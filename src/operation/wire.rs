@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::action::{Action, Operation};
+use super::action::{Operation, OperationAction};
 use super::call::BinCall;
-use super::scalar::{End, Operand};
+use super::scalar::{JoinEnd, Operand};
 use crate::Result;
 use crate::call::CallSystem;
 use crate::record::BinName;
@@ -18,7 +18,7 @@ pub(crate) enum WireOperation<'a> {
     Write(&'a Value),
     WriteEncoded(ParticleType, &'a [u8]),
     Add(Cow<'a, Value>),
-    Join(End, Cow<'a, Value>),
+    Join(JoinEnd, Cow<'a, Value>),
     Touch,
     DeleteAll,
     /// A call of the lists and maps, of the bits, or of the sketches, in its encoded form.
@@ -42,21 +42,21 @@ impl Operation {
     pub(crate) fn on_wire(&self) -> Result<(&BinName, WireOperation<'_>)> {
         let bin = self.bin()?;
         let operation = match &self.action {
-            Action::Read => WireOperation::Read,
-            Action::ReadAll => WireOperation::ReadAll,
-            Action::Write(value) => WireOperation::Write(value),
-            Action::WriteEncoded(kind, bytes) => WireOperation::WriteEncoded(*kind, bytes),
-            Action::Add(operand) => WireOperation::Add(value_of(operand)?),
-            Action::Join(end, operand) => WireOperation::Join(*end, value_of(operand)?),
-            Action::Touch => WireOperation::Touch,
-            Action::DeleteAll => WireOperation::DeleteAll,
-            Action::Collection { call, .. } => WireOperation::Call {
+            OperationAction::Read => WireOperation::Read,
+            OperationAction::ReadAll => WireOperation::ReadAll,
+            OperationAction::Write(value) => WireOperation::Write(value),
+            OperationAction::WriteEncoded(kind, bytes) => WireOperation::WriteEncoded(*kind, bytes),
+            OperationAction::Add(operand) => WireOperation::Add(value_of(operand)?),
+            OperationAction::Join(end, operand) => WireOperation::Join(*end, value_of(operand)?),
+            OperationAction::Touch => WireOperation::Touch,
+            OperationAction::DeleteAll => WireOperation::DeleteAll,
+            OperationAction::Collection { call, .. } => WireOperation::Call {
                 system: CallSystem::Collections,
                 writes: call.writes(),
                 call: Cow::Owned(call.encode()),
             },
-            Action::Call(call) => encoded(bin, call)?,
-            Action::Evaluate { writes, evaluation } => {
+            OperationAction::Call(call) => encoded(bin, call)?,
+            OperationAction::Evaluate { writes, evaluation } => {
                 let evaluation = evaluation.as_ref();
                 let evaluation = evaluation.map_err(|error| error.clone().in_bin(bin.as_str()))?;
                 let (expression, flags) = evaluation.parts()?;

@@ -182,4 +182,4 @@ impl RelationAudit {
 }
 
 /// The observer of an audit's progress, called after each record, which may stop it.
-pub(super) type Observer<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;
+pub(super) type AuditObserver<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;

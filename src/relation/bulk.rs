@@ -6,7 +6,7 @@ mod listed_records;
 use std::ops::{ControlFlow, Range};
 
 use super::keys::{element_of, key_of};
-use super::side::Side;
+use super::side::RelationSide;
 use super::together::{Added, count, refusing_list_policy};
 use crate::operations::{lists, maps};
 use crate::shard::{Collection, check_bin};
@@ -137,7 +137,7 @@ fn in_groups<I>(
 
 /// One end of an edge.
 #[derive(Clone, Copy, Debug)]
-struct EdgeEnd<'e> {
+struct BulkEnd<'e> {
     /// 0: the source's side.
     side: usize,
     owner: &'e Key<'e>,
@@ -157,11 +157,11 @@ struct RecordEdit {
 /// The edits of a group, in the order of its locks, and the ends that they add: those of a record side by side.
 struct GroupEdits<'e> {
     edits: Vec<RecordEdit>,
-    ends: Vec<EdgeEnd<'e>>,
+    ends: Vec<BulkEnd<'e>>,
 }
 
 impl<'e> GroupEdits<'e> {
-    fn ends_of(&self, edit: &RecordEdit) -> &[EdgeEnd<'e>] {
+    fn ends_of(&self, edit: &RecordEdit) -> &[BulkEnd<'e>] {
         self.ends.get(edit.ends.clone()).unwrap_or_default()
     }
 }
@@ -170,7 +170,7 @@ impl<'e> GroupEdits<'e> {
 pub(super) struct EdgeWriter<'w, S: RecordStore> {
     pub(super) store: &'w S,
     /// The source's side, then the target's.
-    pub(super) sides: [&'w Side; 2],
+    pub(super) sides: [&'w RelationSide; 2],
     pub(super) records: [&'w S::Records; 2],
 }
 
@@ -281,11 +281,11 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
                     .iter()
                     .filter_map(|(_, place)| end_at(edges, !place)),
             );
-            let place = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
+            let place = |end: &BulkEnd<'e>| (self.set_of(end.side), end.owner, end.side, end.added);
             // Stable: what comes first of equal ends is of the last edge.
             ends.sort_by(|a, b| place(a).cmp(&place(b)));
             ends.dedup_by(|a, b| place(a) == place(b));
-            let record = |end: &EdgeEnd<'e>| (self.set_of(end.side), end.owner);
+            let record = |end: &BulkEnd<'e>| (self.set_of(end.side), end.owner);
             for of_record in ends.chunk_by(|a, b| record(a) == record(b)) {
                 let from = group.ends.len();
                 group.ends.extend_from_slice(of_record);
@@ -299,7 +299,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         group
     }
 
-    fn adding(&self, ends: &[EdgeEnd<'_>]) -> Vec<Operation> {
+    fn adding(&self, ends: &[BulkEnd<'_>]) -> Vec<Operation> {
         let mut operations = Vec::with_capacity(2);
         for ends in by_side(ends) {
             let (side, _) = self.side(ends);
@@ -334,11 +334,11 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     }
 
     /// Returns the side of ends that are on one side, and its set.
-    fn side(&self, ends: &[EdgeEnd<'_>]) -> (&Side, &S::Records) {
+    fn side(&self, ends: &[BulkEnd<'_>]) -> (&RelationSide, &S::Records) {
         let [at_sources, at_targets] = self.sides;
         let [sources, targets] = self.records;
         match ends.first() {
-            Some(EdgeEnd { side: 1, .. }) => (at_targets, targets),
+            Some(BulkEnd { side: 1, .. }) => (at_targets, targets),
             _ => (at_sources, sources),
         }
     }
@@ -346,7 +346,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     /// Makes the edits as a group, and returns how many edges are new to their sources. Collections that have grown too large
     /// are sharded.
     fn operate(&self, group: &GroupEdits<'_>) -> Result<u64> {
-        let policies = self.sides.map(Side::unsharded_policy);
+        let policies = self.sides.map(RelationSide::unsharded_policy);
         let calls = group.edits.iter().filter_map(|edit| {
             let ends = group.ends_of(edit);
             let first = ends.first()?;
@@ -366,7 +366,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         Ok(new)
     }
 
-    fn finish(&self, ends: &[EdgeEnd<'_>], result: &OperateResult) -> u64 {
+    fn finish(&self, ends: &[BulkEnd<'_>], result: &OperateResult) -> u64 {
         let (mut new, mut operation) = (0, 0);
         for of_side in by_side(ends) {
             let (side, records) = self.side(of_side);
@@ -421,7 +421,7 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
     }
 
     /// Returns which of the keys that a record is to list are in its lists, with their sides. One read.
-    fn listed(&self, ends: &[EdgeEnd<'_>], owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
+    fn listed(&self, ends: &[BulkEnd<'_>], owner: &Key<'_>) -> Result<Vec<(usize, Key<'static>)>> {
         let reads = by_side(ends).map(|ends| {
             let keys = ends.iter().map(|end| element_of(end.added)).collect();
             lists::get_by_value_list(&self.side(ends).0.bin, keys, ListReturnType::Values)
@@ -498,13 +498,13 @@ enum EdgeState {
 }
 
 /// Returns the end of an edge that has this number among all of them: two for each edge.
-fn end_at<'e>(edges: &[&'e BulkEdge<'e>], number: u32) -> Option<EdgeEnd<'e>> {
+fn end_at<'e>(edges: &[&'e BulkEdge<'e>], number: u32) -> Option<BulkEnd<'e>> {
     let edge = edges.get(number as usize / 2)?;
     let (side, owner, added) = match number % 2 {
         0 => (0, &edge.source, &edge.target),
         _ => (1, &edge.target, &edge.source),
     };
-    Some(EdgeEnd {
+    Some(BulkEnd {
         side,
         owner,
         added,
@@ -513,6 +513,6 @@ fn end_at<'e>(edges: &[&'e BulkEdge<'e>], number: u32) -> Option<EdgeEnd<'e>> {
 }
 
 /// Returns the ends of a record, parted by their sides.
-fn by_side<'s, 'e>(ends: &'s [EdgeEnd<'e>]) -> impl Iterator<Item = &'s [EdgeEnd<'e>]> {
+fn by_side<'s, 'e>(ends: &'s [BulkEnd<'e>]) -> impl Iterator<Item = &'s [BulkEnd<'e>]> {
     ends.chunk_by(|a, b| a.side == b.side)
 }

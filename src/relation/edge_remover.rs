@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::address::{Address, element, link_of};
-use super::audit::{Observer, RelationProgress};
+use super::audit::{AuditObserver, RelationProgress};
 use super::graph::{SOURCE, TARGET};
 use super::keys::key_of;
-use super::side::Side;
+use super::side::RelationSide;
 use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
 use crate::operations::delete_all_bins;
 use crate::policy::GenerationPolicy;
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
-use roles::{RemovedEdge, Role, RoleKind, roles_of};
+use roles::{RelationRole, RemovedEdge, RoleKind, roles_of};
 
 /// The most edges that are removed in one transaction with a record: it holds all their other ends locked while it commits.
 const EDGES_TOGETHER: usize = 256;
@@ -65,7 +65,7 @@ pub(super) struct Deletion<'g> {
 }
 
 /// A record that goes with another one.
-struct Part {
+struct DependentRecord {
     record: Address,
     /// The part with which this one goes: an earlier one. `None` for the record that a caller deletes.
     of: Option<usize>,
@@ -83,17 +83,17 @@ enum StepDone {
 }
 
 /// The state of a delete in steps. A list instead of recursion, since chains of records may be long.
-struct Steps {
+struct DeleteSteps {
     /// The records of the steps, each behind the one that it goes with.
-    parts: Vec<Part>,
+    parts: Vec<DependentRecord>,
     /// The parts that are not deleted yet. The last one goes first.
     open: Vec<usize>,
     progress: RelationProgress,
 }
 
-impl Steps {
+impl DeleteSteps {
     fn new(given: Option<Address>) -> Self {
-        let given = given.map(|record| Part { record, of: None });
+        let given = given.map(|record| DependentRecord { record, of: None });
         Self {
             open: given.iter().map(|_| 0).collect(),
             parts: given.into_iter().collect(),
@@ -103,7 +103,7 @@ impl Steps {
 
     fn push(&mut self, record: Address, of: usize) -> usize {
         let of = Some(of);
-        self.parts.push(Part { record, of });
+        self.parts.push(DependentRecord { record, of });
         self.parts.len() - 1
     }
 
@@ -148,7 +148,7 @@ impl<'g> Deletion<'g> {
         }
     }
 
-    fn roles<'d>(&'d self, record: &'d Address) -> Vec<Role<'d>> {
+    fn roles<'d>(&'d self, record: &'d Address) -> Vec<RelationRole<'d>> {
         roles_of(
             &self.declarations,
             |relation| self.rule_of(relation),
@@ -170,15 +170,19 @@ impl<'g> Deletion<'g> {
     /// # Errors
     /// [`Error::HasEdges`]; the errors of transactions. Where the store is a transaction, [`Error::TransactionLimit`] for a record
     /// with more edges than one transaction takes.
-    pub(super) fn run(&self, (set, key): (&str, &Key<'_>), observe: Observer<'_>) -> Result<bool> {
+    pub(super) fn run(
+        &self,
+        (set, key): (&str, &Key<'_>),
+        observe: AuditObserver<'_>,
+    ) -> Result<bool> {
         let given = Address::new(set, key);
         if let Some(transaction) = self.guard.transaction() {
             // Its caller may commit it after a refusal.
             return transaction.all_or_none(|| {
-                Together::new(self, &transaction, &Steps::new(None)).delete(&given, true)
+                Together::new(self, &transaction, &DeleteSteps::new(None)).delete(&given, true)
             });
         }
-        let mut steps = Steps::new(Some(given));
+        let mut steps = DeleteSteps::new(Some(given));
         loop {
             let Some(at) = steps.open.last().copied() else {
                 return Ok(true);
@@ -228,8 +232,8 @@ impl<'g> Deletion<'g> {
     fn remove_some(
         &self,
         at: usize,
-        steps: &mut Steps,
-        observe: Observer<'_>,
+        steps: &mut DeleteSteps,
+        observe: AuditObserver<'_>,
     ) -> Result<ControlFlow<(), bool>> {
         let Some(record) = steps.parts.get(at).map(|part| part.record.clone()) else {
             return Ok(ControlFlow::Continue(false));
@@ -317,7 +321,7 @@ impl<'g> Deletion<'g> {
 impl RemovedEdge {
     fn remove_from_own(
         &self,
-        role: &Role<'_>,
+        role: &RelationRole<'_>,
         transaction: &Transaction<'_>,
         key: &Key<'_>,
     ) -> Result<()> {
@@ -346,7 +350,7 @@ struct Together<'a, 't> {
     /// The records that are deleted here, or being so.
     done: HashSet<Address>,
     /// This step, and the steps that delete other records.
-    steps: &'a Steps,
+    steps: &'a DeleteSteps,
     /// The records of which each goes with the one before, down to the one that is being deleted.
     chain: Vec<Address>,
     /// Whether the last one of the chain has to go in a step of its own.
@@ -354,7 +358,11 @@ struct Together<'a, 't> {
 }
 
 impl<'a, 't> Together<'a, 't> {
-    fn new(deletion: &'a Deletion<'a>, transaction: &'a Transaction<'t>, steps: &'a Steps) -> Self {
+    fn new(
+        deletion: &'a Deletion<'a>,
+        transaction: &'a Transaction<'t>,
+        steps: &'a DeleteSteps,
+    ) -> Self {
         Self {
             deletion,
             transaction,
@@ -370,7 +378,7 @@ impl<'a, 't> Together<'a, 't> {
     fn still_goes(&self, part: Option<usize>) -> Result<bool> {
         let parts = &self.steps.parts;
         let mut part = part.and_then(|at| parts.get(at));
-        while let Some(Part { record, of }) = part {
+        while let Some(DependentRecord { record, of }) = part {
             let Some(of) = of.and_then(|at| parts.get(at)) else {
                 return Ok(true);
             };
@@ -428,7 +436,7 @@ impl<'a, 't> Together<'a, 't> {
         let mut roles = deletion.roles(record);
         if !exists {
             // Others may refer to it all the same.
-            roles.retain(Role::is_found_by_index);
+            roles.retain(RelationRole::is_found_by_index);
         }
         let mut relations: Vec<(Box<str>, u64)> = Vec::new();
         for role in roles.iter().filter(|role| role.rule == OnDelete::Restrict) {
@@ -464,7 +472,7 @@ impl<'a, 't> Together<'a, 't> {
         }
     }
 
-    fn remove_edges(&mut self, role: &Role<'_>, key: &Key<'_>) -> Result<()> {
+    fn remove_edges(&mut self, role: &RelationRole<'_>, key: &Key<'_>) -> Result<()> {
         let edges = role.some_edges(self.transaction, key, self.edges_left + 1)?;
         self.edges_left =
             self.edges_left
@@ -486,7 +494,12 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     /// Removes an edge at its other end.
-    fn remove_edge(&mut self, role: &Role<'_>, key: &Key<'_>, edge: &RemovedEdge) -> Result<()> {
+    fn remove_edge(
+        &mut self,
+        role: &RelationRole<'_>,
+        key: &Key<'_>,
+        edge: &RemovedEdge,
+    ) -> Result<()> {
         match (edge, &role.kind) {
             (RemovedEdge::Key(other), RoleKind::Pair { back, .. }) => {
                 back.remove(self.transaction, other, key)?;
@@ -498,7 +511,7 @@ impl<'a, 't> Together<'a, 't> {
                 let Some((_, back)) = tags.find(|(tag, _)| *tag == link.tag) else {
                     return Ok(());
                 };
-                let at_other = Side::new(&link.to.set, &own.bin);
+                let at_other = RelationSide::new(&link.to.set, &own.bin);
                 let from = Address::new(&own.set, key);
                 at_other
                     .list(self.transaction, &link.to.key)?
@@ -525,7 +538,7 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     /// Takes a record out of the collection that lists it.
-    fn leave(&mut self, role: &Role<'_>, key: &Key<'_>) -> Result<()> {
+    fn leave(&mut self, role: &RelationRole<'_>, key: &Key<'_>) -> Result<()> {
         let named = |bin: &str| -> Result<Option<Key<'static>>> {
             let records = self.transaction.set(role.set)?;
             let found = records.get_bins(key, &[bin])?;
@@ -558,7 +571,7 @@ impl<'a, 't> Together<'a, 't> {
     }
 
     /// Deletes the record at the other end of an edge, if it is there for its edges alone and has none left.
-    fn drop_if_empty(&self, side: &Side, key: &Key<'_>) -> Result<()> {
+    fn drop_if_empty(&self, side: &RelationSide, key: &Key<'_>) -> Result<()> {
         let address = Address::new(&side.set, key);
         if self.done.contains(&address) || side.len(self.transaction, key)? > 0 {
             return Ok(());

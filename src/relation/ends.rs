@@ -1,14 +1,14 @@
 //! Changes of both ends of an edge: as one group of writes, or one end after the other.
 
 use super::keys::read_one;
-use super::side::{Side, check_exists};
+use super::side::{RelationSide, check_exists};
 use super::together::{Added, OnExisting, make_together};
 use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value};
 
 /// One end of an edge: the record that has it, and the element of its collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EdgeEnd<'a> {
-    pub(super) side: &'a Side,
+    pub(super) side: &'a RelationSide,
     pub(super) owner: &'a Key<'a>,
     pub(super) element: Added<'a>,
 }

@@ -15,7 +15,7 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::keys::{BATCH, element_of};
-use super::side::{Side, delete_emptied};
+use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::unguarded::Unguarded;
 use super::writes::{check_owned, puts};
@@ -443,8 +443,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Deletes the records of a node, its own one last, unless others have added edges since.
     fn delete_emptied(&self, key: &Key<'static>) -> Result<bool> {
         let maps = self.schema.edge_maps().map(|map| self.schema.side(map));
-        let maps: Vec<Side> = maps.collect();
-        let maps: Vec<&Side> = maps.iter().collect();
+        let maps: Vec<RelationSide> = maps.collect();
+        let maps: Vec<&RelationSide> = maps.iter().collect();
         let (own, ends) = maps.split_at(1);
         Ok(delete_emptied(&self.store, key, ends)? && delete_emptied(&self.store, key, own)?)
     }

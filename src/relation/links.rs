@@ -9,7 +9,7 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
-use super::side::{RecentAttempts, Side};
+use super::side::{RecentAttempts, RelationSide};
 use crate::engine::declaration::{DeclaredSide, OnDelete, RelationDeclaration, RelationKind};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::shard::ShardPolicy;
 use crate::{
     Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, ShardedList, Value,
 };
-pub use walk::{Walk, WalkStep};
+pub use walk::{LinkWalk, WalkStep};
 
 /// Tagged links between records of any sets: each record that has some holds them in one bin, ordered by tag, set and key.
 ///
@@ -227,7 +227,7 @@ impl<S: RecordStore> Links<S> {
             ));
         }
         let side = |set| {
-            let mut side = Side::new(set, &self.bin.name).declared("links", "");
+            let mut side = RelationSide::new(set, &self.bin.name).declared("links", "");
             side.to = None;
             side
         };
@@ -391,8 +391,8 @@ impl<S: RecordStore> Links<S> {
 
 impl LinkBin {
     /// The links of one set as a side of a relation.
-    fn side(&self, of: &Address) -> Side {
-        let mut side = Side::new(&of.set, &self.name);
+    fn side(&self, of: &Address) -> RelationSide {
+        let mut side = RelationSide::new(&of.set, &self.name);
         side.shard_policy = self.shard_policy;
         side.attempts = self.attempts.clone();
         side.owner_must_exist = self.ends_must_exist;
@@ -458,7 +458,7 @@ fn behind(tag: &str) -> Value {
 
 /// Both ends of a link, whose link back has the tag `back`.
 fn ends<'a>(
-    [one, other]: &'a [Side; 2],
+    [one, other]: &'a [RelationSide; 2],
     (from, tag, to): (&'a Address, &'a str, &'a Address),
     back: Option<&'a str>,
 ) -> EdgeEnds<'a> {

@@ -2,7 +2,7 @@
 
 use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::{BATCH, element_of, key_of, read_one};
-use super::side::{Edge, Side};
+use super::side::{RelationSide, SideEdge};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::writes::{REMOVED, delete, delete_referring, names, puts, replacing};
 use crate::expression::Expression;
@@ -14,7 +14,7 @@ use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 /// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
 #[derive(Clone, Debug)]
 pub(super) struct ListedRecords {
-    pub(super) side: Side,
+    pub(super) side: RelationSide,
     pub(super) set: Box<str>,
     /// Whether the store asks this relation before one of the records is deleted.
     pub(super) is_asked: bool,
@@ -91,7 +91,7 @@ impl ListedRecords {
         &self,
         store: &S,
         owner: &Key<'_>,
-        edges: Vec<Edge>,
+        edges: Vec<SideEdge>,
     ) -> Result<Vec<(Key<'static>, Record)>> {
         let keys: Vec<Key<'_>> = edges.iter().map(|(key, _)| key.into()).collect();
         let found = store.records(&self.set)?.read_each(&keys, None);

@@ -16,7 +16,7 @@ use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
 use super::keys::{BATCH, from_value, to_value};
-use super::side::{Side, delete_emptied};
+use super::side::{RelationSide, delete_emptied};
 use super::side_reader::SideReader;
 use super::together::Added;
 use super::unguarded::Unguarded;
@@ -110,9 +110,9 @@ impl<R> OpenedSets<R> {
 struct EdgeSides {
     name: Box<str>,
     /// In the sources: keys of targets.
-    targets: Side,
+    targets: RelationSide,
     /// In the targets: keys of sources.
-    sources: Side,
+    sources: RelationSide,
     /// What becomes of edges when a record is deleted; `None`: what is declared.
     rule: Option<OnDelete>,
     declared: Declared,
@@ -126,8 +126,8 @@ impl<S: RecordStore> ManyToMany<S> {
             store,
             edges: EdgeSides {
                 name: name.into(),
-                targets: Side::new(sources.0, sources.1),
-                sources: Side::new(targets.0, targets.1),
+                targets: RelationSide::new(sources.0, sources.1),
+                sources: RelationSide::new(targets.0, targets.1),
                 rule: None,
                 declared: Declared::default(),
             },
@@ -319,7 +319,7 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     /// Returns a reader of one of the sides.
-    fn reader<'r>(&'r self, side: &'r Side) -> Result<SideReader<'r, S, &'r S::Records>> {
+    fn reader<'r>(&'r self, side: &'r RelationSide) -> Result<SideReader<'r, S, &'r S::Records>> {
         Ok(SideReader {
             side,
             store: &self.store,
@@ -328,7 +328,7 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     /// Returns the set of one of the sides.
-    fn records(&self, side: &Side) -> Result<&S::Records> {
+    fn records(&self, side: &RelationSide) -> Result<&S::Records> {
         let opened = if std::ptr::eq(side, &raw const self.edges.targets) {
             &self.opened.targets
         } else {
@@ -395,7 +395,7 @@ impl<S: RecordStore> ManyToMany<S> {
     fn delete_record(
         &self,
         key: &Key<'_>,
-        sides: &[&Side],
+        sides: &[&RelationSide],
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
@@ -431,7 +431,11 @@ impl<S: RecordStore> ManyToMany<S> {
     }
 
     /// Some edges of a record, by the keys at their other ends, and whether the record is their source.
-    fn some_edges(&self, key: &Key<'_>, sides: &[&Side]) -> Result<Vec<(bool, Key<'static>)>> {
+    fn some_edges(
+        &self,
+        key: &Key<'_>,
+        sides: &[&RelationSide],
+    ) -> Result<Vec<(bool, Key<'static>)>> {
         for side in sides {
             let page = side.page(&self.store, key, 0, BATCH);
             let page = page.map_err(|error| self.edges.failed(side, error))?;
@@ -490,7 +494,7 @@ impl EdgeSides {
     }
 
     /// The error with the names of the relation and of the side.
-    fn failed(&self, side: &Side, error: Error) -> Error {
+    fn failed(&self, side: &RelationSide, error: Error) -> Error {
         error.in_relation(&self.name, &side.to_string())
     }
 }

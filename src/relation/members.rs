@@ -8,7 +8,7 @@ use super::audit::{RelationAudit, RelationProgress, Repair};
 use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
 use super::listed::ListedRecords;
-use super::side::Side;
+use super::side::RelationSide;
 use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
 use crate::record::{Record, SHARD_OF, to_bins};
@@ -63,7 +63,7 @@ impl<S: RecordStore> Members<S> {
         Self {
             store,
             listed: ListedRecords {
-                side: Side::new(list.0, list.2),
+                side: RelationSide::new(list.0, list.2),
                 set: set.into(),
                 is_asked: true,
                 owner_bin: None,

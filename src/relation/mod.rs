@@ -70,7 +70,7 @@ pub use joined::Joined;
 pub use key_correspondence::KeyCorrespondence;
 pub use key_pattern::{KeyPart, KeyParts, KeyPattern};
 pub use keys::Related;
-pub use links::{Links, Walk, WalkStep};
+pub use links::{LinkWalk, Links, WalkStep};
 pub use many_to_many::{ManyToMany, Neighbors};
 pub use members::Members;
 pub use one_to_many::{

@@ -10,11 +10,11 @@ use crate::{Error, Key, Result, Value};
 #[derive(Clone, Debug)]
 pub(super) struct ReferencePath {
     pub(super) bin: Box<str>,
-    segments: Vec<Segment>,
+    segments: Vec<PathSegment>,
 }
 
 #[derive(Clone, Debug)]
-enum Segment {
+enum PathSegment {
     /// The value of this key of a map.
     Key(Box<str>),
     /// All elements of a list, all values of a map.
@@ -38,12 +38,12 @@ impl ReferencePath {
             if key.is_empty() {
                 return refuse("a key between two dots is missing");
             }
-            segments.push(Segment::Key(key.into()));
+            segments.push(PathSegment::Key(key.into()));
             segments.extend(behind);
         }
         let has_brackets = |name: &str| name.contains(['[', ']', '{', '}']);
         let mut names = segments.iter().filter_map(|segment| match segment {
-            Segment::Key(key) => Some(&**key),
+            PathSegment::Key(key) => Some(&**key),
             _ => None,
         });
         if has_brackets(bin) || names.any(has_brackets) {
@@ -57,7 +57,7 @@ impl ReferencePath {
 
     /// Returns whether it leads to one key at most.
     pub(super) fn is_single(&self) -> bool {
-        let is_key = |segment: &Segment| matches!(segment, Segment::Key(_));
+        let is_key = |segment: &PathSegment| matches!(segment, PathSegment::Key(_));
         self.segments.iter().all(is_key)
     }
 
@@ -74,15 +74,15 @@ impl ReferencePath {
 }
 
 /// A name, and the brackets behind it.
-fn split_brackets(part: &str) -> (&str, Vec<Segment>) {
+fn split_brackets(part: &str) -> (&str, Vec<PathSegment>) {
     let mut name = part;
     let mut segments = Vec::new();
     loop {
         if let Some(before) = name.strip_suffix("[]") {
-            segments.insert(0, Segment::Values);
+            segments.insert(0, PathSegment::Values);
             name = before;
         } else if let Some(before) = name.strip_suffix("{}") {
-            segments.insert(0, Segment::Keys);
+            segments.insert(0, PathSegment::Keys);
             name = before;
         } else {
             return (name, segments);
@@ -91,7 +91,11 @@ fn split_brackets(part: &str) -> (&str, Vec<Segment>) {
 }
 
 /// Collects the values that segments lead to. A missing value, or nil, is no reference.
-fn follow(value: &Value, segments: &[Segment], keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
+fn follow(
+    value: &Value,
+    segments: &[PathSegment],
+    keys: &mut BTreeSet<Key<'static>>,
+) -> Result<()> {
     let Some((first, rest)) = segments.split_first() else {
         if !matches!(value, Value::Nil) {
             keys.insert(key_of(value.clone())?);
@@ -99,16 +103,16 @@ fn follow(value: &Value, segments: &[Segment], keys: &mut BTreeSet<Key<'static>>
         return Ok(());
     };
     match (first, value) {
-        (Segment::Key(key), Value::Map(map)) => map
+        (PathSegment::Key(key), Value::Map(map)) => map
             .get(&Value::String(key.to_string()))
             .map_or(Ok(()), |value| follow(value, rest, keys)),
-        (Segment::Values, Value::List(list)) => {
+        (PathSegment::Values, Value::List(list)) => {
             list.iter().try_for_each(|value| follow(value, rest, keys))
         }
-        (Segment::Values, Value::Map(map)) => map
+        (PathSegment::Values, Value::Map(map)) => map
             .iter()
             .try_for_each(|(_, value)| follow(value, rest, keys)),
-        (Segment::Keys, Value::Map(map)) => {
+        (PathSegment::Keys, Value::Map(map)) => {
             map.iter().try_for_each(|(key, _)| follow(key, rest, keys))
         }
         _ => Ok(()),

@@ -21,11 +21,11 @@ use crate::{
 };
 
 /// An edge as one side has it: the key at its other end, and its attributes.
-pub(super) type Edge = (Key<'static>, Value);
+pub(super) type SideEdge = (Key<'static>, Value);
 
 /// A collection of keys in a bin of each record of a set: an ordered list, or a map from keys to the attributes of edges.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
+pub(super) struct RelationSide {
     pub(super) set: Box<str>,
     pub(super) bin: Box<str>,
     pub(super) has_attributes: bool,
@@ -44,13 +44,13 @@ const ATTEMPTS_MAX: usize = 64;
 pub(super) struct RecentAttempts(Arc<Mutex<VecDeque<(Address, u64)>>>);
 
 /// Shows set and bin, as errors name them.
-impl fmt::Display for Side {
+impl fmt::Display for RelationSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bin \"{}\" of set \"{}\"", self.bin, self.set)
     }
 }
 
-impl Side {
+impl RelationSide {
     pub(super) fn new(set: &str, bin: &str) -> Self {
         Self {
             set: set.into(),
@@ -276,7 +276,7 @@ pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) 
 pub(super) fn delete_emptied<S: RecordStore>(
     store: &S,
     key: &Key<'_>,
-    sides: &[&Side],
+    sides: &[&RelationSide],
 ) -> Result<bool> {
     let Some(set) = sides.first().map(|side| &side.set) else {
         return Ok(true);

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::ops::Range;
 
 use super::keys::{element_of, key_of, key_of_ref};
-use super::side::{Edge, Side};
+use super::side::{RelationSide, SideEdge};
 use crate::operations::{lists, maps};
 use crate::value::Value;
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 /// Reads a side. `R`: the opened set of its records, or a reference to it.
 #[derive(Debug)]
 pub(super) struct SideReader<'r, S, R> {
-    pub(super) side: &'r Side,
+    pub(super) side: &'r RelationSide,
     pub(super) store: &'r S,
     pub(super) records: R,
 }
 
-impl Side {
+impl RelationSide {
     /// Returns a reader of this side in a store. Opens the set.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Side {
         owner: &Key<'_>,
         offset: u64,
         limit: u64,
-    ) -> Result<Vec<Edge>> {
+    ) -> Result<Vec<SideEdge>> {
         self.reader(store)?.page(owner, offset, limit)
     }
 
@@ -70,7 +70,7 @@ impl Side {
         owner: &Key<'_>,
         after: Option<&Key<'_>>,
         limit: u64,
-    ) -> Result<Vec<Edge>> {
+    ) -> Result<Vec<SideEdge>> {
         self.reader(store)?.page_after(owner, after, limit)
     }
 }
@@ -93,7 +93,7 @@ impl NeighborKeys {
 
 /// Where a page begins.
 #[derive(Clone, Copy)]
-enum PageStart<'a> {
+enum SideStart<'a> {
     /// At this position in the order of the keys.
     Position(u64),
     /// Behind this key.
@@ -140,8 +140,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     }
 
     /// Returns at most `limit` edges from this position on, in the order of their keys.
-    pub(super) fn page(&self, owner: &Key<'_>, offset: u64, limit: u64) -> Result<Vec<Edge>> {
-        self.edges(owner, PageStart::Position(offset), limit)
+    pub(super) fn page(&self, owner: &Key<'_>, offset: u64, limit: u64) -> Result<Vec<SideEdge>> {
+        self.edges(owner, SideStart::Position(offset), limit)
     }
 
     /// Returns the first `limit` edges with keys greater than `after` (`None`: the first of all).
@@ -150,19 +150,19 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         owner: &Key<'_>,
         after: Option<&Key<'_>>,
         limit: u64,
-    ) -> Result<Vec<Edge>> {
-        let start = after.map_or(PageStart::Position(0), PageStart::After);
+    ) -> Result<Vec<SideEdge>> {
+        let start = after.map_or(SideStart::Position(0), SideStart::After);
         self.edges(owner, start, limit)
     }
 
-    fn edges(&self, owner: &Key<'_>, start: PageStart<'_>, limit: u64) -> Result<Vec<Edge>> {
+    fn edges(&self, owner: &Key<'_>, start: SideStart<'_>, limit: u64) -> Result<Vec<SideEdge>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
         // One more: the key it starts after may take the place of one.
         let asked = match start {
-            PageStart::Position(_) => limit,
-            PageStart::After(_) => limit.saturating_add(1),
+            SideStart::Position(_) => limit,
+            SideStart::After(_) => limit.saturating_add(1),
         };
         let read = self.ask(
             owner,
@@ -183,22 +183,22 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     fn edges_by_handle(
         &self,
         owner: &Key<'_>,
-        start: PageStart<'_>,
+        start: SideStart<'_>,
         limit: u64,
-    ) -> Result<Vec<Edge>> {
+    ) -> Result<Vec<SideEdge>> {
         if self.side.has_attributes {
             let map = self.side.map(self.store, owner)?;
             let entries = match start {
-                PageStart::Position(offset) => map.page(offset, limit),
-                PageStart::After(key) => map.page_after(Some(&element_of(key)), limit),
+                SideStart::Position(offset) => map.page(offset, limit),
+                SideStart::After(key) => map.page_after(Some(&element_of(key)), limit),
             }?;
             let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
             return entries.into_iter().map(edge).collect();
         }
         let list = self.side.list(self.store, owner)?;
         let elements = match start {
-            PageStart::Position(offset) => list.page(offset, limit),
-            PageStart::After(key) => list.page_after(Some(&element_of(key)), limit),
+            SideStart::Position(offset) => list.page(offset, limit),
+            SideStart::After(key) => list.page_after(Some(&element_of(key)), limit),
         }?;
         let edge = |element| Ok((key_of(element)?, Value::Nil));
         elements.into_iter().map(edge).collect()
@@ -212,7 +212,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     ) -> Result<NeighborKeys> {
         let mut found = NeighborKeys::default();
         found.ranges.resize(owners.len(), 0..0);
-        let operation = self.read(PageStart::Position(0), limit);
+        let operation = self.read(SideStart::Position(0), limit);
         let mut sharded = Vec::new();
         let mut failed = None;
         let records = self.records.borrow();
@@ -240,7 +240,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
             let (Some(owner), begin) = (owners.get(position), found.keys.len()) else {
                 continue;
             };
-            let edges = self.edges_by_handle(owner, PageStart::Position(0), limit)?;
+            let edges = self.edges_by_handle(owner, SideStart::Position(0), limit)?;
             found.keys.extend(edges.into_iter().map(|(key, _)| key));
             if let Some(range) = found.ranges.get_mut(position) {
                 *range = begin..found.keys.len();
@@ -270,14 +270,14 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     }
 
     /// Reads this many edges.
-    fn read(&self, start: PageStart<'_>, limit: u64) -> Operation {
+    fn read(&self, start: SideStart<'_>, limit: u64) -> Operation {
         let (bin, values, entries) = (
             &*self.side.bin,
             ListReturnType::Values,
             MapReturnType::KeyValue,
         );
         match (start, self.side.has_attributes) {
-            (PageStart::Position(offset), has_attributes) => {
+            (SideStart::Position(offset), has_attributes) => {
                 let offset = i64::try_from(offset).unwrap_or(i64::MAX);
                 match has_attributes {
                     true => maps::get_by_index_range_count(bin, offset, limit, entries),
@@ -285,11 +285,11 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
                     false => lists::get_by_rank_range_count(bin, offset, limit, values),
                 }
             }
-            (PageStart::After(key), true) => {
+            (SideStart::After(key), true) => {
                 let key = element_of(key);
                 maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
             }
-            (PageStart::After(key), false) => {
+            (SideStart::After(key), false) => {
                 let key = element_of(key);
                 lists::get_by_value_relative_rank_range_count(bin, key, 0, limit, values)
             }
@@ -312,8 +312,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         });
         match answered {
             None => Ok(None),
-            Some(Ok(Answered::Sharded)) => ask_sharded().map(Some),
-            Some(Ok(Answered::Here(answer))) => Ok(answer),
+            Some(Ok(RecordAnswer::Sharded)) => ask_sharded().map(Some),
+            Some(Ok(RecordAnswer::Here(answer))) => Ok(answer),
             Some(Err(error)) => Err(error),
         }
     }
@@ -334,15 +334,15 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         let asked = owners.iter().zip(answers);
         asked
             .map(|(owner, answered)| match answered? {
-                Answered::Here(answer) => Ok(answer),
-                Answered::Sharded => ask_sharded(owner).map(Some),
+                RecordAnswer::Here(answer) => Ok(answer),
+                RecordAnswer::Sharded => ask_sharded(owner).map(Some),
             })
             .collect()
     }
 }
 
 /// The answer of a record.
-enum Answered<T> {
+enum RecordAnswer<T> {
     /// `None`: there is no record.
     Here(Option<T>),
     /// The handle must be asked.
@@ -352,11 +352,11 @@ enum Answered<T> {
 fn answered_by<T>(
     read: Result<UnshardedRead<'_>>,
     answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
-) -> Result<Answered<T>> {
+) -> Result<RecordAnswer<T>> {
     Ok(match read? {
-        UnshardedRead::NotFound => Answered::Here(None),
-        UnshardedRead::Sharded => Answered::Sharded,
-        UnshardedRead::Value(value) => Answered::Here(Some(answer(value)?)),
+        UnshardedRead::NotFound => RecordAnswer::Here(None),
+        UnshardedRead::Sharded => RecordAnswer::Sharded,
+        UnshardedRead::Value(value) => RecordAnswer::Here(Some(answer(value)?)),
     })
 }
 
@@ -375,7 +375,7 @@ fn first_value(value: Option<ValueRef<'_>>) -> Result<Option<Value>> {
 }
 
 /// The edges of a list or map that was read.
-fn edges_of(value: Option<ValueRef<'_>>) -> Result<Vec<Edge>> {
+fn edges_of(value: Option<ValueRef<'_>>) -> Result<Vec<SideEdge>> {
     match value {
         Some(ValueRef::List(list)) => {
             let mut edges = Vec::with_capacity(list.len());
@@ -421,12 +421,17 @@ fn add_keys(value: Option<ValueRef<'_>>, keys: &mut Vec<Key<'static>>) -> Result
 
 /// Returns the page among the edges that were read, of which `asked` were asked for; `None` where it may go on behind them: another
 /// program has put the key that the page starts after there more than once.
-fn page_of(mut read: Vec<Edge>, start: PageStart<'_>, limit: u64, asked: u64) -> Option<Vec<Edge>> {
+fn page_of(
+    mut read: Vec<SideEdge>,
+    start: SideStart<'_>,
+    limit: u64,
+    asked: u64,
+) -> Option<Vec<SideEdge>> {
     // A program that made the list without order is answered in the order of the list.
     if !read.is_sorted_by(|(a, _), (b, _)| a <= b) {
         read.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
-    if let PageStart::After(after) = start {
+    if let SideStart::After(after) = start {
         let repeats = read.iter().take_while(|(key, _)| key == after).count();
         let behind = (read.len() - repeats) as u64;
         if behind < limit && read.len() as u64 >= asked {

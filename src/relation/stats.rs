@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::keys::key_of_ref;
 use super::one_to_many::{LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
-use super::side::Side;
+use super::side::RelationSide;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::{Record, SHARD_OF, describes_collection};
 use crate::{Key, RecordSet, RecordStore, Result, ValueRef};
@@ -164,7 +164,7 @@ impl DeclaredSide {
     }
 
     fn collections<S: RecordStore>(&self, store: &S, bin: &str) -> Result<SideStats> {
-        let mut side = Side::new(&self.set, bin);
+        let mut side = RelationSide::new(&self.set, bin);
         side.has_attributes = self.form == SideForm::Map;
         let mut counts = Counts::default();
         store

@@ -2,7 +2,7 @@
 
 use super::address::{Address, element};
 use super::keys::element_of;
-use super::side::Side;
+use super::side::RelationSide;
 use super::writes::{puts, replacing};
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
@@ -23,7 +23,7 @@ pub(super) struct KnownEdit<'a, R> {
     operations: Vec<Operation>,
     reply: EditReply,
     /// The side with the changed collection.
-    side: Option<&'a Side>,
+    side: Option<&'a RelationSide>,
     /// The element that it adds there.
     added: Option<Added<'a>>,
 }
@@ -130,7 +130,7 @@ pub(super) fn count(result: &OperateResult, operation: usize) -> i64 {
     }
 }
 
-impl Side {
+impl RelationSide {
     /// Returns the edit that adds an edge to an unsharded collection, or changes its attributes.
     pub(super) fn adding<'a, R>(
         &'a self,
@@ -277,7 +277,7 @@ impl Side {
 /// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it changes
 /// nothing but the shards.
 struct AddAgain<'a> {
-    side: &'a Side,
+    side: &'a RelationSide,
     owner: &'a Key<'a>,
     element: Value,
 }

@@ -71,12 +71,12 @@ pub struct UpdateFailure {
 /// The state that an updater and the threads that wait for it share.
 #[derive(Debug, Default)]
 pub(super) struct UpdateState {
-    inner: Mutex<Inner>,
+    inner: Mutex<UpdaterInner>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct UpdaterInner {
     progress: UpdateProgress,
     failures: Vec<UpdateFailure>,
     /// Why the updater has ended.

@@ -11,20 +11,20 @@ use spikelet_storage::PARTITIONS;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::command::Refusal;
-use super::condition::Condition;
-use super::counters::Outcome;
+use super::command::CommandRefusal;
+use super::condition::IndexCondition;
+use super::counters::RequestOutcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
-use super::job::{End, Job};
+use super::job::{Job, JobEnd};
 use super::query::{LastSet, is_own};
 use super::query_counters::{QueryKind, QueryOutcome};
 use super::rate_limit::Pace;
-use super::reply::Room;
+use super::reply::BudgetRoom;
 use super::result_code;
 use super::served::ServedNamespace;
-use super::shared::Shared;
-use crate::engine::{Address, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
+use super::shared::ServerShared;
+use crate::engine::{DigestAddress, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
 
@@ -36,10 +36,10 @@ pub(crate) const CALL_TIME: Duration = Duration::from_secs(1);
 
 /// Operations to be done on all records of a set.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(crate) struct BackgroundJob {
     pub(crate) namespace: Namespace,
     pub(crate) set_id: Option<u16>,
-    pub(crate) condition: Option<Condition>,
+    pub(crate) condition: Option<IndexCondition>,
     pub(crate) filter: Option<Expression>,
     pub(crate) work: Work,
     pub(crate) policy: WritePolicy,
@@ -56,7 +56,7 @@ pub(crate) enum Work {
 }
 
 /// What a job keeps from record to record.
-struct Run<'a> {
+struct JobRun<'a> {
     /// `None`: a function is called.
     checked: Option<&'a Checked<'a>>,
     served: &'a ServedNamespace,
@@ -64,29 +64,29 @@ struct Run<'a> {
     set_name: LastSet,
 }
 
-impl Background {
+impl BackgroundJob {
     /// Runs to the end, or until it is aborted or the server stops, and counts what became of it. Blocks.
-    pub(crate) fn run(&self, shared: &Shared) {
+    pub(crate) fn run(&self, shared: &ServerShared) {
         let served = shared.namespace(self.namespace.name().as_bytes());
         let is_done = served.is_some_and(|served| self.visit_all(shared, served));
         self.job.finish(match is_done {
-            true => End::Complete,
-            false => End::Aborted,
+            true => JobEnd::Complete,
+            false => JobEnd::Aborted,
         });
         self.count(shared);
     }
 
     /// Counts the query, and its operations by their outcomes.
-    fn count(&self, shared: &Shared) {
+    fn count(&self, shared: &ServerShared) {
         let name = self.namespace.name();
         let Some(served) = shared.namespace(name.as_bytes()) else {
             return;
         };
         let queries = served.counters.queries(self.condition.is_some());
         let outcome = match self.job.end() {
-            Some(End::Complete) => QueryOutcome::Complete,
-            Some(End::Aborted) => QueryOutcome::Ended,
-            Some(End::Abandoned) | None => QueryOutcome::Error,
+            Some(JobEnd::Complete) => QueryOutcome::Complete,
+            Some(JobEnd::Aborted) => QueryOutcome::Ended,
+            Some(JobEnd::Abandoned) | None => QueryOutcome::Error,
         };
         let (kind, operations) = match self.work {
             Work::Operations(_) => (
@@ -100,16 +100,16 @@ impl Background {
         };
         queries.add(kind, outcome);
         for (outcome, count) in [
-            (Outcome::Success, &self.job.succeeded),
-            (Outcome::Error, &self.job.failed),
-            (Outcome::FilteredOut, &self.job.filtered),
+            (RequestOutcome::Success, &self.job.succeeded),
+            (RequestOutcome::Error, &self.job.failed),
+            (RequestOutcome::FilteredOut, &self.job.filtered),
         ] {
             operations.add_many(outcome, count.load(Ordering::Relaxed));
         }
     }
 
     /// False: it was aborted.
-    fn visit_all(&self, shared: &Shared, served: &ServedNamespace) -> bool {
+    fn visit_all(&self, shared: &ServerShared, served: &ServedNamespace) -> bool {
         let operations = match &self.work {
             Work::Operations(operations) => operations.as_slice(),
             Work::Function(_) => &[],
@@ -121,7 +121,7 @@ impl Background {
                 Err(_) => return false,
             },
         };
-        let mut run = Run {
+        let mut run = JobRun {
             checked: checked.as_ref(),
             served,
             scratch: Vec::new(),
@@ -134,7 +134,7 @@ impl Background {
     }
 
     /// False: it was aborted.
-    fn over_partitions(&self, shared: &Shared, run: &mut Run<'_>) -> bool {
+    fn over_partitions(&self, shared: &ServerShared, run: &mut JobRun<'_>) -> bool {
         for partition in 0..PARTITIONS {
             let digests = self
                 .namespace
@@ -152,7 +152,12 @@ impl Background {
     }
 
     /// False: it was aborted.
-    fn over_index(&self, shared: &Shared, condition: &Condition, run: &mut Run<'_>) -> bool {
+    fn over_index(
+        &self,
+        shared: &ServerShared,
+        condition: &IndexCondition,
+        run: &mut JobRun<'_>,
+    ) -> bool {
         let query = |first: usize, behind: usize| {
             let starts = (first..behind).map(|partition| (partition, PartitionStart::Beginning));
             PartitionQuery::new(&condition.index, &condition.bound, starts)
@@ -183,10 +188,10 @@ impl Background {
     /// Operates on a record, when the rate allows. False: the job is to end.
     fn visit(
         &self,
-        shared: &Shared,
+        shared: &ServerShared,
         digest: &Digest,
         by_index: Option<&PartitionQuery>,
-        run: &mut Run<'_>,
+        run: &mut JobRun<'_>,
     ) -> bool {
         if let Some(time) = self.pace.wait() {
             self.job.throttled.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +205,7 @@ impl Background {
         true
     }
 
-    fn operate(&self, digest: &Digest, by_index: Option<&PartitionQuery>, run: &mut Run<'_>) {
+    fn operate(&self, digest: &Digest, by_index: Option<&PartitionQuery>, run: &mut JobRun<'_>) {
         let namespace = &self.namespace;
         let set_of = |record: &RemoteRecord<'_>| record.set_id();
         let found = match by_index {
@@ -217,17 +222,19 @@ impl Background {
         if is_own(set) {
             return;
         }
-        let address = Address {
+        let address = DigestAddress {
             digest: *digest,
             set,
             key: None,
         };
         let counter = match self.change(&address, run.served, run.checked, &mut run.scratch) {
             Ok(()) => &self.job.succeeded,
-            Err(Refusal::Refused(refused)) if matches!(refused.error, Error::NotFound { .. }) => {
+            Err(CommandRefusal::Refused(refused))
+                if matches!(refused.error, Error::NotFound { .. }) =>
+            {
                 return;
             }
-            Err(Refusal::Refused(refused))
+            Err(CommandRefusal::Refused(refused))
                 if matches!(refused.error, Error::FilteredOut { .. }) =>
             {
                 &self.job.filtered
@@ -240,9 +247,9 @@ impl Background {
     /// Runs a function while its record is its own.
     fn alone(
         &self,
-        address: &Address<'_>,
-        run: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        address: &DigestAddress<'_>,
+        run: impl FnOnce() -> Result<(), CommandRefusal>,
+    ) -> Result<(), CommandRefusal> {
         // Without a runtime no client's request can hold the record.
         let Ok(runtime) = Handle::try_current() else {
             return run();
@@ -251,7 +258,7 @@ impl Background {
         self.namespace.queue(&mut attempt, &address.digest)?;
         let granted = runtime.block_on(async { timeout(CALL_TIME, attempt.ready()).await });
         if granted.is_err() {
-            return Err(Refusal::Code(result_code::TIMEOUT));
+            return Err(CommandRefusal::Code(result_code::TIMEOUT));
         }
         let done = attempt.run(run);
         if let Some(lsn) = attempt.take_unsynced() {
@@ -263,11 +270,11 @@ impl Background {
     /// The results are for nobody.
     fn change(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         served: &ServedNamespace,
         checked: Option<&Checked<'_>>,
         scratch: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CommandRefusal> {
         let filter = self.filter.as_ref();
         match (&self.work, checked) {
             (Work::Function(call), _) => {
@@ -279,7 +286,7 @@ impl Background {
                 };
                 let ends = Instant::now() + CALL_TIME;
                 self.alone(address, || {
-                    let applied = function.apply(address, ends, scratch, |_| Room::Given);
+                    let applied = function.apply(address, ends, scratch, |_| BudgetRoom::Given);
                     applied.map(drop)
                 })
             }

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::bytes::Cursor;
-use super::command::Command;
+use super::bytes::UnreadBytes;
+use super::command::RecordCommand;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
 use super::message::{Head, Info1, Info2, Info3, Info4, Message, Verb};
 use super::ops::Ops;
-use super::reply::Answer;
+use super::reply::AnswerHeader;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::security::Access;
 use super::served::ServedNamespace;
-use super::shared::Shared;
+use super::shared::ServerShared;
 use super::waiting::WaitingWrite;
 use crate::{Digest, Expression};
 
@@ -55,15 +55,15 @@ const ROW_HAS_INFO4: u8 = 0x10;
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-struct Row<'a> {
+struct RequestRow<'a> {
     index: u32,
     digest: Digest,
-    content: Content<'a>,
+    content: RowContent<'a>,
 }
 
 /// The part of a row that the next row may repeat.
 #[derive(Clone, Copy, Debug)]
-struct Content<'a> {
+struct RowContent<'a> {
     head: Head,
     fields: Fields<'a>,
     ops: Ops<'a>,
@@ -72,14 +72,14 @@ struct Content<'a> {
 /// The rows that are left, to be read one by one.
 #[derive(Clone, Copy, Debug)]
 struct Rows<'a> {
-    cursor: Cursor<'a>,
+    cursor: UnreadBytes<'a>,
     left: u32,
-    before: Option<Content<'a>>,
+    before: Option<RowContent<'a>>,
 }
 
 impl<'a> Rows<'a> {
     /// The next row; `None` if it is malformed, or there is none.
-    fn next(&mut self) -> Option<Row<'a>> {
+    fn next(&mut self) -> Option<RequestRow<'a>> {
         self.left = self.left.checked_sub(1)?;
         let cursor = &mut self.cursor;
         let index = cursor.u32()?;
@@ -90,10 +90,10 @@ impl<'a> Rows<'a> {
             self.before
                 .filter(|before| !before.fields.has(Field::Key))?
         } else {
-            Content::parse(cursor, flags)?
+            RowContent::parse(cursor, flags)?
         };
         self.before = Some(content);
-        Some(Row {
+        Some(RequestRow {
             index,
             digest,
             content,
@@ -101,8 +101,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<'a> Content<'a> {
-    fn parse(cursor: &mut Cursor<'a>, flags: u8) -> Option<Self> {
+impl<'a> RowContent<'a> {
+    fn parse(cursor: &mut UnreadBytes<'a>, flags: u8) -> Option<Self> {
         let mut head = Head {
             info1: Info1::from_bits_retain(cursor.u8()?),
             ..Head::default()
@@ -132,7 +132,7 @@ impl<'a> Content<'a> {
 /// A batch under way.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     access: Access,
     rows: Rows<'a>,
     /// The filter for rows that have none of their own.
@@ -158,13 +158,13 @@ impl<'a> Batch<'a> {
     /// Checks all rows of a message before the first is executed. An error is the code of the answer to the whole
     /// message.
     pub(crate) fn start(
-        shared: &'a Shared,
+        shared: &'a ServerShared,
         access: Access,
         message: &Message<'a>,
     ) -> Result<Self, u8> {
         let fields = &message.fields;
         let data = fields.get(Field::Batch).or(fields.get(Field::OldBatch));
-        let mut cursor = Cursor(data.ok_or(result_code::PARAMETER)?);
+        let mut cursor = UnreadBytes(data.ok_or(result_code::PARAMETER)?);
         let head = (cursor.u32(), cursor.u8());
         let (Some(count @ 1..), Some(flags)) = head else {
             return Err(result_code::PARAMETER);
@@ -242,7 +242,7 @@ impl<'a> Batch<'a> {
         }
         let Some(code) = self.end else { return true };
         let frame = open_frame(out);
-        Answer::last(code).write(out);
+        AnswerHeader::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
         false
     }
@@ -273,11 +273,11 @@ impl<'a> Batch<'a> {
     /// Executes a row. Returns false if the row must wait and be executed again.
     fn execute(
         &mut self,
-        row: &Row<'a>,
+        row: &RequestRow<'a>,
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> bool {
-        let Content {
+        let RowContent {
             mut head,
             fields,
             ops,
@@ -290,7 +290,7 @@ impl<'a> Batch<'a> {
         let name = fields.get(Field::Namespace).unwrap_or_default();
         let code = match self.shared.namespace(name) {
             Some(served) => {
-                let command = Command {
+                let command = RecordCommand {
                     head,
                     fields,
                     ops,
@@ -318,9 +318,9 @@ impl<'a> Batch<'a> {
                 code
             }
             None => {
-                let answer = Answer {
+                let answer = AnswerHeader {
                     row: row.index,
-                    ..Answer::code(result_code::NAMESPACE)
+                    ..AnswerHeader::code(result_code::NAMESPACE)
                 };
                 answer.write(out);
                 answer.code
@@ -371,7 +371,7 @@ impl<'a> RowWrites<'a> {
     fn execute(
         &mut self,
         served: &'a ServedNamespace,
-        command: &Command<'_>,
+        command: &RecordCommand<'_>,
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> Option<u8> {
@@ -435,9 +435,9 @@ mod tests {
         (out, 3)
     }
 
-    fn read(bytes: &[u8], count: u32) -> Option<Vec<Row<'_>>> {
+    fn read(bytes: &[u8], count: u32) -> Option<Vec<RequestRow<'_>>> {
         let mut rows = Rows {
-            cursor: Cursor(bytes),
+            cursor: UnreadBytes(bytes),
             left: count,
             before: None,
         };

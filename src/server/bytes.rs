@@ -2,9 +2,9 @@
 
 /// The unread rest of some bytes. Every read is checked: `None` means that the bytes end too early.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
+pub(crate) struct UnreadBytes<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl<'a> UnreadBytes<'a> {
     /// The next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;

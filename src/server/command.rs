@@ -6,11 +6,11 @@ use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
-use super::reply::{Answer, Reply};
+use super::reply::{AnswerHeader, MessageReply};
 use super::result_code;
-use super::results::Results;
+use super::results::WireResults;
 use super::served::ServedNamespace;
-use crate::engine::{Address, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
+use crate::engine::{DigestAddress, ReadTouch, RemoteRecord, WriteOutcome, WriteRefusal};
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
@@ -27,7 +27,7 @@ const TTL_DONT_UPDATE: u32 = u32::MAX - 1;
 
 /// A request about one record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Command<'a> {
+pub(crate) struct RecordCommand<'a> {
     pub(crate) head: Head,
     pub(crate) fields: Fields<'a>,
     pub(crate) ops: Ops<'a>,
@@ -38,7 +38,7 @@ pub(crate) struct Command<'a> {
     pub(crate) row: Option<u32>,
 }
 
-impl Command<'_> {
+impl RecordCommand<'_> {
     pub(crate) const fn verb(&self) -> Verb {
         self.head.verb()
     }
@@ -48,9 +48,9 @@ impl Command<'_> {
     }
 
     /// Returns the user key. A key of an unsupported type is refused with code 16.
-    pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, Refusal> {
+    pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, CommandRefusal> {
         match self.fields.get(Field::Key) {
-            Some(key) if !is_key(key) => Err(Refusal::Code(result_code::UNSUPPORTED)),
+            Some(key) if !is_key(key) => Err(CommandRefusal::Code(result_code::UNSUPPORTED)),
             key => Ok(key),
         }
     }
@@ -58,9 +58,9 @@ impl Command<'_> {
     pub(crate) fn read(
         &self,
         served: &ServedNamespace,
-        address: &Address<'_>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
+        address: &DigestAddress<'_>,
+        reply: &mut MessageReply<'_, '_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
         let metadata = served.namespace.read_at(
             address,
             self.filter,
@@ -80,7 +80,7 @@ impl Command<'_> {
         &self,
         served: &ServedNamespace,
         record: &RemoteRecord<'_>,
-        reply: &mut Reply<'_, '_>,
+        reply: &mut MessageReply<'_, '_>,
     ) -> Result<()> {
         let view = record.view()?;
         if self.head.info1.contains(Info1::GET_ALL) {
@@ -116,10 +116,10 @@ impl Command<'_> {
     pub(crate) fn write(
         &self,
         served: &ServedNamespace,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
+        reply: &mut MessageReply<'_, '_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
         self.check_reads()?;
         let operations = operations_of(&self.head, &self.ops)?;
         let checked = Checked::new(&operations, self.mode())?;
@@ -129,7 +129,7 @@ impl Command<'_> {
                 let wanted = (address, self.filter);
                 community
                     .check_write(&self.head, &served.namespace, wanted, &checked)
-                    .map_err(Refusal::Code)?;
+                    .map_err(CommandRefusal::Code)?;
             }
             let outcome = served.namespace.write_at(
                 address,
@@ -146,12 +146,12 @@ impl Command<'_> {
     pub(crate) fn delete(
         &self,
         served: &ServedNamespace,
-        address: &Address<'_>,
-    ) -> std::result::Result<Answer, Refusal> {
+        address: &DigestAddress<'_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
         let policy = self.delete_policy();
         served.keeping_deleted(&self.digest, || {
             served.namespace.delete_at(address, self.filter, &policy)?;
-            Ok(Answer::code(result_code::OK))
+            Ok(AnswerHeader::code(result_code::OK))
         })
     }
 
@@ -207,9 +207,9 @@ impl Command<'_> {
     /// Takes results into the answer, each with the code of its operation; in rows of a batch all of them say "read".
     pub(crate) fn results<'r, 'o, 'b>(
         &'r self,
-        reply: &'r mut Reply<'o, 'b>,
-    ) -> Results<'r, 'o, 'b> {
-        Results::new(reply, self.row.is_none().then(|| self.ops.iter()))
+        reply: &'r mut MessageReply<'o, 'b>,
+    ) -> WireResults<'r, 'o, 'b> {
+        WireResults::new(reply, self.row.is_none().then(|| self.ops.iter()))
     }
 
     /// How to write.
@@ -256,14 +256,14 @@ impl Command<'_> {
 
 /// Why a request about one record was refused.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum CommandRefusal {
     Code(u8),
     Refused(WriteRefusal),
     /// A function has failed: the text for the client.
     Function(String),
 }
 
-impl Refusal {
+impl CommandRefusal {
     /// Whether another writer has come between a read and the write that relied on it. `was_there`: the read has met a
     /// record.
     pub(crate) fn has_come_late(&self, was_there: bool) -> bool {
@@ -278,16 +278,16 @@ impl Refusal {
     }
 
     /// What the client is told: the code, and generation and expiry of the record that was met.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> AnswerHeader {
         match self {
-            Self::Code(code) => Answer::code(*code),
+            Self::Code(code) => AnswerHeader::code(*code),
             Self::Function(text) => {
                 tracing::debug!(%text, "a function has failed");
-                Answer::code(result_code::UDF)
+                AnswerHeader::code(result_code::UDF)
             }
             Self::Refused(WriteRefusal { error, found, .. }) => {
                 tracing::debug!(%error, "refused");
-                Answer {
+                AnswerHeader {
                     code: error.result_code(),
                     ..found.as_ref().map(self::found).unwrap_or_default()
                 }
@@ -296,18 +296,18 @@ impl Refusal {
     }
 }
 
-impl<E: Into<WriteRefusal>> From<E> for Refusal {
+impl<E: Into<WriteRefusal>> From<E> for CommandRefusal {
     fn from(refused: E) -> Self {
         Self::Refused(refused.into())
     }
 }
 
 /// An answer with a record's generation and expiry.
-pub(crate) fn found(metadata: &Metadata) -> Answer {
-    Answer {
+pub(crate) fn found(metadata: &Metadata) -> AnswerHeader {
+    AnswerHeader {
         generation: u32::from(metadata.generation),
         void_time: metadata.void_time,
-        ..Answer::default()
+        ..AnswerHeader::default()
     }
 }
 
@@ -317,8 +317,8 @@ impl ServedNamespace {
     pub(crate) fn keeping_deleted(
         &self,
         digest: &Digest,
-        write: impl FnOnce() -> std::result::Result<Answer, Refusal>,
-    ) -> std::result::Result<Answer, Refusal> {
+        write: impl FnOnce() -> std::result::Result<AnswerHeader, CommandRefusal>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
         let kept = match &self.community {
             Some(community) => community.begin(&self.namespace, digest)?,
             None => None,
@@ -332,11 +332,11 @@ impl ServedNamespace {
 }
 
 /// An answer with generation and expiry of what was written.
-pub(crate) fn wrote(outcome: &WriteOutcome) -> Answer {
-    Answer {
+pub(crate) fn wrote(outcome: &WriteOutcome) -> AnswerHeader {
+    AnswerHeader {
         generation: u32::from(outcome.generation),
         void_time: outcome.void_time,
-        ..Answer::default()
+        ..AnswerHeader::default()
     }
 }
 

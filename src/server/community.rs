@@ -22,7 +22,9 @@ use super::result_code;
 use super::transaction::part::TransactionPart;
 use crate::call::{Payload, Trust};
 use crate::cdt::code as cdt;
-use crate::engine::{Acknowledge, Address, Existing, ReadTouch, SavedVersion, WriteSavedPolicy};
+use crate::engine::{
+    Acknowledge, DigestAddress, Existing, ReadTouch, SavedVersion, WriteSavedPolicy,
+};
 use crate::operation::{Checked, OperationResults};
 use crate::record::RecordView;
 use crate::value::FLAG_PERSIST_INDEX;
@@ -98,12 +100,12 @@ impl CommunityEdition {
         Ok(())
     }
 
-    /// Begins a write or delete. [`Deletion::done`] keeps the earlier version if the record is gone afterwards.
+    /// Begins a write or delete. [`PossibleDeletion::done`] keeps the earlier version if the record is gone afterwards.
     pub(crate) fn begin(
         &self,
         namespace: &Namespace,
         digest: &Digest,
-    ) -> Result<Option<Deletion<'_>>> {
+    ) -> Result<Option<PossibleDeletion<'_>>> {
         let Some(deleted) = &self.deleted else {
             return Ok(None);
         };
@@ -119,7 +121,7 @@ impl CommunityEdition {
             };
             rmp_serde::to_vec(&version).map_err(|error| Error::parameter(error.to_string()))
         })?;
-        Ok(Some(Deletion { file, before }))
+        Ok(Some(PossibleDeletion { file, before }))
     }
 
     /// Refuses by a code a write with this header that asks for a durable delete and leaves a record without bins.
@@ -127,7 +129,7 @@ impl CommunityEdition {
         &self,
         head: &Head,
         namespace: &Namespace,
-        (address, filter): (&Address<'_>, Option<&Expression>),
+        (address, filter): (&DigestAddress<'_>, Option<&Expression>),
         operations: &Checked<'_>,
     ) -> std::result::Result<(), u8> {
         if !head.info2.contains(Info2::DURABLE_DELETE) {
@@ -150,12 +152,12 @@ impl CommunityEdition {
 
 /// A write that may delete its record, and the version that there was.
 #[derive(Debug)]
-pub(crate) struct Deletion<'a> {
+pub(crate) struct PossibleDeletion<'a> {
     file: MutexGuard<'a, File>,
     before: Option<Vec<u8>>,
 }
 
-impl Deletion<'_> {
+impl PossibleDeletion<'_> {
     /// Keeps the earlier version: the record is gone.
     pub(crate) fn done(mut self) -> Result<()> {
         let Some(before) = self.before else {

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
-use super::bytes::Cursor;
+use super::bytes::UnreadBytes;
 use super::frame::{
     FRAME_HEADER_BYTES, Frame, FrameKind, MESSAGE_BYTES_MAX, close_frame, open_frame,
 };
@@ -27,7 +27,7 @@ const FIRST_BYTES: usize = 64 << 10;
 /// Inflates the body of a compressed frame and returns the body of the message inside; `None` if it does not hold one.
 /// Memory grows with the inflated bytes, not with the announced size, and inflating stops beyond that size.
 pub(crate) fn inflate(body: &[u8]) -> Option<Vec<u8>> {
-    let mut cursor = Cursor(body);
+    let mut cursor = UnreadBytes(body);
     let announced = usize::try_from(cursor.u64()?).ok()?;
     let possible = cursor.len().saturating_mul(RATIO_MAX);
     if !(FRAME_HEADER_BYTES..=MESSAGE_BYTES_MAX + FRAME_HEADER_BYTES).contains(&announced)

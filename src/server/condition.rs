@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::bytes::Cursor;
+use super::bytes::UnreadBytes;
 use super::fields::{Field, Fields};
 use super::index::{is_of, part_of_number, type_of_number};
 use super::operation::bin_name;
@@ -26,12 +26,12 @@ const GEOMETRY_BYTES_MAX: usize = (1 << 20) - 1;
 
 /// A condition on the value of an index.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
+pub(crate) struct IndexCondition {
     pub(crate) index: Arc<Index>,
     pub(crate) bound: IndexBound,
 }
 
-impl Condition {
+impl IndexCondition {
     /// The condition of a query on `set`; `None` if it has none. Otherwise the code of the answer: 4 for a malformed one,
     /// 201 without such an index, 203 for one that is being built.
     pub(crate) fn of(
@@ -107,7 +107,7 @@ fn find(
 
 /// The name of the bin, which may be empty, and the range; `None` if it is malformed or empty.
 fn parse_range(field: &[u8]) -> Option<(&[u8], IndexType, IndexBound)> {
-    let mut cursor = Cursor(field);
+    let mut cursor = UnreadBytes(field);
     if cursor.u8()? != 1 {
         return None;
     }

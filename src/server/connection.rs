@@ -17,11 +17,11 @@ use zeroize::{Zeroize, Zeroizing};
 use super::compression;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
-use super::memory_budget::{FREE_BYTES, Share};
+use super::memory_budget::{ConnectionShare, FREE_BYTES};
 use super::response_buffer::ResponseBuffer;
 use super::security::Access;
-use super::shared::Shared;
-use super::stream::Stream;
+use super::shared::ServerShared;
+use super::stream::ResultStream;
 use super::waiting::told_to_stop;
 
 /// The buffer of requests begins with this, and returns to it after a large one.
@@ -62,8 +62,8 @@ pub(crate) enum Closed {
 
 /// A connection.
 struct Connection<'s> {
-    shared: &'s Arc<Shared>,
-    stream: Stream,
+    shared: &'s Arc<ServerShared>,
+    stream: ResultStream,
     session: Session,
     /// Received bytes. Requests from `read` on are not executed yet.
     inbox: Vec<u8>,
@@ -71,14 +71,18 @@ struct Connection<'s> {
     outbox: ResponseBuffer<'s>,
     /// Bodies of records under way.
     scratch: Vec<u8>,
-    memory: Share<'s>,
+    memory: ConnectionShare<'s>,
     stopping: watch::Receiver<bool>,
     /// Ends when the server stops. Kept over all requests, since a new one for each would cost two locks.
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, stopping: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    shared: Arc<ServerShared>,
+    stream: ResultStream,
+    stopping: watch::Receiver<bool>,
+) {
     let ended = match (stream.socket().local_addr(), stream.socket().peer_addr()) {
         (Ok(local), Ok(peer)) => {
             let connection = Connection {
@@ -332,7 +336,7 @@ impl Connection<'_> {
 
 /// Sends all of `response_buffer` and empties it.
 async fn send(
-    stream: &mut Stream,
+    stream: &mut ResultStream,
     outbox: &mut ResponseBuffer<'_>,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Closed> {
@@ -367,11 +371,11 @@ async fn send(
 
 /// Counts a connection as open while it lives.
 #[derive(Debug)]
-pub(crate) struct Open(Arc<Shared>);
+pub(crate) struct Open(Arc<ServerShared>);
 
 impl Open {
     /// Counts one more, unless there are too many.
-    pub(crate) fn count(shared: &Arc<Shared>) -> Option<Self> {
+    pub(crate) fn count(shared: &Arc<ServerShared>) -> Option<Self> {
         let connections = &shared.connections;
         let before = connections.open.fetch_add(1, Ordering::Relaxed);
         let open = Self(Arc::clone(shared));

@@ -9,7 +9,7 @@ use super::result_code;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Success,
     NotFound,
     FilteredOut,
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
     Error,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// Of a result code.
     pub(crate) const fn of(code: u8) -> Self {
         match code {
@@ -35,17 +35,17 @@ impl Outcome {
 pub(crate) struct ByOutcome([AtomicU64; 5]);
 
 impl ByOutcome {
-    fn add(&self, outcome: Outcome) {
+    fn add(&self, outcome: RequestOutcome) {
         self.add_many(outcome, 1);
     }
 
-    pub(crate) fn add_many(&self, outcome: Outcome, count: u64) {
+    pub(crate) fn add_many(&self, outcome: RequestOutcome, count: u64) {
         if let Some(counter) = self.0.get(outcome as usize) {
             counter.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn get(&self, outcome: Outcome) -> u64 {
+    pub(crate) fn get(&self, outcome: RequestOutcome) -> u64 {
         self.0
             .get(outcome as usize)
             .map_or(0, |counter| counter.load(Ordering::Relaxed))
@@ -74,7 +74,7 @@ impl From<Verb> for RequestKind {
 
 /// Counts of the requests about records of a namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct RequestCounters {
     read: ByOutcome,
     write: ByOutcome,
     delete: ByOutcome,
@@ -99,7 +99,7 @@ pub(crate) struct Counters {
     pub(crate) background_functions: ByOutcome,
 }
 
-impl Counters {
+impl RequestCounters {
     /// Counts a request by the code of its answer.
     pub(crate) fn count(&self, kind: RequestKind, of_batch: bool, code: u8) {
         let counters = match (kind, of_batch) {
@@ -112,7 +112,7 @@ impl Counters {
             (RequestKind::Delete, true) => &self.batch_delete,
             (RequestKind::Function, true) => &self.batch_function,
         };
-        counters.add(Outcome::of(code));
+        counters.add(RequestOutcome::of(code));
         let refusals = match code {
             result_code::GENERATION => &self.generation_refusals,
             result_code::RECORD_TOO_BIG => &self.too_big_refusals,
@@ -132,8 +132,8 @@ impl Counters {
     /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
     /// counts; one that it does not count apart is an error.
     pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
-        const FOUND: &[Outcome] = &[Outcome::NotFound, Outcome::FilteredOut];
-        const FILTERED: &[Outcome] = &[Outcome::FilteredOut];
+        const FOUND: &[RequestOutcome] = &[RequestOutcome::NotFound, RequestOutcome::FilteredOut];
+        const FILTERED: &[RequestOutcome] = &[RequestOutcome::FilteredOut];
         let all = [
             ("client_read", "success", &self.read, FOUND),
             ("client_write", "success", &self.write, FILTERED),
@@ -158,17 +158,23 @@ impl Counters {
         ];
         let mut pairs = Vec::new();
         for (kind, success, counts, apart) in all {
-            let not_found = match apart.contains(&Outcome::NotFound) {
+            let not_found = match apart.contains(&RequestOutcome::NotFound) {
                 true => 0,
-                false => counts.get(Outcome::NotFound),
+                false => counts.get(RequestOutcome::NotFound),
             };
-            pairs.push((format!("{kind}_{success}"), counts.get(Outcome::Success)));
-            let errors = counts.get(Outcome::Error) + not_found;
+            pairs.push((
+                format!("{kind}_{success}"),
+                counts.get(RequestOutcome::Success),
+            ));
+            let errors = counts.get(RequestOutcome::Error) + not_found;
             pairs.push((format!("{kind}_error"), errors));
-            pairs.push((format!("{kind}_timeout"), counts.get(Outcome::Timeout)));
+            pairs.push((
+                format!("{kind}_timeout"),
+                counts.get(RequestOutcome::Timeout),
+            ));
             for outcome in apart {
                 let word = match outcome {
-                    Outcome::NotFound => "not_found",
+                    RequestOutcome::NotFound => "not_found",
                     _ => "filtered_out",
                 };
                 pairs.push((format!("{kind}_{word}"), counts.get(*outcome)));
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
-        let counters = Counters::default();
+        let counters = RequestCounters::default();
         counters.count(RequestKind::Read, false, result_code::NOT_FOUND);
         counters.count(RequestKind::Write, true, result_code::RECORD_TOO_BIG);
         counters.count(RequestKind::Write, false, result_code::GENERATION);

@@ -1,20 +1,20 @@
 //! A request about one record, from its parts to its answer.
 
-use super::command::{Command, Refusal};
+use super::command::{CommandRefusal, RecordCommand};
 use super::counters::RequestKind;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
 use super::ops::code;
-use super::reply::{Answer, Reply, Room};
+use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
 use super::transaction::part::TransactionPart;
 use super::transaction::{member, monitor};
-use crate::engine::{Address, WriteRefusal};
+use crate::engine::{DigestAddress, WriteRefusal};
 use crate::value::ParticleType;
 
-impl Command<'_> {
+impl RecordCommand<'_> {
     /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
     /// call. Returns the answer's code, which is not counted yet.
     pub(crate) fn execute(
@@ -23,21 +23,21 @@ impl Command<'_> {
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> u8 {
-        let mut reply = Reply::begin(out);
+        let mut reply = MessageReply::begin(out);
         let answer = self.answer(served, scratch, &mut reply);
         let answer = answer.unwrap_or_else(|refused| {
             let answer = refused.answer();
-            if reply.clear() == Room::Refused {
-                return Answer {
+            if reply.clear() == BudgetRoom::Refused {
+                return AnswerHeader {
                     code: result_code::OVERLOAD,
                     ..answer
                 };
             }
             match refused {
-                Refusal::Refused(WriteRefusal {
+                CommandRefusal::Refused(WriteRefusal {
                     stamp: Some(stamp), ..
                 }) => member::tell_version(&mut reply, stamp.get()),
-                Refusal::Function(text) => {
+                CommandRefusal::Function(text) => {
                     // Without room for the text the code says enough.
                     let _ = reply.op(
                         code::READ,
@@ -50,7 +50,7 @@ impl Command<'_> {
             }
             answer
         });
-        reply.finish(&Answer {
+        reply.finish(&AnswerHeader {
             row: self.row.unwrap_or_default(),
             ..answer
         });
@@ -59,9 +59,9 @@ impl Command<'_> {
 
     /// Appends the answer of a request that is not executed. Returns its code.
     pub(crate) fn refuse(&self, code: u8, out: &mut ResponseBuffer<'_>) -> u8 {
-        Answer {
+        AnswerHeader {
             row: self.row.unwrap_or_default(),
-            ..Answer::code(code)
+            ..AnswerHeader::code(code)
         }
         .write(out);
         code
@@ -87,9 +87,9 @@ impl Command<'_> {
         &self,
         served: &ServedNamespace,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
-        let address = Address {
+        reply: &mut MessageReply<'_, '_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
+        let address = DigestAddress {
             digest: self.digest,
             set: self.set()?,
             key: self.key()?,
@@ -110,12 +110,12 @@ impl Command<'_> {
             Verb::Write | Verb::Delete => address.set == MODULE_SET,
         };
         if is_module {
-            return Err(Refusal::Code(result_code::FORBIDDEN));
+            return Err(CommandRefusal::Code(result_code::FORBIDDEN));
         }
         if let Some(community) = &served.community {
             community
                 .check(&self.head, &self.fields, &self.ops)
-                .map_err(Refusal::Code)?;
+                .map_err(CommandRefusal::Code)?;
             return self.answer_single(served, &address, scratch, reply);
         }
         let part = TransactionPart::of(&self.head, &self.fields);
@@ -136,10 +136,10 @@ impl Command<'_> {
     fn answer_single(
         &self,
         served: &ServedNamespace,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
+        reply: &mut MessageReply<'_, '_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
         match self.verb() {
             Verb::Delete => self.delete(served, address),
             Verb::Write if self.calls_function() => self.apply(served, address, scratch, reply),
@@ -147,7 +147,7 @@ impl Command<'_> {
             Verb::Read if self.head.info1.contains(Info1::READ) => {
                 self.read(served, address, reply)
             }
-            Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
+            Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
         }
     }
 }

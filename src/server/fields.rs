@@ -4,7 +4,7 @@
 //! field = size: u32 (type and data), type: u8, data
 //! ```
 
-use super::bytes::Cursor;
+use super::bytes::UnreadBytes;
 
 /// The types of fields that mean something here. Others are passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Takes `count` fields off the front of `cursor`; `None` if they are malformed.
-    pub(crate) fn parse(cursor: &mut Cursor<'a>, count: u16) -> Option<Self> {
+    pub(crate) fn parse(cursor: &mut UnreadBytes<'a>, count: u16) -> Option<Self> {
         let all = cursor.0;
         if usize::from(count) > all.len() / FIELD_BYTES_MIN {
             return None;
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
 
     /// The data of the first field of this type. Security messages have types of their own.
     pub(crate) fn by_number(&self, number: u8) -> Option<&'a [u8]> {
-        let mut cursor = Cursor(self.bytes);
+        let mut cursor = UnreadBytes(self.bytes);
         while let Some((kind, data)) = next(&mut cursor) {
             if kind == number {
                 return Some(data);
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
 
 /// Returns type and data of the next field. The rows of a batch end with the message even if their field announces a
 /// greater size: some clients count more bytes than they send.
-fn next<'a>(cursor: &mut Cursor<'a>) -> Option<(u8, &'a [u8])> {
+fn next<'a>(cursor: &mut UnreadBytes<'a>) -> Option<(u8, &'a [u8])> {
     let mut size = cursor.u32()? as usize;
     let kind = cursor.0.first()?;
     if [Field::Batch, Field::OldBatch]
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_type() {
         let bytes = b"\0\0\0\x05\0test\0\0\0\x01\x01\0\0\0\x02\x63x\0\0\0\x05\x0a\0\0\0\x07rest";
-        let mut cursor = Cursor(bytes);
+        let mut cursor = UnreadBytes(bytes);
         let fields = Fields::parse(&mut cursor, 4).unwrap();
         assert_eq!(cursor.0, b"rest");
         assert_eq!(fields.get(Field::Namespace), Some(&b"test"[..]));
@@ -149,7 +149,7 @@ mod tests {
     fn rows_of_a_batch_end_with_the_message() {
         for kind in [Field::Batch, Field::OldBatch] {
             let bytes = [&[0, 0, 0, 99, kind as u8][..], b"rows"].concat();
-            let mut cursor = Cursor(&bytes);
+            let mut cursor = UnreadBytes(&bytes);
             let fields = Fields::parse(&mut cursor, 1).unwrap();
             assert_eq!(fields.get(kind), Some(&b"rows"[..]));
             assert!(cursor.is_empty());
@@ -166,7 +166,7 @@ mod tests {
             (b"\0\0\0\x01\0", 2),
         ];
         for (bytes, count) in table {
-            assert!(Fields::parse(&mut Cursor(bytes), count).is_none());
+            assert!(Fields::parse(&mut UnreadBytes(bytes), count).is_none());
         }
     }
 }

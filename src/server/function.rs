@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::command::{Command, Refusal, expiration, found, wrote};
-use super::function_call::{Change, FunctionCall, RecordInput, key_value};
+use super::command::{CommandRefusal, RecordCommand, expiration, found, wrote};
+use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
 use super::ops::code;
-use super::reply::{Answer, Reply, Room};
+use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use super::result_code;
 use super::served::ServedNamespace;
-use crate::engine::{Address, ReadTouch};
+use crate::engine::{DigestAddress, ReadTouch};
 use crate::operation::{Checked, Mode, OperationResults, operations};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{Bins, Metadata};
@@ -28,22 +28,22 @@ pub(crate) fn blocking<R>(run: impl FnOnce() -> R) -> R {
 }
 
 /// A call under way, counted.
-struct Running<'a>(&'a AtomicUsize);
+struct RunningCall<'a>(&'a AtomicUsize);
 
-impl<'a> Running<'a> {
+impl<'a> RunningCall<'a> {
     /// # Errors
     /// The code for the client, if too many are under way.
-    fn begin(count: &'a AtomicUsize) -> Result<Self, Refusal> {
+    fn begin(count: &'a AtomicUsize) -> Result<Self, CommandRefusal> {
         let before = count.fetch_add(1, Ordering::Relaxed);
         let running = Self(count);
         match before < CALLS_MAX {
             true => Ok(running),
-            false => Err(Refusal::Code(result_code::OVERLOAD)),
+            false => Err(CommandRefusal::Code(result_code::OVERLOAD)),
         }
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ pub(crate) struct RecordFunction<'a> {
 pub(crate) struct Applied {
     /// The value that the function returned, in its stored form.
     pub(crate) value: (ParticleType, Vec<u8>),
-    pub(crate) answer: Answer,
+    pub(crate) answer: AnswerHeader,
 }
 
 impl RecordFunction<'_> {
@@ -71,23 +71,23 @@ impl RecordFunction<'_> {
     /// between, calls it again for the record as that has left it.
     pub(crate) fn apply(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         ends: Instant,
         scratch: &mut Vec<u8>,
-        mut reserve: impl FnMut(usize) -> Room,
-    ) -> Result<Applied, Refusal> {
+        mut reserve: impl FnMut(usize) -> BudgetRoom,
+    ) -> Result<Applied, CommandRefusal> {
         let functions = &self.served.functions;
-        let _running = Running::begin(&self.served.calls)?;
+        let _running = RunningCall::begin(&self.served.calls)?;
         loop {
             let record = self.read(address)?;
             let met = record.metadata;
             let result = blocking(|| functions.call(self.call, record, ends));
-            let result = result.map_err(Refusal::Function)?;
+            let result = result.map_err(CommandRefusal::Function)?;
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
             let kind = write_stored(&result.value, &mut value).map_err(Error::from)?;
-            if reserve(value.len() + VALUE_HEAD_BYTES) == Room::Refused {
-                return Err(Refusal::Code(result_code::OVERLOAD));
+            if reserve(value.len() + VALUE_HEAD_BYTES) == BudgetRoom::Refused {
+                return Err(CommandRefusal::Code(result_code::OVERLOAD));
             }
             match self.write(address, met.as_ref(), result.change, scratch) {
                 Ok(answer) => {
@@ -102,7 +102,7 @@ impl RecordFunction<'_> {
         }
     }
 
-    fn read(&self, address: &Address<'_>) -> Result<RecordInput, Refusal> {
+    fn read(&self, address: &DigestAddress<'_>) -> Result<RecordInput, CommandRefusal> {
         let namespace = &self.served.namespace;
         let read = namespace.read_at(address, self.filter, ReadTouch::Never, |record| {
             let set = namespace.set_name_or(record.set_id(), address.set);
@@ -124,13 +124,13 @@ impl RecordFunction<'_> {
 
     fn write(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         met: Option<&Metadata>,
-        change: Change,
+        change: FunctionChange,
         scratch: &mut Vec<u8>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<AnswerHeader, CommandRefusal> {
         let served = self.served;
-        if matches!(change, Change::None) {
+        if matches!(change, FunctionChange::None) {
             return Ok(met.map(found).unwrap_or_default());
         }
         let generation = met.map_or(GenerationPolicy::None, |met| {
@@ -138,7 +138,7 @@ impl RecordFunction<'_> {
         });
         let policy = self.policy.clone().generation(generation);
         served.keeping_deleted(&address.digest, || match change {
-            Change::Write {
+            FunctionChange::Write {
                 is_new,
                 is_emptied,
                 bins,
@@ -173,24 +173,24 @@ impl RecordFunction<'_> {
                 )?;
                 Ok(wrote(&outcome))
             }
-            Change::None | Change::Remove => {
+            FunctionChange::None | FunctionChange::Remove => {
                 served.namespace.delete_at(address, self.filter, &policy)?;
-                Ok(Answer::default())
+                Ok(AnswerHeader::default())
             }
         })
     }
 }
 
-impl Command<'_> {
+impl RecordCommand<'_> {
     /// Calls a function for the record.
     pub(crate) fn apply(
         &self,
         served: &ServedNamespace,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
-        let call = FunctionCall::of(&self.fields).map_err(Refusal::Code)?;
+        reply: &mut MessageReply<'_, '_>,
+    ) -> std::result::Result<AnswerHeader, CommandRefusal> {
+        let call = FunctionCall::of(&self.fields).map_err(CommandRefusal::Code)?;
         let function = RecordFunction {
             served,
             call: &call,

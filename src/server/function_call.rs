@@ -7,7 +7,7 @@ use super::fields::{Field, Fields};
 use super::result_code;
 use crate::engine::RemoteRecord;
 use crate::record::{Bins, Metadata};
-use crate::value::{List, Purpose, normalize_element};
+use crate::value::{EncodePurpose, List, normalize_element};
 use crate::{Digest, Key, Namespace, Value};
 
 /// A function that a client calls.
@@ -38,7 +38,7 @@ pub(crate) struct RecordInput {
 #[derive(Debug)]
 pub(crate) struct FunctionResult {
     pub(crate) value: Value,
-    pub(crate) change: Change,
+    pub(crate) change: FunctionChange,
 }
 
 /// A stream under way: filters, maps, aggregation and reduction of one query. Takes a record, or `None` at the end, and the
@@ -48,7 +48,7 @@ pub(crate) type Stream =
 
 /// The change to a record.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum FunctionChange {
     None,
     Remove,
     Write {
@@ -77,7 +77,7 @@ impl FunctionCall {
             .ok_or(result_code::PARAMETER)?;
         let decode = || {
             let mut normal = Vec::with_capacity(encoded.len());
-            normalize_element(encoded, Purpose::Storage, &mut normal)?;
+            normalize_element(encoded, EncodePurpose::Storage, &mut normal)?;
             Value::decode_front(&mut normal.as_slice())
         };
         let arguments = match encoded {

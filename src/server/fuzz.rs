@@ -4,32 +4,32 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::batch::Batch;
-use super::command::Command;
+use super::command::RecordCommand;
 use super::compression;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
 use super::info::{self, Session};
 use super::message::{Info1, Message};
-use super::query::{self, Started, Step};
+use super::query::{self, QueryStep, Started};
 use super::response_buffer::ResponseBuffer;
 use super::security::{Access, Security, SecurityOptions};
-use super::shared::{Limits, NamespaceFeatures, Shared};
+use super::shared::{Limits, NamespaceFeatures, ServerShared};
 use crate::{Digest, Expression, Result, Store};
 
 /// A server without a listener.
 #[derive(Debug)]
-pub struct Target {
-    shared: Shared,
+pub struct FuzzTarget {
+    shared: ServerShared,
     security: Arc<Security>,
 }
 
-impl Target {
+impl FuzzTarget {
     /// Takes the namespaces of a store under service.
     ///
     /// # Errors
     /// As when a server is started.
     pub fn new(store: &Store) -> Result<Self> {
-        let shared = Shared::new(
+        let shared = ServerShared::new(
             store,
             &NamespaceFeatures::default(),
             3000,
@@ -118,7 +118,7 @@ impl Target {
         let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
         let Some(digest) = fields.get(Field::Digest) else {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
-                Started::Query(mut query) => while query.step(&mut out) == Step::More {},
+                Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
                 Started::Background(background) => background.run(&self.shared),
                 Started::Empty => {}
             }
@@ -126,7 +126,7 @@ impl Target {
         };
         let filter = fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
-        let command = Command {
+        let command = RecordCommand {
             head: message.head,
             fields: message.fields,
             ops: message.ops,

@@ -150,7 +150,7 @@ pub(crate) enum CannotDeclare {
 
 /// An index that is declared and holds nothing.
 #[derive(Debug)]
-struct Declared {
+struct EmptyIndex {
     set: String,
     definition: IndexDefinition,
 }
@@ -159,7 +159,7 @@ struct Declared {
 /// whole cluster, and an index takes a name there even if no node has its namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
-    namespaces: RwLock<BTreeMap<String, Vec<Declared>>>,
+    namespaces: RwLock<BTreeMap<String, Vec<EmptyIndex>>>,
 }
 
 impl Elsewhere {
@@ -176,7 +176,7 @@ impl Elsewhere {
         }
         let declared = namespaces.entry(namespace.to_owned()).or_default();
         let is_same =
-            |known: &Declared| known.set == set && known.definition.is_same_but_name(&definition);
+            |known: &EmptyIndex| known.set == set && known.definition.is_same_but_name(&definition);
         if let Some(named) = declared
             .iter()
             .find(|known| known.definition.name == definition.name)
@@ -190,7 +190,7 @@ impl Elsewhere {
         if declared.len() >= INDEXES_MAX {
             return Err(CannotDeclare::TooMany);
         }
-        declared.push(Declared {
+        declared.push(EmptyIndex {
             set: set.to_owned(),
             definition,
         });

@@ -39,7 +39,7 @@ impl JobKind {
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum JobEnd {
     Complete,
     Aborted,
     /// The client went away, or would not read.
@@ -69,7 +69,7 @@ pub(crate) struct Job {
     pub(crate) filtered: AtomicU64,
     pub(crate) throttled: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    end: Mutex<Option<(End, Instant)>>,
+    end: Mutex<Option<(JobEnd, Instant)>>,
 }
 
 /// The parameters of a new job.
@@ -132,7 +132,7 @@ impl Job {
     }
 
     /// Notes the end, once.
-    pub(crate) fn finish(&self, how: End) {
+    pub(crate) fn finish(&self, how: JobEnd) {
         let mut end = self.end.lock();
         if end.is_none() {
             *end = Some((how, Instant::now()));
@@ -140,11 +140,11 @@ impl Job {
     }
 
     /// How it ended; `None`: it has not.
-    pub(crate) fn end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<JobEnd> {
         self.ended().map(|(how, _)| how)
     }
 
-    fn ended(&self) -> Option<(End, Instant)> {
+    fn ended(&self) -> Option<(JobEnd, Instant)> {
         *self.end.lock()
     }
 
@@ -155,9 +155,9 @@ impl Job {
         let end = self.ended();
         let status = match end {
             None => "active(ok)",
-            Some((End::Complete, _)) => "done(ok)",
-            Some((End::Aborted, _)) => "done(user-aborted)",
-            Some((End::Abandoned, _)) => "done(abandoned-response-error)",
+            Some((JobEnd::Complete, _)) => "done(ok)",
+            Some((JobEnd::Aborted, _)) => "done(user-aborted)",
+            Some((JobEnd::Abandoned, _)) => "done(abandoned-response-error)",
         };
         let until = end.map_or_else(Instant::now, |(_, at)| at);
         let mut text = format!("trid={}:ns={}", self.id, self.namespace);

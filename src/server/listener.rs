@@ -16,7 +16,7 @@ use super::metrics;
 use super::security::Permissions;
 use super::security::{Security, SecurityOptions};
 use super::served::HoldConfig;
-use super::shared::{Limits, NamespaceFeatures, Shared};
+use super::shared::{Limits, NamespaceFeatures, ServerShared};
 use super::stream::Acceptor;
 use super::waiting::told_to_stop;
 #[cfg(feature = "tls")]
@@ -68,7 +68,7 @@ pub struct ServerHandle {
     addr: SocketAddr,
     tls: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
     ended: Option<mpsc::Receiver<()>>,
@@ -278,7 +278,7 @@ impl ServerBuilder {
         let metrics = self.metrics.map(bind).transpose()?;
         let encrypted = encrypted.map(|(addr, acceptor)| Ok::<_, Error>((bind(addr)?, acceptor)));
         let encrypted = encrypted.transpose()?;
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(ServerShared::new(
             &self.store,
             &self.features,
             addr.port(),
@@ -433,7 +433,7 @@ impl Drop for ServerHandle {
 }
 
 /// Rolls back transactions that have passed their deadline. A request that meets one of their records does so, too.
-async fn end_transactions(shared: Arc<Shared>) {
+async fn end_transactions(shared: Arc<ServerShared>) {
     let mut ticks = tokio::time::interval(TRANSACTION_PERIOD);
     loop {
         ticks.tick().await;
@@ -445,7 +445,7 @@ async fn end_transactions(shared: Arc<Shared>) {
 
 /// Accepts connections until the server stops. Each holds a clone of `alive`.
 async fn accept(
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     (listener, acceptor): (TcpListener, Acceptor),
     mut stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
@@ -467,7 +467,7 @@ async fn accept(
 }
 
 fn open(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerShared>,
     (stream, acceptor): (TcpStream, &Acceptor),
     stopping: &watch::Receiver<bool>,
     alive: &mpsc::Sender<()>,

@@ -21,15 +21,15 @@ pub(crate) struct MemoryBudget {
 
 /// The bytes that one connection has taken; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Share<'b> {
+pub(crate) struct ConnectionShare<'b> {
     budget: &'b MemoryBudget,
     bytes: usize,
 }
 
 impl MemoryBudget {
     /// A share of nothing yet.
-    pub(crate) const fn share(&self) -> Share<'_> {
-        Share {
+    pub(crate) const fn share(&self) -> ConnectionShare<'_> {
+        ConnectionShare {
             budget: self,
             bytes: 0,
         }
@@ -41,7 +41,7 @@ impl MemoryBudget {
     }
 }
 
-impl Share<'_> {
+impl ConnectionShare<'_> {
     /// Changes the share to cover a buffer of `buffer_bytes`. Returns false, and changes nothing, if the budget does
     /// not allow it.
     pub(crate) fn resize(&mut self, buffer_bytes: usize) -> bool {
@@ -65,7 +65,7 @@ impl Share<'_> {
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for ConnectionShare<'_> {
     fn drop(&mut self) {
         self.resize(0);
     }

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use super::bytes::Cursor;
+use super::bytes::UnreadBytes;
 use super::fields::Fields;
 use super::ops::Ops;
 
@@ -107,7 +107,7 @@ pub(crate) struct Message<'a> {
 impl<'a> Message<'a> {
     /// Parses the body of a frame; `None` if it is malformed.
     pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
-        let mut cursor = Cursor(body);
+        let mut cursor = UnreadBytes(body);
         let _header_len = cursor.u8()?;
         let head = Head {
             info1: Info1::from_bits_retain(cursor.u8()?),

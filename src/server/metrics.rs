@@ -16,8 +16,8 @@ use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
 use super::security::Permissions;
 use super::served::ServedNamespace;
-use super::shared::Shared;
-use super::stream::{Acceptor, Stream};
+use super::shared::ServerShared;
+use super::stream::{Acceptor, ResultStream};
 use crate::basic_login::{BASIC_CHALLENGE, BasicLogin};
 use crate::prometheus::{MetricsForm, MetricsText, OF_STORAGE, escaped};
 
@@ -31,7 +31,7 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers scrapers, one after the other, until the runtime ends.
-pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, acceptor: Acceptor) {
+pub(crate) async fn serve(shared: Arc<ServerShared>, listener: TcpListener, acceptor: Acceptor) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -50,7 +50,11 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, acceptor: 
     }
 }
 
-async fn answer(shared: &Arc<Shared>, mut stream: Stream, peer: IpAddr) -> std::io::Result<()> {
+async fn answer(
+    shared: &Arc<ServerShared>,
+    mut stream: ResultStream,
+    peer: IpAddr,
+) -> std::io::Result<()> {
     let mut request = Vec::with_capacity(1024);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
@@ -78,7 +82,7 @@ async fn answer(shared: &Arc<Shared>, mut stream: Stream, peer: IpAddr) -> std::
 }
 
 /// Whether a request may read metrics: where the server has users, it is one's own.
-async fn may_read(shared: &Arc<Shared>, request: &[u8], peer: IpAddr) -> bool {
+async fn may_read(shared: &Arc<ServerShared>, request: &[u8], peer: IpAddr) -> bool {
     let Some(security) = shared.security.clone() else {
         return true;
     };
@@ -95,7 +99,7 @@ async fn may_read(shared: &Arc<Shared>, request: &[u8], peer: IpAddr) -> bool {
 }
 
 /// All metrics.
-fn render(shared: &Shared) -> String {
+fn render(shared: &ServerShared) -> String {
     let mut metrics = MetricsText::default();
     let cluster = shared.cluster_name.as_deref().unwrap_or("null");
     let node = format!(
@@ -121,7 +125,7 @@ fn labels_of(node: &str, served: &ServedNamespace) -> String {
     format!("{node},ns=\"{}\"", escaped(served.namespace.name()))
 }
 
-fn render_namespaces(shared: &Shared, node: &str, metrics: &mut MetricsText) {
+fn render_namespaces(shared: &ServerShared, node: &str, metrics: &mut MetricsText) {
     let all: Vec<_> = shared
         .namespaces
         .iter()
@@ -148,7 +152,7 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut MetricsText) {
     metrics.add_all(&OF_STORAGE, &stats);
 }
 
-fn render_sets(shared: &Shared, node: &str, metrics: &mut MetricsText) {
+fn render_sets(shared: &ServerShared, node: &str, metrics: &mut MetricsText) {
     let mut sets = Vec::new();
     for served in &shared.namespaces {
         for usage in served.namespace.sets() {
@@ -171,7 +175,7 @@ fn render_sets(shared: &Shared, node: &str, metrics: &mut MetricsText) {
     }
 }
 
-fn render_latencies(shared: &Shared, node: &str, metrics: &mut MetricsText) {
+fn render_latencies(shared: &ServerShared, node: &str, metrics: &mut MetricsText) {
     type Of = fn(&ServedNamespace) -> &Latency;
     let all: [(&str, Of); 3] = [
         ("read", |served| &served.reads),

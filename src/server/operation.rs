@@ -3,7 +3,7 @@
 use super::message::{Head, Info1};
 use super::ops::{Ops, WireOp, code};
 use crate::call::CallSystem;
-use crate::operation::{End, Operation, operations};
+use crate::operation::{JoinEnd, Operation, operations};
 use crate::record::BinName;
 use crate::value::{ParticleType, from_wire};
 use crate::{Error, Result};
@@ -26,8 +26,8 @@ fn operation(op: &WireOp<'_>, reads_all: bool) -> Result<Operation> {
         code::READ => operations::get_bin(name),
         code::WRITE => operations::put_encoded(name, value_type(op)?, op.value),
         code::ADD => operations::add_stored(name, stored(op)?),
-        code::APPEND => operations::join_stored(name, End::Back, stored(op)?),
-        code::PREPEND => operations::join_stored(name, End::Front, stored(op)?),
+        code::APPEND => operations::join_stored(name, JoinEnd::Back, stored(op)?),
+        code::PREPEND => operations::join_stored(name, JoinEnd::Front, stored(op)?),
         code::TOUCH => operations::touch(),
         code::DELETE_ALL => operations::delete_all_bins(),
         code::CDT_READ => call(CallSystem::Collections, false),

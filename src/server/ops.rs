@@ -5,7 +5,7 @@
 //!             (time: u64, if flag 1), value
 //! ```
 
-use super::bytes::Cursor;
+use super::bytes::UnreadBytes;
 
 /// The codes of operations.
 pub(crate) mod code {
@@ -56,7 +56,7 @@ pub(crate) struct Ops<'a> {
 
 impl<'a> Ops<'a> {
     /// Takes `count` operations off the front of `cursor`; `None` if they are malformed.
-    pub(crate) fn parse(cursor: &mut Cursor<'a>, count: u16) -> Option<Self> {
+    pub(crate) fn parse(cursor: &mut UnreadBytes<'a>, count: u16) -> Option<Self> {
         let all = cursor.0;
         if usize::from(count) > all.len() / OP_BYTES_MIN {
             return None;
@@ -75,13 +75,13 @@ impl<'a> Ops<'a> {
 
     /// The operations, in their order.
     pub(crate) const fn iter(&self) -> OpIter<'a> {
-        OpIter(Cursor(self.bytes))
+        OpIter(UnreadBytes(self.bytes))
     }
 }
 
 /// Iterates over [`Ops`].
 #[derive(Clone, Debug)]
-pub(crate) struct OpIter<'a>(Cursor<'a>);
+pub(crate) struct OpIter<'a>(UnreadBytes<'a>);
 
 impl<'a> Iterator for OpIter<'a> {
     type Item = WireOp<'a>;
@@ -92,9 +92,9 @@ impl<'a> Iterator for OpIter<'a> {
 }
 
 /// The next operation.
-fn next<'a>(cursor: &mut Cursor<'a>) -> Option<WireOp<'a>> {
+fn next<'a>(cursor: &mut UnreadBytes<'a>) -> Option<WireOp<'a>> {
     let size = cursor.u32()? as usize;
-    let mut rest = Cursor(cursor.take(size)?);
+    let mut rest = UnreadBytes(cursor.take(size)?);
     let (code, kind, flags) = (rest.u8()?, rest.u8()?, rest.u8()?);
     let name_len = rest.u8()?;
     let name = rest.take(usize::from(name_len))?;
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn operations_are_read_in_their_order() {
         let bytes = b"\0\0\0\x05\x01\0\0\x01i\0\0\0\x06\x02\x03\0\x01sx\0\0\0\x0e\x02\x03\x01\x01s........x";
-        let mut cursor = Cursor(bytes);
+        let mut cursor = UnreadBytes(bytes);
         let ops = Ops::parse(&mut cursor, 3).unwrap();
         assert!(cursor.is_empty());
         let read = WireOp {
@@ -144,7 +144,7 @@ mod tests {
             b"\0\0",
         ];
         for bytes in table {
-            assert!(Ops::parse(&mut Cursor(bytes), 1).is_none());
+            assert!(Ops::parse(&mut UnreadBytes(bytes), 1).is_none());
         }
     }
 }

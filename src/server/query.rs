@@ -18,14 +18,14 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function::blocking;
 use super::function_call::RecordInput;
-use super::job::{End, Job};
+use super::job::{Job, JobEnd};
 use super::modules::MODULE_SET;
 use super::rate_limit::Pace;
-use super::reply::{Answer, Reply, Room};
+use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;
-use super::shared::Shared;
+use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
 use crate::engine::RemoteRecord;
 use crate::operation::Mode;
@@ -47,8 +47,8 @@ const CHUNK_RECORDS: usize = 4096;
 const STREAM_CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// A query under way.
-pub(crate) struct Query<'a> {
-    shared: &'a Shared,
+pub(crate) struct WireQuery<'a> {
+    shared: &'a ServerShared,
     served: &'a ServedNamespace,
     set_id: Option<u16>,
     filter: Option<Expression>,
@@ -70,7 +70,7 @@ pub(crate) struct Query<'a> {
 
 /// What a step of a query has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum QueryStep {
     /// There is more.
     More,
     /// There is more, after this time.
@@ -89,24 +89,24 @@ enum Visited {
     NoRoom,
 }
 
-impl Query<'_> {
+impl WireQuery<'_> {
     /// Appends some records to `out`, or the values of a function's stream.
-    pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
+    pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         match &self.stream {
             None => self.advance(out),
             Some(_) => blocking(|| self.advance(out)),
         }
     }
 
-    fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
+    fn advance(&mut self, out: &mut ResponseBuffer<'_>) -> QueryStep {
         if self.job.is_aborted() || self.shared.is_closing() {
-            return self.end(End::Aborted, result_code::ABORTED, out);
+            return self.end(JobEnd::Aborted, result_code::ABORTED, out);
         }
         if self
             .deadline
             .is_some_and(|deadline| Instant::now() > deadline)
         {
-            return self.end(End::Aborted, result_code::TIMEOUT, out);
+            return self.end(JobEnd::Aborted, result_code::TIMEOUT, out);
         }
         let start = out.len();
         let frame = open_frame(out);
@@ -190,26 +190,26 @@ impl Query<'_> {
             RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
         }
         if failed {
-            return self.end(End::Aborted, result_code::UDF, out);
+            return self.end(JobEnd::Aborted, result_code::UDF, out);
         }
         if no_room {
-            return self.end(End::Aborted, result_code::OVERLOAD, out);
+            return self.end(JobEnd::Aborted, result_code::OVERLOAD, out);
         }
         match wait {
             _ if self.is_exhausted || self.left == 0 => {
-                self.end(End::Complete, result_code::OK, out)
+                self.end(JobEnd::Complete, result_code::OK, out)
             }
-            Some(time) => Step::Wait(time),
-            None => Step::More,
+            Some(time) => QueryStep::Wait(time),
+            None => QueryStep::More,
         }
     }
 
-    fn end(&self, how: End, code: u8, out: &mut ResponseBuffer<'_>) -> Step {
+    fn end(&self, how: JobEnd, code: u8, out: &mut ResponseBuffer<'_>) -> QueryStep {
         let frame = open_frame(out);
-        Answer::last(code).write(out);
+        AnswerHeader::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
         self.job.finish(how);
-        Step::Done
+        QueryStep::Done
     }
 
     /// Appends a record if it still exists, passes the filter and has a result for the projection.
@@ -243,14 +243,14 @@ impl Query<'_> {
                 job.filtered.fetch_add(1, Ordering::Relaxed);
                 return Visited::Passed;
             }
-            let mut reply = Reply::begin(out);
+            let mut reply = MessageReply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
             reply.field(Field::Digest, digest.as_bytes());
             if !set.is_empty() {
                 reply.field(Field::Set, set.as_bytes());
             }
             if let Some(key) = record.key() {
-                if reply.reserve(key.len()) == Room::Refused {
+                if reply.reserve(key.len()) == BudgetRoom::Refused {
                     reply.abandon();
                     return Visited::NoRoom;
                 }
@@ -262,16 +262,16 @@ impl Query<'_> {
             match project(projection, *mode, record, &facts, &mut reply) {
                 Ok(true) => {
                     let metadata = record.metadata();
-                    reply.finish(&Answer {
+                    reply.finish(&AnswerHeader {
                         generation: u32::from(metadata.generation),
                         void_time: metadata.void_time,
-                        ..Answer::default()
+                        ..AnswerHeader::default()
                     });
                     Visited::Returned
                 }
                 Ok(false) | Err(_) => match reply.abandon() {
-                    Room::Given => Visited::Passed,
-                    Room::Refused => Visited::NoRoom,
+                    BudgetRoom::Given => Visited::Passed,
+                    BudgetRoom::Refused => Visited::NoRoom,
                 },
             }
         };
@@ -279,7 +279,7 @@ impl Query<'_> {
     }
 }
 
-impl Query<'_> {
+impl WireQuery<'_> {
     /// Sends a record through the stream of the function. Otherwise the text for the client.
     fn send_through(
         &mut self,
@@ -352,9 +352,9 @@ fn read<R>(
     })
 }
 
-impl Drop for Query<'_> {
+impl Drop for WireQuery<'_> {
     fn drop(&mut self) {
         // Without effect if it came to its end.
-        self.job.finish(End::Abandoned);
+        self.job.finish(JobEnd::Abandoned);
     }
 }

@@ -17,7 +17,7 @@ const OP_HEAD_BYTES_MAX: usize = 40;
 
 /// The header of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerHeader {
     /// Aerospike's result code.
     pub(crate) code: u8,
     pub(crate) info3: Info3,
@@ -29,7 +29,7 @@ pub(crate) struct Answer {
     pub(crate) row: u32,
 }
 
-impl Answer {
+impl AnswerHeader {
     /// An answer that is a code and nothing else.
     pub(crate) fn code(code: u8) -> Self {
         Self {
@@ -48,27 +48,27 @@ impl Answer {
 
     /// Appends the message that has a header only.
     pub(crate) fn write(&self, out: &mut ResponseBuffer<'_>) {
-        Reply::begin(out).finish(self);
+        MessageReply::begin(out).finish(self);
     }
 }
 
 /// Whether the budget had memory for an addition to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum BudgetRoom {
     Given,
     Refused,
 }
 
 /// A message under way at the end of a buffer.
 #[derive(Debug)]
-pub(crate) struct Reply<'o, 'b> {
+pub(crate) struct MessageReply<'o, 'b> {
     out: &'o mut ResponseBuffer<'b>,
     at: usize,
     fields: u16,
     ops: u16,
 }
 
-impl<'o, 'b> Reply<'o, 'b> {
+impl<'o, 'b> MessageReply<'o, 'b> {
     /// Begins a message.
     pub(crate) fn begin(out: &'o mut ResponseBuffer<'b>) -> Self {
         let at = out.len();
@@ -81,7 +81,7 @@ impl<'o, 'b> Reply<'o, 'b> {
         }
     }
 
-    /// Adds a field. All fields come before the first operation. For a large field, callers ask [`Reply::reserve`]
+    /// Adds a field. All fields come before the first operation. For a large field, callers ask [`MessageReply::reserve`]
     /// first.
     pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
         debug_assert_eq!(self.ops, 0);
@@ -93,10 +93,10 @@ impl<'o, 'b> Reply<'o, 'b> {
     }
 
     /// Makes room for `more` bytes.
-    pub(crate) fn reserve(&mut self, more: usize) -> Room {
+    pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
         match self.out.reserve(more) {
-            true => Room::Given,
-            false => Room::Refused,
+            true => BudgetRoom::Given,
+            false => BudgetRoom::Refused,
         }
     }
 
@@ -139,27 +139,27 @@ impl<'o, 'b> Reply<'o, 'b> {
     }
 
     /// Removes all fields and values. Returns whether there was room for them.
-    pub(crate) fn clear(&mut self) -> Room {
+    pub(crate) fn clear(&mut self) -> BudgetRoom {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
         self.room()
     }
 
     /// Removes the whole message. Returns whether there was room for it.
-    pub(crate) fn abandon(mut self) -> Room {
+    pub(crate) fn abandon(mut self) -> BudgetRoom {
         self.out.truncate(self.at);
         self.room()
     }
 
-    const fn room(&mut self) -> Room {
+    const fn room(&mut self) -> BudgetRoom {
         match self.out.take_refusal() {
-            true => Room::Refused,
-            false => Room::Given,
+            true => BudgetRoom::Refused,
+            false => BudgetRoom::Given,
         }
     }
 
     /// Ends the message.
-    pub(crate) fn finish(self, answer: &Answer) {
+    pub(crate) fn finish(self, answer: &AnswerHeader) {
         let mut header = [0_u8; MESSAGE_HEADER_BYTES];
         patch(
             &mut header,
@@ -193,13 +193,13 @@ mod tests {
         let budget = MemoryBudget::default();
         let mut out = ResponseBuffer::new(budget.share());
         out.push(1);
-        let mut reply = Reply::begin(&mut out);
+        let mut reply = MessageReply::begin(&mut out);
         reply.op(1, b"gone", ParticleType::Null, &[]).unwrap();
-        assert_eq!(reply.clear(), Room::Given);
+        assert_eq!(reply.clear(), BudgetRoom::Given);
         reply.field(Field::Digest, &[7; 20]);
         reply.op(5, b"i", ParticleType::Integer, &[7]).unwrap();
         reply.op(1, b"n", ParticleType::Null, &[]).unwrap();
-        reply.finish(&Answer {
+        reply.finish(&AnswerHeader {
             code: 2,
             generation: 3,
             void_time: 4,
@@ -217,7 +217,7 @@ mod tests {
             (5, &[0, 0, 0, 0, 0, 0, 0, 7][..])
         );
         assert_eq!((ops[1].kind, ops[1].value), (0, &[][..]));
-        assert_eq!(Reply::begin(&mut out).abandon(), Room::Given);
+        assert_eq!(MessageReply::begin(&mut out).abandon(), BudgetRoom::Given);
         assert_eq!(out.len(), 1 + 22 + 25 + 17 + 9);
     }
 }

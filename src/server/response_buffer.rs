@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::memory_budget::Share;
+use super::memory_budget::ConnectionShare;
 
 /// The buffer begins with this, and returns to it after large answers.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -17,13 +17,13 @@ const HEADROOM_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
-    memory: Share<'b>,
+    memory: ConnectionShare<'b>,
     was_refused: bool,
 }
 
 impl<'b> ResponseBuffer<'b> {
     /// An empty buffer.
-    pub(crate) fn new(memory: Share<'b>) -> Self {
+    pub(crate) fn new(memory: ConnectionShare<'b>) -> Self {
         Self {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             memory,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::community::CommunityEdition;
-use super::counters::{Counters, Latency};
+use super::counters::{Latency, RequestCounters};
 use super::index::Builds;
 use super::lua::Functions;
 use super::transaction::table::Transactions;
@@ -35,7 +35,7 @@ pub(crate) struct ServedNamespace {
     /// Whether records may expire: false if the configuration turns expiry off.
     pub(crate) expires: bool,
     pub(crate) builds: Builds,
-    pub(crate) counters: Counters,
+    pub(crate) counters: RequestCounters,
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,
     pub(crate) queries: Latency,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::community::CommunityEdition;
-use super::counters::{Counters, Latency, NodeCounters};
+use super::counters::{Latency, NodeCounters, RequestCounters};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::lua::Functions;
@@ -103,7 +103,7 @@ impl LiveLimits {
 
 /// What all connections share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     pub(crate) namespaces: Box<[ServedNamespace]>,
     /// The node's name: up to 16 hexadecimal digits.
     pub(crate) node: String,
@@ -137,7 +137,7 @@ pub(crate) struct Connections {
     pub(crate) refused: AtomicU64,
 }
 
-impl Shared {
+impl ServerShared {
     /// Takes the store's namespaces under service.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Shared {
                 is_strongly_consistent: features.strongly_consistent.iter().any(|on| on == name),
                 namespace,
                 builds: Builds::default(),
-                counters: Counters::default(),
+                counters: RequestCounters::default(),
                 reads: Latency::default(),
                 writes: Latency::default(),
                 queries: Latency::default(),

@@ -45,25 +45,25 @@ impl Acceptor {
         not(feature = "tls"),
         allow(clippy::unused_async, reason = "as with TLS")
     )]
-    pub(crate) async fn begin(&self, stream: TcpStream) -> io::Result<Stream> {
+    pub(crate) async fn begin(&self, stream: TcpStream) -> io::Result<ResultStream> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let agreed = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await??;
-            return Ok(Stream::Tls(Box::new(agreed)));
+            return Ok(ResultStream::Tls(Box::new(agreed)));
         }
-        Ok(Stream::Plain(stream))
+        Ok(ResultStream::Plain(stream))
     }
 }
 
 /// A stream.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum ResultStream {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Stream {
+impl ResultStream {
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    fn parts(self: Pin<&mut Self>) -> Parts<'_> {
+    fn parts(self: Pin<&mut Self>) -> StreamParts<'_> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket),
             #[cfg(feature = "tls")]
@@ -97,9 +97,9 @@ impl Stream {
 /// What both kinds of stream do.
 trait Both: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Both for S {}
-type Parts<'a> = Pin<&'a mut dyn Both>;
+type StreamParts<'a> = Pin<&'a mut dyn Both>;
 
-impl AsyncRead for Stream {
+impl AsyncRead for ResultStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -109,7 +109,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ResultStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -9,7 +9,7 @@ use spikelet_storage::{Attempt, Lsn};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until};
 
-use super::command::Command;
+use super::command::RecordCommand;
 use super::fields::Field;
 use super::served::ServedNamespace;
 
@@ -57,7 +57,7 @@ impl<'s> WaitingWrite<'s> {
 
     /// Queues for the record where the server holds writes to its set, and for functions: no writer comes between their read
     /// and their write. Otherwise the code of the answer.
-    pub(crate) fn hold(&mut self, command: &Command<'_>) -> Result<(), u8> {
+    pub(crate) fn hold(&mut self, command: &RecordCommand<'_>) -> Result<(), u8> {
         let set = command.fields.get(Field::Set).unwrap_or_default();
         let config = self.served.hold.as_ref();
         let hold = config.and_then(|config| config.time_of(set));

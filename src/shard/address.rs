@@ -6,13 +6,13 @@ use crate::{Key, RecordSet, RecordStore, Result};
 
 /// The records, the key of the root and the bin of a collection: the parts of every handle.
 #[derive(Debug)]
-pub(crate) struct Address<R> {
+pub(crate) struct CollectionAddress<R> {
     pub(crate) records: R,
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
 }
 
-impl<R: RecordSet> Address<R> {
+impl<R: RecordSet> CollectionAddress<R> {
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
     /// shards; [`Error::BinName`](crate::Error::BinName).

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
+use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
 use crate::expressions::{bin_exists, or};
@@ -98,7 +98,7 @@ impl ShardedCollection {
 }
 
 /// A record that says of itself that collections of it are sharded.
-struct Root {
+struct AuditedRoot {
     subkeys: Value,
     /// `None`: it is not understood.
     description: Option<Description>,
@@ -134,7 +134,7 @@ pub fn sharded_records() -> Expression {
 /// # Errors
 /// If the records cannot be read.
 pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedCollection>> {
-    let mut roots: BTreeMap<Key<'static>, Root> = BTreeMap::new();
+    let mut roots: BTreeMap<Key<'static>, AuditedRoot> = BTreeMap::new();
     let mut companions: BTreeMap<Name, Vec<ShardRecord>> = BTreeMap::new();
     records.scan_records(&mut |record| {
         let Some(key) = record.key().map(Key::into_owned) else {
@@ -143,7 +143,7 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
         if let Some((name, companion)) = companion(&key, record) {
             companions.entry(name).or_default().push(companion);
         } else if let Some(subkeys) = record.get(SUBKEYS) {
-            let root = Root {
+            let root = AuditedRoot {
                 subkeys,
                 description: Description::parse(&DESCRIPTION_BINS.map(|bin| record.get(bin))).ok(),
                 elements: record
@@ -205,8 +205,8 @@ fn collection(
 
 fn judged(
     key: Key<'static>,
-    entry: &Entry,
-    root: &Root,
+    entry: &DescribedCollection,
+    root: &AuditedRoot,
     companions: Vec<ShardRecord>,
 ) -> ShardedCollection {
     let bin = entry.bin.as_str();
@@ -236,10 +236,10 @@ fn judged(
                 };
             }
             let in_root = root.elements.get(bin).copied();
-            let state = protocol::Root {
+            let state = protocol::CollectionRoot {
                 scheme,
                 epoch,
-                ..protocol::Root::default()
+                ..protocol::CollectionRoot::default()
             };
             collection.elements = if view::in_root(&state, in_root.is_some()) {
                 in_root.unwrap_or(0)

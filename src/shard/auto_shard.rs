@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use super::content::{Act, ActReply, Collection, Content};
 use super::policy::{
-    ContentionMonitor, Load, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
+    ContentionMonitor, ObservedLoad, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
 };
-use super::protocol::Route;
+use super::protocol::CompanionRoute;
 use crate::{Error, Key, RecordSet, Result, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for this long.
@@ -27,7 +27,7 @@ pub(crate) enum NextStep {
     /// Have shards, if its record were not to expire.
     LeaveExpiring,
     /// Read all shards of this route, for [`AutoSharder::should_merge`].
-    ReadShards(Route),
+    ReadShards(CompanionRoute),
 }
 
 /// Whether more shards would make a record smaller that is too large.
@@ -92,15 +92,15 @@ impl AutoSharder {
         records: &R,
         root: &Key<'_>,
         collection: Collection,
-        route: Option<Route>,
+        route: Option<CompanionRoute>,
         act: &Act,
         reply: &ActReply,
     ) -> Option<NextStep> {
-        let mut load = Load {
+        let mut load = ObservedLoad {
             shards: shards_of(route),
             record_bytes: reply.record_bytes,
             count: self.count(collection, act, reply),
-            ..Load::default()
+            ..ObservedLoad::default()
         };
         // Records of a sharded collection do not expire: this one would silently lose its time.
         if route.is_none() && reply.expires {
@@ -125,7 +125,7 @@ impl AutoSharder {
         is_due.then_some(NextStep::ReadShards(route))
     }
 
-    fn count_contention(&self, load: &mut Load, now_ms: u64, epoch: u64, reply: &ActReply) {
+    fn count_contention(&self, load: &mut ObservedLoad, now_ms: u64, epoch: u64, reply: &ActReply) {
         match reply.queued_behind {
             Some(queued_behind) => {
                 load.queue = self
@@ -141,7 +141,7 @@ impl AutoSharder {
     }
 
     /// Notes a reaction to contention, whose effect is measured.
-    fn note_contention(&self, load: &Load, now_ms: u64) {
+    fn note_contention(&self, load: &ObservedLoad, now_ms: u64) {
         if let Some(queue) = load.queue {
             self.contention.acted_on(queue);
         }
@@ -165,12 +165,12 @@ impl AutoSharder {
     pub(crate) fn after_refusal<R: RecordSet>(
         &self,
         records: &R,
-        route: Option<Route>,
+        route: Option<CompanionRoute>,
         error: &Error,
     ) -> Option<u64> {
-        let mut load = Load {
+        let mut load = ObservedLoad {
             shards: shards_of(route),
-            ..Load::default()
+            ..ObservedLoad::default()
         };
         match error {
             Error::KeyBusy { .. } if self.policy.contention => {
@@ -192,9 +192,9 @@ impl AutoSharder {
         }
     }
 
-    fn step<R: RecordSet>(&self, records: &R, load: &Load) -> Option<NextStep> {
+    fn step<R: RecordSet>(&self, records: &R, load: &ObservedLoad) -> Option<NextStep> {
         let shards = self.decide(records, load)?;
-        let of_any_size = Load {
+        let of_any_size = ObservedLoad {
             record_bytes: 0,
             ..*load
         };
@@ -213,7 +213,7 @@ impl AutoSharder {
     pub(crate) fn would_relieve<R: RecordSet>(
         &self,
         records: &R,
-        (route, shard): (Option<Route>, u64),
+        (route, shard): (Option<CompanionRoute>, u64),
         record_bytes: u64,
         read: impl FnOnce() -> Result<Content>,
     ) -> Result<Relief> {
@@ -250,7 +250,7 @@ impl AutoSharder {
         Ok(Relief::None)
     }
 
-    fn decide<R: RecordSet>(&self, records: &R, load: &Load) -> Option<u64> {
+    fn decide<R: RecordSet>(&self, records: &R, load: &ObservedLoad) -> Option<u64> {
         let shards = self.policy.decide(load)?;
         (!self.is_paused(records)).then_some(shards)
     }
@@ -259,7 +259,7 @@ impl AutoSharder {
     pub(crate) fn should_merge<R: RecordSet>(
         &self,
         records: &R,
-        route: Route,
+        route: CompanionRoute,
         readings: Vec<ShardReading>,
     ) -> bool {
         let now_ms = records.now_ms();
@@ -309,11 +309,11 @@ impl AutoSharder {
     }
 }
 
-fn shards_of(route: Option<Route>) -> u64 {
+fn shards_of(route: Option<CompanionRoute>) -> u64 {
     route.map_or(0, |route| route.shards)
 }
 
-fn epoch_of(route: Option<Route>) -> u64 {
+fn epoch_of(route: Option<CompanionRoute>) -> u64 {
     route.map_or(0, |route| route.epoch.0)
 }
 

@@ -15,10 +15,10 @@ const LEVELS: usize = (SHARDS_MAX as usize / PAGE).ilog2() as usize + 1;
 /// The companions that a handle has met, by their numbers; `C` identifies one among all that had its number.
 #[derive(Debug)]
 pub(crate) struct Companions<C> {
-    levels: [OnceLock<Box<[Page<C>]>>; LEVELS],
+    levels: [OnceLock<Box<[CompanionPage<C>]>>; LEVELS],
 }
 
-type Page<C> = OnceLock<Box<[Kept<C>]>>;
+type CompanionPage<C> = OnceLock<Box<[Kept<C>]>>;
 
 #[derive(Debug)]
 struct Kept<C> {
@@ -53,10 +53,11 @@ impl<C: PartialEq> Companions<C> {
         let shard = usize::try_from(shard).ok()?;
         let page = shard / PAGE;
         let level = (usize::BITS - page.leading_zeros()) as usize;
-        let pages = self
-            .levels
-            .get(level)?
-            .get_or_init(|| (0..before(level).max(1)).map(|_| Page::new()).collect());
+        let pages = self.levels.get(level)?.get_or_init(|| {
+            (0..before(level).max(1))
+                .map(|_| CompanionPage::new())
+                .collect()
+        });
         let page = pages
             .get(page - before(level))?
             .get_or_init(|| (0..PAGE).map(|_| Kept::new()).collect());

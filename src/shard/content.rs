@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::element_hash::{hash_of, shard};
 use super::merge;
-use super::protocol::Kind;
+use super::protocol::CollectionKind;
 use crate::operations::{self, lists, maps};
-use crate::value::{ListOrder, MapOrder, Purpose, Value, encode};
+use crate::value::{EncodePurpose, ListOrder, MapOrder, Value, encode};
 use crate::{
     Error, ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
     Operation, Result,
@@ -62,12 +62,12 @@ impl Act {
 }
 
 /// One value, or none, for each operation of an act.
-pub(crate) type Answer = Vec<Option<Value>>;
+pub(crate) type ActAnswers = Vec<Option<Value>>;
 
 /// The result of an act on one record.
 #[derive(Clone, Debug)]
 pub(crate) struct ActReply {
-    pub(crate) values: Answer,
+    pub(crate) values: ActAnswers,
     /// The size of the record afterwards, in bytes.
     pub(crate) record_bytes: u64,
     /// Whether the record is to expire.
@@ -77,7 +77,7 @@ pub(crate) struct ActReply {
 }
 
 /// The answer of the first operation.
-pub(crate) fn first(answer: Option<Answer>) -> Option<Value> {
+pub(crate) fn first(answer: Option<ActAnswers>) -> Option<Value> {
     answer.unwrap_or_default().into_iter().next().flatten()
 }
 
@@ -90,14 +90,14 @@ pub(crate) const fn number(value: Option<&Value>) -> i64 {
 }
 
 /// Whether the first operation has answered a smaller number than the second.
-pub(crate) fn has_grown(answer: Option<Answer>) -> bool {
+pub(crate) fn has_grown(answer: Option<ActAnswers>) -> bool {
     match answer.as_deref() {
         Some([before, after]) => number(before.as_ref()) < number(after.as_ref()),
         _ => false,
     }
 }
 
-impl Kind for Bin {
+impl CollectionKind for Bin {
     type Part = Content;
     type Act = Act;
     type Answer = ActReply;
@@ -255,7 +255,7 @@ impl Content {
         let mut size = |values: &[&Value]| {
             encoded.clear();
             for value in values {
-                encode(value, Purpose::Storage, &mut encoded).map_err(Error::not_storable)?;
+                encode(value, EncodePurpose::Storage, &mut encoded).map_err(Error::not_storable)?;
             }
             Ok(encoded.len() as u64)
         };

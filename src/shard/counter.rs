@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::address::Address;
+use super::address::CollectionAddress;
 use super::content::{Act, Collection};
 use super::handle::Handle;
 use super::policy::ShardPolicy;
@@ -74,7 +74,7 @@ impl<R: RecordSet> ShardedCounter<R> {
         bin: &str,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = Address::new(store, set, key, bin)?;
+        let address = CollectionAddress::new(store, set, key, bin)?;
         let mut handle = Handle::new(address, Collection::Counter, policy);
         // A counter never becomes large.
         handle.set_policy(ShardPolicy::manual().contention(true));

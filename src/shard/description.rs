@@ -15,7 +15,7 @@ use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, v
 use crate::operations::put;
 use crate::record::companion_key::KeyForm;
 use crate::record::{APART, BinName};
-use crate::value::{Map, MapOrder, Purpose, Value, encode};
+use crate::value::{EncodePurpose, Map, MapOrder, Value, encode};
 use crate::{Error, Expression, Operation, Result};
 
 /// The bins of a description, in the order in which [`Description::parse`] takes them.
@@ -33,7 +33,7 @@ pub(crate) enum Form {
 
 /// One sharded collection of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Entry {
+pub(crate) struct DescribedCollection {
     pub(crate) bin: BinName,
     pub(crate) form: Form,
     /// The number of the collection's last transition.
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     apart: Option<u64>,
 }
 
-impl Entry {
+impl DescribedCollection {
     /// Decodes the form of an entry, behind which it may say from which shard on keys stand apart.
     fn parse(bin: BinName, value: &Value, epoch: Epoch) -> Result<Self> {
         if let Value::List(items) = value
@@ -93,7 +93,7 @@ pub(crate) struct Description {
     /// The bin whose companions have plain keys. It stays until no collection is sharded, so that no key gets another owner.
     plain: Option<BinName>,
     /// The entries, sorted by bin.
-    entries: Vec<Entry>,
+    entries: Vec<DescribedCollection>,
 }
 
 /// A description as it was read, shared by its readers. An empty one takes no memory.
@@ -129,7 +129,7 @@ impl Form {
             return Ok(Self::Hash(scheme));
         }
         let mut encoded = Vec::new();
-        encode(value, Purpose::Storage, &mut encoded)
+        encode(value, EncodePurpose::Storage, &mut encoded)
             .map_err(|error| Error::malformed("bin subkeys", error))?;
         Ok(Self::Other(encoded.into()))
     }
@@ -199,7 +199,7 @@ impl Description {
         let entries = match subkeys {
             Value::List(_) => {
                 let epoch = own_epoch(plain)?.unwrap_or(latest);
-                vec![Entry::parse(plain, subkeys, epoch)?]
+                vec![DescribedCollection::parse(plain, subkeys, epoch)?]
             }
             Value::Map(collections) => {
                 let mut entries = Vec::with_capacity(collections.len());
@@ -214,7 +214,7 @@ impl Description {
                     let epoch = own_epoch(bin)?.ok_or_else(|| {
                         not_understood(epochs.as_ref(), "the bin subkeys_epochs lacks a collection")
                     })?;
-                    entries.push(Entry::parse(bin, form, epoch)?);
+                    entries.push(DescribedCollection::parse(bin, form, epoch)?);
                 }
                 entries.sort_by_key(|entry| entry.bin);
                 entries
@@ -252,12 +252,12 @@ impl Description {
     }
 
     /// Returns the sharded collections, sorted by bin.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[DescribedCollection] {
         &self.entries
     }
 
     /// Returns the entry of the collection in this bin; `None` if that is unsharded.
-    pub(crate) fn of(&self, bin: BinName) -> Option<&Entry> {
+    pub(crate) fn of(&self, bin: BinName) -> Option<&DescribedCollection> {
         self.entries.iter().find(|entry| entry.bin == bin)
     }
 
@@ -295,7 +295,7 @@ impl Description {
         let mut marked = self.without(bin);
         let at = marked.entries.partition_point(|entry| entry.bin < bin);
         let apart = self.of(bin).and_then(|entry| entry.apart);
-        let entry = Entry {
+        let entry = DescribedCollection {
             bin,
             form,
             epoch,
@@ -330,7 +330,7 @@ impl Description {
         match &self.entries[..] {
             [] => None,
             [only] if self.plain == Some(only.bin) => Some(only.value()),
-            entries => Some(by_bin(entries, Entry::value)),
+            entries => Some(by_bin(entries, DescribedCollection::value)),
         }
     }
 
@@ -376,7 +376,7 @@ impl Description {
     }
 }
 
-fn by_bin(entries: &[Entry], value: impl Fn(&Entry) -> Value) -> Value {
+fn by_bin(entries: &[DescribedCollection], value: impl Fn(&DescribedCollection) -> Value) -> Value {
     let entries = entries
         .iter()
         .map(|entry| (entry.bin.as_str().into(), value(entry)));

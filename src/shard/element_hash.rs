@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::value::order::compare_total;
-use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
+use crate::value::{EncodePurpose, List, ListOrder, Map, MapOrder, Value, encode};
 use crate::{Error, Result};
 
 /// Most encoded elements take no more than this, in bytes.
@@ -18,9 +18,9 @@ pub(crate) fn hash_of(element: &Value) -> Result<u64> {
     match element {
         // The usual ones are canonical as they are.
         Value::Int(_) | Value::String(_) | Value::Blob(_) => {
-            encode(element, Purpose::Storage, &mut encoded)
+            encode(element, EncodePurpose::Storage, &mut encoded)
         }
-        element => encode(&canonical(element)?, Purpose::Storage, &mut encoded),
+        element => encode(&canonical(element)?, EncodePurpose::Storage, &mut encoded),
     }
     .map_err(|error| Error::malformed("element", error))?;
     Ok(xxh3_64(&encoded))
@@ -64,7 +64,7 @@ fn sorted(items: Vec<Value>) -> Result<Vec<Value>> {
         .into_iter()
         .map(|item| {
             let mut encoded = Vec::new();
-            encode(&item, Purpose::Storage, &mut encoded)
+            encode(&item, EncodePurpose::Storage, &mut encoded)
                 .map_err(|error| Error::malformed("element", error))?;
             Ok((encoded, item))
         })

@@ -7,8 +7,8 @@ use super::companions::Companions;
 use super::content::{Act, ActReply, Bin, Collection};
 use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use super::protocol::{
-    CompanionState, Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request,
-    Root, Token,
+    AtomicRequest, CollectionRoot, CompanionState, CompanionToken, NeighborCollections,
+    Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
@@ -152,10 +152,10 @@ impl Executor {
         }
     }
 
-    fn root_policies(&self, neighbors: Neighbors) -> &RootPolicies {
+    fn root_policies(&self, neighbors: NeighborCollections) -> &RootPolicies {
         match neighbors {
-            Neighbors::None => &self.alone,
-            Neighbors::Sharded => self.beside.get_or_init(|| {
+            NeighborCollections::None => &self.alone,
+            NeighborCollections::Sharded => self.beside.get_or_init(|| {
                 let policy = self
                     .alone
                     .creating
@@ -168,11 +168,14 @@ impl Executor {
     }
 
     /// Encodes a request as operations on one record, under the policy that bears its filter.
-    pub(crate) fn encode_request<'a>(&'a self, request: &'a Request<Bin>) -> EncodedRequest<'a> {
+    pub(crate) fn encode_request<'a>(
+        &'a self,
+        request: &'a AtomicRequest<Bin>,
+    ) -> EncodedRequest<'a> {
         let (operations, edits) = match (&request.edit, &request.read) {
             // The common ones are taken as they are.
-            (Edit::User(act), Read::Nothing) => (Cow::Borrowed(&*act.operations), 0),
-            (Edit::None, Read::User(act)) if is_known(request) => {
+            (RequestEdit::User(act), Read::Nothing) => (Cow::Borrowed(&*act.operations), 0),
+            (RequestEdit::None, Read::User(act)) if is_known(request) => {
                 (Cow::Borrowed(&*act.operations), 0)
             }
             (edit, read) => {
@@ -190,20 +193,20 @@ impl Executor {
         }
     }
 
-    fn policy_of(&self, request: &Request<Bin>) -> Cow<'_, WritePolicy> {
+    fn policy_of(&self, request: &AtomicRequest<Bin>) -> Cow<'_, WritePolicy> {
         if let Precondition::Unsharded(neighbors) = request.precondition {
             let policies = self.root_policies(neighbors);
             return Cow::Borrowed(match request.edit {
-                Edit::User(Act { creates: true, .. }) => &policies.creating,
+                RequestEdit::User(Act { creates: true, .. }) => &policies.creating,
                 _ => &policies.existing,
             });
         }
         let exists = match request.edit {
-            Edit::None if request.precondition == Precondition::None => {
+            RequestEdit::None if request.precondition == Precondition::None => {
                 return Cow::Borrowed(&self.protocol);
             }
-            Edit::Mark(..) => RecordExistsAction::Update,
-            Edit::Place(..) => RecordExistsAction::Replace,
+            RequestEdit::Mark(..) => RecordExistsAction::Update,
+            RequestEdit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
         let filter = match open(request) {
@@ -268,8 +271,10 @@ impl Executor {
         };
         Some(match precondition {
             Precondition::None => return None,
-            Precondition::Unsharded(Neighbors::None) => NONE_SHARDED.clone(),
-            Precondition::Unsharded(Neighbors::Sharded) => is_unsharded(self.bin.as_str()),
+            Precondition::Unsharded(NeighborCollections::None) => NONE_SHARDED.clone(),
+            Precondition::Unsharded(NeighborCollections::Sharded) => {
+                is_unsharded(self.bin.as_str())
+            }
             Precondition::Bears(description) => bears(description),
             Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));
@@ -284,7 +289,7 @@ impl Executor {
         })
     }
 
-    fn edit(&self, request: &Request<Bin>, edit: &Edit<Bin>) -> Vec<Operation> {
+    fn edit(&self, request: &AtomicRequest<Bin>, edit: &RequestEdit<Bin>) -> Vec<Operation> {
         let bin = self.bin.as_str();
         let settle = |to: Scheme| {
             let form = (to != Scheme::Unsharded).then_some(Form::Hash(to));
@@ -296,48 +301,48 @@ impl Executor {
             put(SHARD_OF, self.name(keys, shard).value(companion))
         };
         match edit {
-            Edit::None => Vec::new(),
-            Edit::User(act) => act.operations.to_vec(),
-            Edit::Mark(to, epoch, apart) => {
+            RequestEdit::None => Vec::new(),
+            RequestEdit::User(act) => act.operations.to_vec(),
+            RequestEdit::Mark(to, epoch, apart) => {
                 let before = request.precondition.description();
                 let marked = before.marked(self.bin, Form::Hash(*to), *epoch);
                 marked.with_keys_apart(self.bin, *apart).write()
             }
-            Edit::FinishAndRemoveBin(to) => {
+            RequestEdit::FinishAndRemoveBin(to) => {
                 let mut operations = settle(*to);
                 operations.push(delete_bin(bin));
                 operations
             }
-            Edit::Finish(to) => settle(*to),
-            Edit::RestoreToRoot(whole) => whole.clone().fill(bin),
-            Edit::Clear => vec![delete_bin(bin)],
-            Edit::Place(companion, token) => {
+            RequestEdit::Finish(to) => settle(*to),
+            RequestEdit::RestoreToRoot(whole) => whole.clone().fill(bin),
+            RequestEdit::Clear => vec![delete_bin(bin)],
+            RequestEdit::Place(companion, token) => {
                 vec![described(*companion), put(FROZEN, token_value(*token))]
             }
-            Edit::Fill(part) => {
+            RequestEdit::Fill(part) => {
                 let mut operations = part.clone().fill(bin);
                 operations.push(delete_bin(FROZEN));
                 operations
             }
-            Edit::Freeze => vec![put(FROZEN, 0)],
-            Edit::RemoveMoved(moved, companion) => {
+            RequestEdit::Freeze => vec![put(FROZEN, 0)],
+            RequestEdit::RemoveMoved(moved, companion) => {
                 let mut operations = moved.clone().remove_moved(bin);
                 operations.push(described(*companion));
                 operations.push(delete_bin(FROZEN));
                 operations
             }
-            Edit::Absorb(part, companion) => {
+            RequestEdit::Absorb(part, companion) => {
                 let mut operations = part.clone().absorb(bin);
                 operations.push(described(*companion));
                 operations
             }
-            Edit::Delete => vec![delete_all_bins()],
+            RequestEdit::Delete => vec![delete_all_bins()],
         }
     }
 
     fn encode_read(
         &self,
-        request: &Request<Bin>,
+        request: &AtomicRequest<Bin>,
         read: &Read<Bin>,
         operations: &mut Vec<Operation>,
     ) {
@@ -371,13 +376,13 @@ impl Executor {
     /// As for the store, and [`Error::ShardScheme`] for a root that is not understood.
     pub(crate) fn decode_reply(
         &self,
-        request: &Request<Bin>,
+        request: &AtomicRequest<Bin>,
         encoded: &EncodedRequest<'_>,
         operated: Result<OperateResult>,
-    ) -> Result<Reply<Bin>> {
+    ) -> Result<RequestReply<Bin>> {
         let operated = match operated {
-            Err(Error::NotFound { .. }) => return Ok(Reply::NotFound),
-            Err(Error::FilteredOut { .. }) => return Ok(Reply::FilteredOut),
+            Err(Error::NotFound { .. }) => return Ok(RequestReply::NotFound),
+            Err(Error::FilteredOut { .. }) => return Ok(RequestReply::FilteredOut),
             operated => operated?,
         };
         let (record_bytes, queued_behind) = (operated.record_bytes, operated.queued_behind);
@@ -399,10 +404,10 @@ impl Executor {
         };
         let mut seen = Observation::nothing();
         if matches!(request.read, Read::Nothing) {
-            if matches!(request.edit, Edit::User(_)) {
+            if matches!(request.edit, RequestEdit::User(_)) {
                 seen.answer = answered(values);
             }
-            return Ok(Reply::Done(seen));
+            return Ok(RequestReply::Done(seen));
         }
         let rest = match request.place {
             _ if is_known(request) => {
@@ -436,13 +441,13 @@ impl Executor {
             Read::User(_) => seen.answer = answered(rest),
             Read::Nothing | Read::State => {}
         }
-        Ok(Reply::Done(seen))
+        Ok(RequestReply::Done(seen))
     }
 
     /// Decodes the bins of [`ROOT_STATE`].
-    fn root(&self, values: Vec<Option<Value>>) -> Result<Root> {
+    fn root(&self, values: Vec<Option<Value>>) -> Result<CollectionRoot> {
         let Ok([subkeys, epoch, plain, epochs, shard_of]) = <[_; 5]>::try_from(values) else {
-            return Ok(Root::default());
+            return Ok(CollectionRoot::default());
         };
         // A companion of another collection: a write here would change that one.
         if shard_of.is_some() {
@@ -451,7 +456,7 @@ impl Executor {
             });
         }
         let description = Description::parse(&[subkeys, epoch, plain, epochs])?;
-        Root::of(description, self.bin)
+        CollectionRoot::of(description, self.bin)
     }
 
     /// Decodes the bins `shard_of` and `frozen`.
@@ -467,7 +472,9 @@ impl Executor {
         let companion = self.name(keys, shard).parse(shard_of)?;
         let state = match frozen {
             None => CompanionState::Live,
-            Some(Value::Int(token)) if *token != 0 => CompanionState::Placed(Token(*token as u64)),
+            Some(Value::Int(token)) if *token != 0 => {
+                CompanionState::Placed(CompanionToken(*token as u64))
+            }
             Some(_) => CompanionState::Frozen,
         };
         Some((companion, state))
@@ -498,7 +505,7 @@ const fn companion_of(place: RecordRef) -> (KeyForm, u64) {
 }
 
 /// Returns the companion that must be open for a request: the form of its key, its number, its shards and epoch.
-const fn open(request: &Request<Bin>) -> Option<(KeyForm, u64, Companion)> {
+const fn open(request: &AtomicRequest<Bin>) -> Option<(KeyForm, u64, Companion)> {
     match (request.place, &request.precondition) {
         (RecordRef::Companion(keys, shard), Precondition::Live(companion)) => {
             Some((keys, shard, *companion))
@@ -508,11 +515,11 @@ const fn open(request: &Request<Bin>) -> Option<(KeyForm, u64, Companion)> {
 }
 
 /// Returns whether the precondition of a read implies the state of the record, which then need not be read.
-const fn is_known(request: &Request<Bin>) -> bool {
+const fn is_known(request: &AtomicRequest<Bin>) -> bool {
     matches!(
         (&request.edit, &request.read, &request.precondition),
         (
-            Edit::None,
+            RequestEdit::None,
             Read::User(_),
             Precondition::Live(_) | Precondition::Unsharded(_)
         )
@@ -520,6 +527,6 @@ const fn is_known(request: &Request<Bin>) -> bool {
 }
 
 /// Tokens are positive: 0 stands for a companion that is frozen with its content.
-const fn token_value(token: Token) -> i64 {
+const fn token_value(token: CompanionToken) -> i64 {
     token.0 as i64
 }

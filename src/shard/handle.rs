@@ -8,17 +8,17 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::address::Address;
+use super::address::CollectionAddress;
 use super::auto_shard::{AutoSharder, NextStep};
-use super::content::{Act, Answer, Bin, Collection};
+use super::content::{Act, ActAnswers, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
 use super::protocol::lookup::Lookup;
-use super::protocol::view::{PATIENCE, Rejection, Source, Survey, View};
-use super::protocol::write::Write;
+use super::protocol::view::{PATIENCE, RecordsView, Rejection, Survey, ViewRecord};
+use super::protocol::write::ElementWrite;
 use super::protocol::{
-    Edit, Failure, Machine, Progress, Read, RecordRef, Reply, Request, Root, Route, RouteHint,
-    Token, TransitionProgress,
+    AtomicRequest, CollectionRoot, CompanionRoute, CompanionToken, Failure, Machine,
+    MachineProgress, Read, RecordRef, RequestEdit, RequestReply, RouteHint, TransitionProgress,
 };
 use super::route_cache::RouteCache;
 use super::scheme::Scheme;
@@ -51,11 +51,11 @@ fn random() -> u64 {
 
 /// Returns a random token, with room behind it for as many machines that advance a transition as there may be within one
 /// call. Each thread counts for itself: every call takes a token, and few need it.
-fn token() -> Token {
+fn token() -> CompanionToken {
     let token =
         TOKENS.try_with(|next| next.replace(next.get().wrapping_add(ROOT_READS_MAX.into())));
     // A thread that is ending has no counter any more.
-    Token(1 + (token.unwrap_or_else(|_| random()) & TOKEN_BITS))
+    CompanionToken(1 + (token.unwrap_or_else(|_| random()) & TOKEN_BITS))
 }
 
 /// A collection that may be sharded.
@@ -78,7 +78,7 @@ pub(crate) enum ReadFailure {
 }
 
 /// The result of a read of several records.
-pub(crate) type Reading<T> = std::result::Result<T, ReadFailure>;
+pub(crate) type ShardedReading<T> = std::result::Result<T, ReadFailure>;
 
 impl From<Error> for ReadFailure {
     fn from(error: Error) -> Self {
@@ -88,8 +88,12 @@ impl From<Error> for ReadFailure {
 
 impl<R: RecordSet> Handle<R> {
     /// `policy`: its existence action, generation and filter do not count.
-    pub(crate) fn new(address: Address<R>, collection: Collection, policy: &WritePolicy) -> Self {
-        let Address { records, key, bin } = address;
+    pub(crate) fn new(
+        address: CollectionAddress<R>,
+        collection: Collection,
+        policy: &WritePolicy,
+    ) -> Self {
+        let CollectionAddress { records, key, bin } = address;
         Self {
             auto_sharder: AutoSharder::new(ShardPolicy::default(), &records),
             records,
@@ -130,12 +134,12 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
-    pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
+    pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<ActAnswers>> {
         let collection = self.executor.collection;
         let mut transitions = 0;
         loop {
             let lost_roots = self.records.lost_roots();
-            let machine = Write::new(hash, act.clone(), self.remembered(), token());
+            let machine = ElementWrite::new(hash, act.clone(), self.remembered(), token());
             match self.run(machine) {
                 Ok(did) => {
                     self.remember(did.remembered, lost_roots);
@@ -169,13 +173,13 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Pauses automatic transitions of the handle, and notes the obstacle.
-    fn leave(&self, route: Option<Route>, step: NextStep, in_the_way: &Error) {
+    fn leave(&self, route: Option<CompanionRoute>, step: NextStep, in_the_way: &Error) {
         self.auto_sharder.pause(&self.records);
         self.note_obstacle(route, step, &in_the_way.to_string());
     }
 
     /// Notes an obstacle to a transition, for `recent_transitions`.
-    fn note_obstacle(&self, route: Option<Route>, step: NextStep, in_the_way: &str) {
+    fn note_obstacle(&self, route: Option<CompanionRoute>, step: NextStep, in_the_way: &str) {
         let transition = match (step, route) {
             (NextStep::ReadShards(_), _) => ShardTransition::Merging,
             (_, Some(_)) => ShardTransition::Splitting,
@@ -197,7 +201,7 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for [`Handle::write`].
-    pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
+    pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<ActAnswers>> {
         let lost_roots = self.records.lost_roots();
         let machine = Lookup::new(hash, act, self.remembered(), token());
         let did = self.run(machine)?;
@@ -209,10 +213,13 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// [`Error::ShardScheme`], and the errors of the store.
-    pub(crate) fn root(&self) -> Result<Root> {
-        match self.execute(&Request::read(RecordRef::Root, Read::State), &mut None)? {
-            Reply::Done(seen) => Ok(seen.root),
-            _ => Ok(Root::default()),
+    pub(crate) fn root(&self) -> Result<CollectionRoot> {
+        match self.execute(
+            &AtomicRequest::read(RecordRef::Root, Read::State),
+            &mut None,
+        )? {
+            RequestReply::Done(seen) => Ok(seen.root),
+            _ => Ok(CollectionRoot::default()),
         }
     }
 
@@ -221,14 +228,17 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for [`Handle::write`].
-    pub(crate) fn read<T>(&self, mut read: impl FnMut(&Pass<'_, R>) -> Reading<T>) -> Result<T> {
+    pub(crate) fn read<T>(
+        &self,
+        mut read: impl FnMut(&Pass<'_, R>) -> ShardedReading<T>,
+    ) -> Result<T> {
         let mut lost_roots = self.records.lost_roots();
         let mut patience = PATIENCE;
         let mut view = match self.remembered() {
-            RouteHint::Sharded(route) => View::remembered(route),
-            RouteHint::Unknown | RouteHint::Unsharded(_) => View {
-                root: Root::default(),
-                sources: vec![Source::Root],
+            RouteHint::Sharded(route) => RecordsView::remembered(route),
+            RouteHint::Unknown | RouteHint::Unsharded(_) => RecordsView {
+                root: CollectionRoot::default(),
+                sources: vec![ViewRecord::Root],
             },
         };
         let mut learned = None;
@@ -290,12 +300,12 @@ impl<R: RecordSet> Handle<R> {
             }
             let reply = self.execute(&request, &mut busy_since)?;
             match machine.resume(reply) {
-                Progress::Next(next) => machine = next,
-                Progress::Done(outcome) => {
+                MachineProgress::Next(next) => machine = next,
+                MachineProgress::Done(outcome) => {
                     self.note_transition(observed, None);
                     return Ok(Some(outcome));
                 }
-                Progress::Failed(failure) => return Err(self.failed(failure)),
+                MachineProgress::Failed(failure) => return Err(self.failed(failure)),
             }
         }
     }
@@ -330,14 +340,16 @@ impl<R: RecordSet> Handle<R> {
     /// passed since the call first met one; a caller's own write is refused at once.
     fn execute(
         &self,
-        request: &Request<Bin>,
+        request: &AtomicRequest<Bin>,
         busy_since: &mut Option<Instant>,
-    ) -> Result<Reply<Bin>> {
+    ) -> Result<RequestReply<Bin>> {
         let encoded = self.executor.encode_request(request);
-        if matches!(request.edit, Edit::Delete) && self.records.may_bring_back(&encoded.policy) {
+        if matches!(request.edit, RequestEdit::Delete)
+            && self.records.may_bring_back(&encoded.policy)
+        {
             // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete.
-            let frozen = Request {
-                edit: Edit::Freeze,
+            let frozen = AtomicRequest {
+                edit: RequestEdit::Freeze,
                 ..request.clone()
             };
             self.execute(&frozen, busy_since)?;
@@ -348,7 +360,7 @@ impl<R: RecordSet> Handle<R> {
                     .operate_on(&encoded.policy, &encoded.key, &encoded.operations);
             match operated {
                 Err(Error::KeyBusy { .. })
-                    if !matches!(request.edit, Edit::User(_))
+                    if !matches!(request.edit, RequestEdit::User(_))
                         && encoded.policy.total_timeout.is_none_or(|limit| {
                             busy_since.get_or_insert_with(Instant::now).elapsed() < limit
                         }) =>
@@ -420,7 +432,7 @@ const fn remedy(scheme: Scheme) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct Pass<'a, R> {
     handle: &'a Handle<R>,
-    view: &'a View,
+    view: &'a RecordsView,
     patience: u8,
 }
 
@@ -434,13 +446,13 @@ impl<R: RecordSet> Pass<'_, R> {
     ///
     /// # Errors
     /// [`ReadFailure::Stale`] if the view does not hold any more.
-    pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> Reading<Vec<Option<Answer>>> {
+    pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> ShardedReading<Vec<Option<ActAnswers>>> {
         let executor = &self.handle.executor;
         let asked: Vec<_> = acts
             .into_iter()
             .filter_map(|(source, act)| {
                 let source = self.view.sources.get(source)?;
-                Some((source, Request::read(source.place(), Read::User(act))))
+                Some((source, AtomicRequest::read(source.place(), Read::User(act))))
             })
             .collect();
         let encoded: Vec<_> = asked
@@ -478,7 +490,7 @@ impl<R: RecordSet> Pass<'_, R> {
     ///
     /// # Errors
     /// As for [`Pass::ask`].
-    pub(crate) fn ask_all(&self, act: &Act) -> Reading<Vec<Option<Answer>>> {
+    pub(crate) fn ask_all(&self, act: &Act) -> ShardedReading<Vec<Option<ActAnswers>>> {
         self.ask(
             (0..self.sources())
                 .map(|source| (source, act.clone()))

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::address::Address;
+use super::address::CollectionAddress;
 use super::content::{Act, Collection, first, has_grown, number};
 use super::element_hash::hash_of;
 use super::handle::Handle;
@@ -77,7 +77,7 @@ impl<R: RecordSet> ShardedList<R> {
         bin: &str,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = Address::new(store, set, key, bin)?;
+        let address = CollectionAddress::new(store, set, key, bin)?;
         Ok(Self {
             handle: Handle::new(address, Collection::List, policy),
         })

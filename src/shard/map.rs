@@ -4,8 +4,8 @@ mod ranks;
 
 use std::ops::Bound;
 
-use super::address::Address;
-use super::content::{Act, Answer, Collection, first, has_grown, number};
+use super::address::CollectionAddress;
+use super::content::{Act, ActAnswers, Collection, first, has_grown, number};
 use super::element_hash::hash_of;
 use super::handle::Handle;
 use super::merge;
@@ -75,7 +75,7 @@ impl<R: RecordSet> ShardedMap<R> {
         bin: &str,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = Address::new(store, set, key, bin)?;
+        let address = CollectionAddress::new(store, set, key, bin)?;
         Ok(Self {
             handle: Handle::new(address, Collection::Map, policy),
         })
@@ -208,7 +208,7 @@ impl<R: RecordSet> ShardedMap<R> {
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 
 /// The value of the one entry that was asked for.
-fn only_value(answer: Option<Answer>) -> Option<Value> {
+fn only_value(answer: Option<ActAnswers>) -> Option<Value> {
     let entry = first(answer).map(Maps::items)?.into_iter().next();
     entry.map(|(_, value)| value)
 }

@@ -21,7 +21,7 @@ use std::ops::Bound;
 
 use crate::Error;
 use crate::value::order::compare_total;
-use crate::value::{Purpose, Value, encode};
+use crate::value::{EncodePurpose, Value, encode};
 
 /// How many items [`all`] reads at once.
 const BATCH: u64 = 512;
@@ -46,24 +46,24 @@ pub(crate) trait SortedShards {
     ) -> Result<Vec<u64>, Self::Error>;
 
     /// Returns the elements of each of these slices, in order, in one batch. Fewer than asked for: there are no more.
-    fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, Self::Error>;
+    fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Self::Item>>, Self::Error>;
 }
 
 /// A run of elements of one shard.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Slice {
+pub(crate) struct ShardSlice {
     pub(crate) shard: usize,
-    pub(crate) start: Start,
+    pub(crate) start: RunStart,
     /// The most elements of the slice.
     pub(crate) limit: u64,
 }
 
-impl Slice {
+impl ShardSlice {
     /// Returns how many elements to read from its start: one more where the value it starts after may be there itself.
     pub(crate) const fn to_read(&self) -> u64 {
         match self.start {
-            Start::After(_) => self.limit.saturating_add(1),
-            Start::Rank(_) | Start::At(_) => self.limit,
+            RunStart::After(_) => self.limit.saturating_add(1),
+            RunStart::Rank(_) | RunStart::At(_) => self.limit,
         }
     }
 
@@ -72,11 +72,11 @@ impl Slice {
     /// # Errors
     /// [`Error::Malformed`] for a value that cannot be compared.
     pub(crate) fn of<T: Sorted>(&self, mut read: Vec<T>, asked: u64) -> Result<Cut<T>, Error> {
-        if let Start::After(after) = &self.start {
-            let key = SortKey::of(after)?;
+        if let RunStart::After(after) = &self.start {
+            let key = ElementSortKey::of(after)?;
             let mut equal = 0;
             for item in &read {
-                if SortKey::of(item.sorted_by())? != key {
+                if ElementSortKey::of(item.sorted_by())? != key {
                     break;
                 }
                 equal += 1;
@@ -105,7 +105,7 @@ pub(crate) enum Cut<T> {
 
 /// Where a run of elements begins.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Start {
+pub(crate) enum RunStart {
     /// At this position in the shard.
     Rank(u64),
     /// At the first element that is not less than this.
@@ -114,7 +114,7 @@ pub(crate) enum Start {
     After(Value),
 }
 
-impl Start {
+impl RunStart {
     fn of(bound: Bound<&Value>) -> Self {
         match bound {
             Bound::Unbounded => Self::Rank(0),
@@ -144,38 +144,38 @@ impl Sorted for (Value, Value) {
 
 /// A value in the form in which values are compared.
 #[derive(Clone, Debug)]
-pub(crate) struct SortKey(Box<[u8]>);
+pub(crate) struct ElementSortKey(Box<[u8]>);
 
-impl SortKey {
+impl ElementSortKey {
     /// # Errors
     /// [`Error::Malformed`] for a value that cannot be stored.
     pub(crate) fn of(value: &Value) -> Result<Self, Error> {
         let mut encoded = Vec::new();
-        encode(value, Purpose::Lookup, &mut encoded)
+        encode(value, EncodePurpose::Lookup, &mut encoded)
             .map_err(|error| Error::malformed("element", error))?;
         Ok(Self(encoded.into()))
     }
 }
 
-impl Ord for SortKey {
+impl Ord for ElementSortKey {
     fn cmp(&self, other: &Self) -> Ordering {
         compare_total(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for SortKey {
+impl PartialOrd for ElementSortKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for SortKey {
+impl PartialEq for ElementSortKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for SortKey {}
+impl Eq for ElementSortKey {}
 
 /// Returns whether items are in order. Encodes items of other types than integers and texts only.
 ///
@@ -186,7 +186,7 @@ pub(crate) fn is_in_order<T: Sorted>(items: &[T]) -> Result<bool, Error> {
         let is_in_order = match (a.sorted_by(), b.sorted_by()) {
             (Value::Int(a), Value::Int(b)) => a <= b,
             (Value::String(a), Value::String(b)) => a <= b,
-            (a, b) => SortKey::of(a)? <= SortKey::of(b)?,
+            (a, b) => ElementSortKey::of(a)? <= ElementSortKey::of(b)?,
         };
         if !is_in_order {
             return Ok(false);
@@ -202,7 +202,7 @@ pub(crate) fn is_in_order<T: Sorted>(items: &[T]) -> Result<bool, Error> {
 pub(crate) fn sort<T: Sorted>(items: &mut Vec<T>) -> Result<(), Error> {
     let mut keyed = items
         .drain(..)
-        .map(|item| Ok((SortKey::of(item.sorted_by())?, item)))
+        .map(|item| Ok((ElementSortKey::of(item.sorted_by())?, item)))
         .collect::<Result<Vec<_>, Error>>()?;
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     items.extend(keyed.into_iter().map(|(_, item)| item));
@@ -216,7 +216,7 @@ pub(crate) fn sort<T: Sorted>(items: &mut Vec<T>) -> Result<(), Error> {
 pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
     let mut keyed = values
         .iter()
-        .map(|value| Ok((SortKey::of(value)?, value)))
+        .map(|value| Ok((ElementSortKey::of(value)?, value)))
         .collect::<Result<Vec<_>, Error>>()?;
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut pairs = keyed.iter().zip(keyed.iter().skip(1));
@@ -268,8 +268,8 @@ pub(crate) fn page<S: SortedShards>(
         return Ok(Vec::new());
     }
     if shards.shards() == 1 {
-        let run = Run {
-            start: Start::Rank(offset),
+        let run = ShardRun {
+            start: RunStart::Rank(offset),
             first: limit,
         };
         return stream::merged(shards, vec![run], None, 0, limit);
@@ -278,8 +278,8 @@ pub(crate) fn page<S: SortedShards>(
         return Ok(Vec::new());
     };
     let share = share(limit, shards.shards());
-    let runs = windows.iter().map(|window| Run {
-        start: Start::Rank(window.from),
+    let runs = windows.iter().map(|window| ShardRun {
+        start: RunStart::Rank(window.from),
         first: window.len().saturating_add(share),
     });
     let skip = select::behind(&windows, offset);
@@ -309,8 +309,8 @@ pub(crate) fn range<S: SortedShards>(
         return Ok(Vec::new());
     }
     let share = share(limit, shards.shards());
-    let run = |first| Run {
-        start: Start::of(from),
+    let run = |first| ShardRun {
+        start: RunStart::of(from),
         first,
     };
     let runs = match value_of(to) {
@@ -323,12 +323,12 @@ pub(crate) fn range<S: SortedShards>(
         }
         _ => (0..shards.shards()).map(|_| run(share)).collect(),
     };
-    stream::merged(shards, runs, stream::End::of(to)?, 0, limit)
+    stream::merged(shards, runs, stream::RangeEnd::of(to)?, 0, limit)
 }
 
 /// A run of elements of one shard, and how many of them are read first.
-struct Run {
-    start: Start,
+struct ShardRun {
+    start: RunStart,
     first: u64,
 }
 

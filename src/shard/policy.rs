@@ -1,6 +1,6 @@
 //! Decides when a collection is sharded of its own accord, and into how many shards.
 //!
-//! The decision is pure: what a handle knows of a collection goes in as a [`Load`], the number of shards it should have comes
+//! The decision is pure: what a handle knows of a collection goes in as a [`ObservedLoad`], the number of shards it should have comes
 //! out.
 //!
 //! * `window`: counts writes and refusals, for stores that report nothing else.
@@ -161,7 +161,7 @@ impl ShardPolicy {
     }
 
     /// Returns how many shards the collection should have; `None` if it should stay as it is.
-    pub(crate) fn decide(&self, load: &Load) -> Option<u64> {
+    pub(crate) fn decide(&self, load: &ObservedLoad) -> Option<u64> {
         let now = load.shards.max(1);
         let wanted = self
             .by_limits(load, now)
@@ -172,7 +172,7 @@ impl ShardPolicy {
     }
 
     /// Returns how many shards size and count ask for.
-    fn by_limits(&self, load: &Load, now: u64) -> Option<u64> {
+    fn by_limits(&self, load: &ObservedLoad, now: u64) -> Option<u64> {
         let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
         if !over(load.record_bytes, self.record_bytes_max) && !over(load.count, self.elements_max) {
             return None;
@@ -184,7 +184,7 @@ impl ShardPolicy {
     }
 
     /// Returns how many shards contention asks for.
-    fn by_contention(&self, load: &Load, now: u64) -> Option<u64> {
+    fn by_contention(&self, load: &ObservedLoad, now: u64) -> Option<u64> {
         // Rounded down: the limit need not be a power of two.
         let power = self.contention_shards_max.min(SHARDS_MAX).checked_ilog2()?;
         let limit = 1 << power;
@@ -236,7 +236,7 @@ impl ShardPolicy {
 
 /// What a handle knows of a collection when it has written one of its records, or was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct ObservedLoad {
     /// How many shards there are; 0: it is in one record.
     pub(crate) shards: u64,
     /// The size of the record, or the size that was refused; 0: not known.
@@ -257,11 +257,11 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    fn load(shards: u64, record_bytes: u64) -> Load {
-        Load {
+    fn load(shards: u64, record_bytes: u64) -> ObservedLoad {
+        ObservedLoad {
             shards,
             record_bytes,
-            ..Load::default()
+            ..ObservedLoad::default()
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
             (0, 1_000, 0, Some(16)),
             (0, 101, 500 * KIB, Some(4)),
         ] {
-            let found = policy.decide(&Load {
+            let found = policy.decide(&ObservedLoad {
                 count,
                 ..load(shards, record_bytes)
             });
@@ -339,7 +339,7 @@ mod tests {
             (policy.writes_per_second_max(10.0), 0, 40.0, 0, Some(4)),
             (ShardPolicy::default(), 0, 400.0, 9, None),
         ] {
-            let found = policy.decide(&Load {
+            let found = policy.decide(&ObservedLoad {
                 writes_per_second,
                 busy,
                 ..load(shards, 0)
@@ -366,7 +366,7 @@ mod tests {
             (policy.contention(false), 0, 0.94, 60, None),
         ] {
             let queue = Some(QueueLoad { share, longest });
-            let found = policy.decide(&Load {
+            let found = policy.decide(&ObservedLoad {
                 queue,
                 ..load(shards, 0)
             });
@@ -384,7 +384,7 @@ mod tests {
             // Contention alone ends at 64 shards, size does not.
             (20_000 * KIB, 1e9, Some(256)),
         ] {
-            let found = policy.decide(&Load {
+            let found = policy.decide(&ObservedLoad {
                 writes_per_second,
                 ..load(0, record_bytes)
             });
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn nothing_leads_to_shards_by_the_manual_policy() {
-        let all = Load {
+        let all = ObservedLoad {
             shards: 2,
             record_bytes: u64::MAX,
             count: u64::MAX,

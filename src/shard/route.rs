@@ -6,7 +6,7 @@ use crate::record::companion_key::KeyForm;
 
 /// Whether other collections of the record are sharded, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Neighbors {
+pub(crate) enum NeighborCollections {
     /// None of them is: the cheapest precondition.
     #[default]
     None,
@@ -16,13 +16,13 @@ pub(crate) enum Neighbors {
 
 /// All the companions of a collection that is not in transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Route {
+pub(crate) struct CompanionRoute {
     pub(crate) shards: u64,
     pub(crate) epoch: Epoch,
     pub(crate) keys: KeyForm,
 }
 
-impl Route {
+impl CompanionRoute {
     /// Returns the number of the companion that has the elements of a hash.
     pub(crate) const fn shard_of(self, hash: u64) -> u64 {
         shard(hash, self.shards)
@@ -44,14 +44,14 @@ pub(crate) enum RouteHint {
     #[default]
     Unknown,
     /// Unsharded, in the root.
-    Unsharded(Neighbors),
+    Unsharded(NeighborCollections),
     /// Sharded, in these companions.
-    Sharded(Route),
+    Sharded(CompanionRoute),
 }
 
 impl RouteHint {
     /// Returns the companions; `None` if the collection was not in companions.
-    pub(crate) const fn route(self) -> Option<Route> {
+    pub(crate) const fn route(self) -> Option<CompanionRoute> {
         match self {
             Self::Unknown | Self::Unsharded(_) => None,
             Self::Sharded(route) => Some(route),

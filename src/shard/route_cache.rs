@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::protocol::{Neighbors, Route, RouteHint};
+use super::protocol::{CompanionRoute, NeighborCollections, RouteHint};
 use super::scheme::Epoch;
 use crate::record::companion_key::KeyForm;
 
@@ -61,8 +61,8 @@ const POWER_BITS: u32 = 4;
 const fn packed(remembered: RouteHint) -> u64 {
     match remembered {
         RouteHint::Unknown => NOTHING,
-        RouteHint::Unsharded(Neighbors::None) => WHOLE,
-        RouteHint::Unsharded(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
+        RouteHint::Unsharded(NeighborCollections::None) => WHOLE,
+        RouteHint::Unsharded(NeighborCollections::Sharded) => WHOLE | 1 << KIND_BITS,
         RouteHint::Sharded(route) => {
             let kind = match route.keys.by_bin() {
                 false => SHARDED,
@@ -84,8 +84,8 @@ const fn unpacked(packed: u64) -> RouteHint {
     let (kind, rest) = (packed & 3, packed >> KIND_BITS);
     let keys = match kind {
         NOTHING => return RouteHint::Unknown,
-        WHOLE if rest == 0 => return RouteHint::Unsharded(Neighbors::None),
-        WHOLE => return RouteHint::Unsharded(Neighbors::Sharded),
+        WHOLE if rest == 0 => return RouteHint::Unsharded(NeighborCollections::None),
+        WHOLE => return RouteHint::Unsharded(NeighborCollections::Sharded),
         SHARDED => KeyForm::Plain,
         _ => KeyForm::ByBin,
     };
@@ -95,7 +95,7 @@ const fn unpacked(packed: u64) -> RouteHint {
         1 => keys.apart(0),
         power => keys.apart(1 << (power - 2)),
     };
-    RouteHint::Sharded(Route {
+    RouteHint::Sharded(CompanionRoute {
         shards: 1 << power,
         epoch: Epoch(rest >> POWER_BITS),
         keys,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn route(epoch: u64, shards: u64, keys: KeyForm) -> RouteHint {
-        RouteHint::Sharded(Route {
+        RouteHint::Sharded(CompanionRoute {
             shards,
             epoch: Epoch(epoch),
             keys,
@@ -125,8 +125,8 @@ mod tests {
             route(late, 4_096, KeyForm::Plain.apart(0)),
             route(late, 4_096, KeyForm::ByBin.apart(2_048)),
             route(1, 8, KeyForm::Plain.apart(1)),
-            RouteHint::Unsharded(Neighbors::None),
-            RouteHint::Unsharded(Neighbors::Sharded),
+            RouteHint::Unsharded(NeighborCollections::None),
+            RouteHint::Unsharded(NeighborCollections::Sharded),
             RouteHint::Unknown,
         ] {
             let memory = RouteCache::default();
@@ -141,7 +141,7 @@ mod tests {
         let memory = RouteCache::default();
         let (old, new) = (
             route(5, 2, KeyForm::Plain),
-            RouteHint::Unsharded(Neighbors::None),
+            RouteHint::Unsharded(NeighborCollections::None),
         );
         assert!(memory.learn(old, 3));
         assert_eq!(memory.recall(3), old);

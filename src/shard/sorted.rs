@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::content::{Act, first};
-use super::handle::{Handle, Pass, ReadFailure, Reading};
-use super::merge::{self, Cut, Slice, Sorted, SortedShards, Start};
+use super::handle::{Handle, Pass, ReadFailure, ShardedReading};
+use super::merge::{self, Cut, RunStart, ShardSlice, Sorted, SortedShards};
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
 
@@ -19,7 +19,7 @@ pub(crate) trait SortedBin: Sized {
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
     /// Reads this many items.
-    fn read(bin: &str, start: &Start, limit: u64) -> Operation;
+    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation;
 
     /// The items that were read.
     fn items(answer: Value) -> Vec<Self::Item>;
@@ -30,7 +30,7 @@ pub(crate) trait SortedBin: Sized {
     /// As for [`Handle::read`].
     fn merged<R: RecordSet, T>(
         handle: &Handle<R>,
-        mut read: impl FnMut(&mut ViewShards<'_, R, Self>) -> Reading<T>,
+        mut read: impl FnMut(&mut ViewShards<'_, R, Self>) -> ShardedReading<T>,
     ) -> Result<T, Error> {
         handle.read(|pass| {
             read(&mut ViewShards {
@@ -61,14 +61,14 @@ impl SortedBin for Lists {
         }
     }
 
-    fn read(bin: &str, start: &Start, limit: u64) -> Operation {
+    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
         let values = ListReturnType::Values;
         match start {
-            Start::Rank(rank) => {
+            RunStart::Rank(rank) => {
                 let rank = i64::try_from(*rank).unwrap_or(i64::MAX);
                 lists::get_by_rank_range_count(bin, rank, limit, values)
             }
-            Start::At(value) | Start::After(value) => {
+            RunStart::At(value) | RunStart::After(value) => {
                 let value = value.clone();
                 lists::get_by_value_relative_rank_range_count(bin, value, 0, limit, values)
             }
@@ -102,14 +102,14 @@ impl SortedBin for Maps {
         }
     }
 
-    fn read(bin: &str, start: &Start, limit: u64) -> Operation {
+    fn read(bin: &str, start: &RunStart, limit: u64) -> Operation {
         let entries = MapReturnType::KeyValue;
         match start {
-            Start::Rank(rank) => {
+            RunStart::Rank(rank) => {
                 let index = i64::try_from(*rank).unwrap_or(i64::MAX);
                 maps::get_by_index_range_count(bin, index, limit, entries)
             }
-            Start::At(key) | Start::After(key) => {
+            RunStart::At(key) | RunStart::After(key) => {
                 let key = key.clone();
                 maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
             }
@@ -163,8 +163,8 @@ impl<P: Parts> SortedShards for P {
     }
 
     /// One batch, and further ones for those in which others have put the value it starts after more than once.
-    fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, P::Error> {
-        let read = |slice: &Slice, limit| {
+    fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Self::Item>>, P::Error> {
+        let read = |slice: &ShardSlice, limit| {
             let read = P::Bin::read(self.bin(), &slice.start, limit);
             (slice.shard, read)
         };
@@ -178,7 +178,7 @@ impl<P: Parts> SortedShards for P {
         };
         let asked = slices.iter().map(|slice| read(slice, slice.to_read()));
         let answers = self.ask(asked.collect())?;
-        let cut = |(slice, mut answer): (&Slice, Option<Value>)| {
+        let cut = |(slice, mut answer): (&ShardSlice, Option<Value>)| {
             let mut asked = slice.to_read();
             loop {
                 match slice.of(items(answer)?, asked)? {
@@ -212,7 +212,7 @@ impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
         self.bin
     }
 
-    fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {
+    fn ask(&self, asked: Vec<(usize, Operation)>) -> ShardedReading<Vec<Option<Value>>> {
         let asked = asked
             .into_iter()
             .map(|(shard, operation)| (shard, Act::of_existing([operation])));

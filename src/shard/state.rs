@@ -1,6 +1,6 @@
 //! What handles report of a collection's shards: its state, and how far a transition has come.
 
-use super::protocol::{Root, TransitionProgress};
+use super::protocol::{CollectionRoot, TransitionProgress};
 use super::scheme::Scheme;
 
 pub use crate::record::ShardTransition;
@@ -18,7 +18,7 @@ pub struct ShardState {
 }
 
 impl ShardState {
-    pub(crate) const fn of(root: &Root) -> Self {
+    pub(crate) const fn of(root: &CollectionRoot) -> Self {
         let (shards, transition) = under_way(root.scheme);
         Self {
             shards,

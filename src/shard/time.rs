@@ -24,11 +24,11 @@ use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
 use self::calendar::Micros;
-use self::layout::{Layout, Part, rounded};
+use self::layout::{CollectionPart, TimeLayout, rounded};
 use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
-use super::address::Address;
+use super::address::CollectionAddress;
 use super::content::Collection;
 use super::element_hash;
 use crate::operations::lists;
@@ -112,8 +112,8 @@ impl<R: RecordSet> TimeShards<R> {
         width: TimeWidth,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let address = Address::new(store, set, key, bin)?;
-        let steps = RecordSteps::new(address, Layout { width, shards: 1 }, policy);
+        let address = CollectionAddress::new(store, set, key, bin)?;
+        let steps = RecordSteps::new(address, TimeLayout { width, shards: 1 }, policy);
         Ok(Self {
             protocol: Protocol::new(steps),
         })
@@ -260,16 +260,16 @@ impl<R: RecordSet> TimeShards<R> {
     }
 
     /// Returns the record that an element goes to.
-    fn part(&self, at: Micros, pair: &Value) -> Result<Part> {
+    fn part(&self, at: Micros, pair: &Value) -> Result<CollectionPart> {
         let layout = self.protocol.steps.layout;
         let shard = element_hash::shard(element_hash::hash_of(pair)?, layout.shards);
-        Ok(Part::Shard(layout.width.bucket(at), shard))
+        Ok(CollectionPart::Shard(layout.width.bucket(at), shard))
     }
 
     /// Refuses data past the retention, and data that would be kept for longer than any record.
-    fn check_kept(&self, part: Part) -> Result<()> {
+    fn check_kept(&self, part: CollectionPart) -> Result<()> {
         let steps = &self.protocol.steps;
-        let (Some(left), Part::Shard(bucket, _)) = (steps.kept_for(part), part) else {
+        let (Some(left), CollectionPart::Shard(bucket, _)) = (steps.kept_for(part), part) else {
             return Ok(());
         };
         let name = steps.layout.width.name_of(bucket);

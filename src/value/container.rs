@@ -1,7 +1,7 @@
 //! The head of an encoded list or map: count, flags, index data, start of the elements.
 
 use super::CodecError;
-use super::msgpack::{EXT_SPECIAL, Reader, Token};
+use super::msgpack::{EXT_SPECIAL, Token, TokenReader};
 
 /// The elements are kept in order (lists: by value, maps: by key).
 pub(crate) const FLAG_ORDERED: u8 = 0x01;
@@ -50,7 +50,7 @@ impl<'a> Container<'a> {
 
     #[inline(never)]
     fn any_list(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = TokenReader::new(bytes);
         match reader.token()? {
             Token::Array(count) => Self::of_list(count, reader),
             _ => Err(CodecError::NotAContainer),
@@ -71,7 +71,7 @@ impl<'a> Container<'a> {
 
     #[inline(never)]
     fn any_map(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = TokenReader::new(bytes);
         match reader.token()? {
             Token::Map(count) => Self::of_map(count, reader),
             _ => Err(CodecError::NotAContainer),
@@ -79,14 +79,14 @@ impl<'a> Container<'a> {
     }
 
     /// Parses the rest of a list's head, after the array header.
-    pub(crate) fn of_list(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
+    pub(crate) fn of_list(count: u32, mut reader: TokenReader<'a>) -> Result<Self, CodecError> {
         let flags = Flags::read(count, &mut reader)?;
         Ok(Self::with(count, flags, reader))
     }
 
     /// Parses the rest of a map's head, after the map header. The flags are a key whose value is
     /// nil.
-    pub(crate) fn of_map(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
+    pub(crate) fn of_map(count: u32, mut reader: TokenReader<'a>) -> Result<Self, CodecError> {
         let flags = Flags::read(count, &mut reader)?;
         if flags.is_some() {
             reader.element()?;
@@ -94,7 +94,7 @@ impl<'a> Container<'a> {
         Ok(Self::with(count, flags, reader))
     }
 
-    fn with(count: u32, flags: Option<Flags<'a>>, content: Reader<'a>) -> Self {
+    fn with(count: u32, flags: Option<Flags<'a>>, content: TokenReader<'a>) -> Self {
         let content = content.rest();
         match flags {
             Some(Flags { flags, index }) => Self {
@@ -122,7 +122,7 @@ struct Flags<'a> {
 impl<'a> Flags<'a> {
     /// Reads the flags, if the first element is an extension other than wildcard and infinity.
     #[inline]
-    fn read(count: u32, reader: &mut Reader<'a>) -> Result<Option<Self>, CodecError> {
+    fn read(count: u32, reader: &mut TokenReader<'a>) -> Result<Option<Self>, CodecError> {
         let starts_with_ext =
             count > 0 && matches!(reader.rest().first(), Some(0xc7..=0xc9 | 0xd4..=0xd8));
         if !starts_with_ext {

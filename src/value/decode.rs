@@ -1,7 +1,9 @@
 //! Decoding elements into owned values.
 
 use super::container::Container;
-use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
+use super::msgpack::{
+    EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
+};
 use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value};
 
 /// Most elements to reserve memory for before reading their bytes: a header alone must not cost
@@ -13,14 +15,14 @@ const PREALLOCATED_ITEMS: usize = 256;
 /// Text that is not UTF-8 becomes a blob, as do raw values of subtypes unknown here; unsigned
 /// integers above `i64::MAX` wrap, as they do in Aerospike's clients.
 #[inline]
-pub(super) fn element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
+pub(super) fn element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecError> {
     match reader.small_int() {
         Some(value) => Ok(Value::Int(value)),
         None => any_element(reader, depth),
     }
 }
 
-fn any_element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
+fn any_element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecError> {
     Ok(match reader.token()? {
         Token::Nil => Value::Nil,
         Token::Bool(value) => Value::Bool(value),
@@ -31,12 +33,12 @@ fn any_element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError>
         Token::Raw(raw) => raw_value(raw),
         Token::Array(count) => {
             let head = Container::of_list(count, *reader)?;
-            *reader = Reader::new(head.content);
+            *reader = TokenReader::new(head.content);
             Value::List(list(head, reader, depth)?)
         }
         Token::Map(count) => {
             let head = Container::of_map(count, *reader)?;
-            *reader = Reader::new(head.content);
+            *reader = TokenReader::new(head.content);
             Value::Map(map(head, reader, depth)?)
         }
         Token::Ext(EXT_SPECIAL, [0]) => Value::Wildcard,
@@ -57,7 +59,7 @@ fn raw_value(raw: &[u8]) -> Value {
     }
 }
 
-fn list(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<List, CodecError> {
+fn list(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<List, CodecError> {
     let mut items = room(head.count, depth, reader)?;
     for _ in 0..head.count {
         items.push(element(reader, depth + 1)?);
@@ -65,7 +67,7 @@ fn list(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<List
     Ok(List::new(items, ListOrder::of_flags(head.flags)))
 }
 
-fn map(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<Map, CodecError> {
+fn map(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<Map, CodecError> {
     let mut entries = room(head.count, depth, reader)?;
     for _ in 0..head.count {
         let key = element(reader, depth + 1)?;
@@ -75,7 +77,7 @@ fn map(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<Map, 
 }
 
 /// Reserves room for the elements of a container, after checking its depth and count.
-fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecError> {
+fn room<T>(count: u32, depth: u32, reader: &TokenReader<'_>) -> Result<Vec<T>, CodecError> {
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
     }
@@ -88,7 +90,7 @@ fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecE
 impl Value {
     /// Decodes `count` elements, encoded one after another in `bytes`, as an unordered list.
     pub(crate) fn decode_list(count: u32, bytes: &[u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = TokenReader::new(bytes);
         let mut items = room(count, 0, &reader)?;
         for _ in 0..count {
             items.push(element(&mut reader, 1)?);
@@ -98,7 +100,7 @@ impl Value {
 
     /// Decodes the element at the front of `bytes` and moves past it.
     pub(crate) fn decode_front(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = TokenReader::new(bytes);
         let value = element(&mut reader, 0)?;
         *bytes = reader.rest();
         Ok(value)
@@ -107,14 +109,14 @@ impl Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Purpose, encode};
+    use super::super::{EncodePurpose, encode};
     use super::*;
     use crate::value::testing::{any_value, decode};
     use proptest::prelude::*;
 
     fn encoded(value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
-        encode(value, Purpose::Storage, &mut out).unwrap();
+        encode(value, EncodePurpose::Storage, &mut out).unwrap();
         out
     }
 
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(encoded(&decode(&at_limit).unwrap()), at_limit);
         let too_deep = Value::List(vec![decode(&at_limit).unwrap()].into());
         assert_eq!(
-            encode(&too_deep, Purpose::Storage, &mut Vec::new()),
+            encode(&too_deep, EncodePurpose::Storage, &mut Vec::new()),
             Err(CodecError::TooDeep)
         );
     }
@@ -181,7 +183,7 @@ mod tests {
         ];
         for (value, error) in table {
             assert_eq!(
-                encode(&value, Purpose::Storage, &mut Vec::new()),
+                encode(&value, EncodePurpose::Storage, &mut Vec::new()),
                 Err(error)
             );
         }
@@ -207,7 +209,7 @@ mod tests {
         fn hostile_bytes_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..128)) {
             if let Ok(value) = decode(&bytes) {
                 let mut out = Vec::new();
-                let _ = encode(&value, Purpose::Lookup, &mut out);
+                let _ = encode(&value, EncodePurpose::Lookup, &mut out);
             }
         }
     }

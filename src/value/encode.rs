@@ -10,7 +10,7 @@ use super::{CodecError, List, MAX_NESTING, Map, Value};
 
 /// The use of an encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum EncodePurpose {
     /// To be stored.
     Storage,
     /// To be compared with stored values: wildcard, infinity and any map key may occur.
@@ -20,23 +20,27 @@ pub(crate) enum Purpose {
 /// Appends the encoding of `value`, as an element of a list or map, to `out`. O(bytes), plus
 /// sorting where a map or ordered list is not sorted yet. After an error, `out` ends in an
 /// unfinished value.
-pub(crate) fn encode(value: &Value, purpose: Purpose, out: &mut Vec<u8>) -> Result<(), CodecError> {
+pub(crate) fn encode(
+    value: &Value,
+    purpose: EncodePurpose,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
     element(value, purpose, out, 1)
 }
 
 /// Appends the encoding of a list that is a whole bin. See [`encode`].
 pub(crate) fn encode_list(list: &List, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    write_list(list, Purpose::Storage, out, 0)
+    write_list(list, EncodePurpose::Storage, out, 0)
 }
 
 /// Appends the encoding of a map that is a whole bin. See [`encode`].
 pub(crate) fn encode_map(map: &Map, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    write_map(map, Purpose::Storage, out, 0)
+    write_map(map, EncodePurpose::Storage, out, 0)
 }
 
 fn element(
     value: &Value,
-    purpose: Purpose,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -45,7 +49,7 @@ fn element(
         Value::Bool(false) => out.push(0xc2),
         Value::Bool(true) => out.push(0xc3),
         Value::Int(value) => write_int(out, *value),
-        Value::BigInt(value) if purpose == Purpose::Lookup => write_uint(out, *value),
+        Value::BigInt(value) if purpose == EncodePurpose::Lookup => write_uint(out, *value),
         Value::BigInt(value) => return Err(CodecError::IntegerTooBig(*value)),
         Value::Float(value) => write_float(out, *value),
         Value::String(text) => raw(SUBTYPE_STRING, text.as_bytes(), out)?,
@@ -54,8 +58,8 @@ fn element(
         Value::Hll(bytes) => raw(SUBTYPE_HLL, bytes, out)?,
         Value::List(list) => write_list(list, purpose, out, depth)?,
         Value::Map(map) => write_map(map, purpose, out, depth)?,
-        Value::Wildcard if purpose == Purpose::Lookup => out.extend_from_slice(&WILDCARD),
-        Value::Infinity if purpose == Purpose::Lookup => out.extend_from_slice(&INFINITY),
+        Value::Wildcard if purpose == EncodePurpose::Lookup => out.extend_from_slice(&WILDCARD),
+        Value::Infinity if purpose == EncodePurpose::Lookup => out.extend_from_slice(&INFINITY),
         Value::Wildcard | Value::Infinity => return Err(CodecError::NotStorable),
     }
     Ok(())
@@ -70,7 +74,7 @@ fn raw(subtype: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
 
 fn write_list(
     list: &List,
-    purpose: Purpose,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -93,7 +97,12 @@ fn write_list(
     Ok(())
 }
 
-fn write_map(map: &Map, purpose: Purpose, out: &mut Vec<u8>, depth: u32) -> Result<(), CodecError> {
+fn write_map(
+    map: &Map,
+    purpose: EncodePurpose,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
     if depth >= MAX_NESTING {
         return Err(CodecError::TooDeep);
     }
@@ -101,7 +110,7 @@ fn write_map(map: &Map, purpose: Purpose, out: &mut Vec<u8>, depth: u32) -> Resu
     let mut spans = Spans::new(out.len());
     for (key, value) in map.iter() {
         let legal = matches!(key, Value::Int(_) | Value::String(_) | Value::Blob(_));
-        if !legal && purpose == Purpose::Storage {
+        if !legal && purpose == EncodePurpose::Storage {
             return Err(CodecError::IllegalKey);
         }
         element(key, purpose, out, depth + 1)?;

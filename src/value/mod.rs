@@ -55,7 +55,7 @@ pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
 pub(crate) use codec_error::MAX_NESTING;
 pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
-pub(crate) use encode::{Purpose, encode};
+pub(crate) use encode::{EncodePurpose, encode};
 pub(crate) use normalize::element_of_call as normalize_element;
 pub(crate) use stored::{
     check_stored, element_to_stored, from_wire, stored_to_element, write_stored,

@@ -43,11 +43,11 @@ pub(crate) enum Token<'a> {
 
 /// Reads tokens from the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct TokenReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TokenReader<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -489,7 +489,7 @@ mod tests {
             write_int(&mut out, value);
             assert_eq!(out.len(), len, "{value}");
             assert_eq!(front_int(&out), Some(value));
-            assert_eq!(Reader::new(&out).token(), Ok(Token::Int(value)));
+            assert_eq!(TokenReader::new(&out).token(), Ok(Token::Int(value)));
         }
     }
 
@@ -520,7 +520,7 @@ mod tests {
     proptest! {
         #[test]
         fn stepping_over_an_element_agrees_with_reading_its_tokens(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let mut reader = Reader::new(&bytes);
+            let mut reader = TokenReader::new(&bytes);
             let mut pending = 1_u64;
             let mut read = Ok(());
             while pending > 0 && read.is_ok() {

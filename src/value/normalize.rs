@@ -7,10 +7,10 @@
 use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 use super::encode::{Spans, write_list_head, write_map_head};
 use super::msgpack::{
-    EXT_SPECIAL, INFINITY, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, WILDCARD, write_float,
+    EXT_SPECIAL, INFINITY, SUBTYPE_BLOB, SUBTYPE_STRING, Token, TokenReader, WILDCARD, write_float,
     write_float32, write_int, write_raw_header, write_uint,
 };
-use super::{CodecError, MAX_NESTING, ParticleType, Purpose};
+use super::{CodecError, EncodePurpose, MAX_NESTING, ParticleType};
 
 /// Appends the normal form of the list or map (`kind`) in `bytes` to `out`. The flag for a
 /// persisted index stays; its data is left out.
@@ -19,7 +19,7 @@ pub(super) fn particle(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = TokenReader::new(bytes);
     let token = reader.token()?;
     match (kind, token) {
         (ParticleType::List, Token::Array(count)) => {
@@ -27,14 +27,14 @@ pub(super) fn particle(
                 count,
                 &mut reader,
                 FLAG_ORDERED | FLAG_PERSIST_INDEX,
-                Purpose::Storage,
+                EncodePurpose::Storage,
                 out,
                 0,
             )?;
         }
         (ParticleType::Map, Token::Map(count)) => {
             let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX;
-            map(count, &mut reader, kept, Purpose::Storage, out, 0)?;
+            map(count, &mut reader, kept, EncodePurpose::Storage, out, 0)?;
         }
         _ => return Err(CodecError::NotAContainer),
     }
@@ -47,10 +47,10 @@ pub(super) fn particle(
 /// Appends the normal form of the single element in `bytes` to `out`.
 pub(crate) fn element_of_call(
     bytes: &[u8],
-    purpose: Purpose,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = TokenReader::new(bytes);
     element(&mut reader, purpose, out, 1)?;
     match reader.rest().len() {
         0 => Ok(()),
@@ -59,8 +59,8 @@ pub(crate) fn element_of_call(
 }
 
 fn element(
-    reader: &mut Reader<'_>,
-    purpose: Purpose,
+    reader: &mut TokenReader<'_>,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -81,13 +81,13 @@ fn element(
             let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED;
             map(count, reader, kept, purpose, out, depth)?;
         }
-        Token::Ext(EXT_SPECIAL, _) if purpose == Purpose::Storage => {
+        Token::Ext(EXT_SPECIAL, _) if purpose == EncodePurpose::Storage => {
             return Err(CodecError::NotStorable);
         }
         Token::Ext(EXT_SPECIAL, [0]) => out.extend_from_slice(&WILDCARD),
         Token::Ext(EXT_SPECIAL, [1]) => out.extend_from_slice(&INFINITY),
         // A stored extension could not be read back.
-        Token::Ext(kind, _) if purpose == Purpose::Storage => {
+        Token::Ext(kind, _) if purpose == EncodePurpose::Storage => {
             return Err(CodecError::UnknownExtension(kind));
         }
         Token::Ext(..) => {
@@ -100,9 +100,9 @@ fn element(
 
 fn list(
     count: u32,
-    reader: &mut Reader<'_>,
+    reader: &mut TokenReader<'_>,
     kept_flags: u8,
-    purpose: Purpose,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -116,7 +116,7 @@ fn list(
     // An unordered list keeps its order; one flagged as ordered is refused rather than
     // sorted.
     let in_order =
-        purpose == Purpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
+        purpose == EncodePurpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
     if in_order {
         Ok(())
     } else {
@@ -126,9 +126,9 @@ fn list(
 
 fn map(
     count: u32,
-    reader: &mut Reader<'_>,
+    reader: &mut TokenReader<'_>,
     kept_flags: u8,
-    purpose: Purpose,
+    purpose: EncodePurpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -142,14 +142,14 @@ fn map(
             Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
             _ => false,
         };
-        if !legal && purpose == Purpose::Storage {
+        if !legal && purpose == EncodePurpose::Storage {
             return Err(CodecError::IllegalKey);
         }
         element(reader, purpose, out, depth + 1)?;
         element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    let must_be_sorted = purpose == Purpose::Storage && head.flags & FLAG_ORDERED != 0;
+    let must_be_sorted = purpose == EncodePurpose::Storage && head.flags & FLAG_ORDERED != 0;
     if must_be_sorted && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
@@ -165,7 +165,7 @@ fn map(
 /// Moves the reader into a container, after checking its depth and count.
 fn enter<'a>(
     head: Container<'a>,
-    reader: &mut Reader<'a>,
+    reader: &mut TokenReader<'a>,
     depth: u32,
 ) -> Result<Container<'a>, CodecError> {
     if depth >= MAX_NESTING {
@@ -175,7 +175,7 @@ fn enter<'a>(
     if head.count as usize > head.content.len() {
         return Err(CodecError::Truncated);
     }
-    *reader = Reader::new(head.content);
+    *reader = TokenReader::new(head.content);
     Ok(head)
 }
 

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use super::MAX_NESTING;
 use super::container::Container;
 use super::msgpack::{
-    EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, front_int, front_short_raw,
+    EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, TokenReader, front_int, front_short_raw,
 };
 
 /// Compares the elements at the front of `a` and of `b`. O(bytes), nothing is decoded or allocated.
@@ -43,8 +43,8 @@ fn compare_common(a: &[u8], b: &[u8]) -> Option<Ordering> {
 #[inline(never)]
 fn compare_any<const KIND: u8>(a: &[u8], b: &[u8]) -> Ordering {
     decided(elements::<KIND>(
-        &mut Reader::new(a),
-        &mut Reader::new(b),
+        &mut TokenReader::new(a),
+        &mut TokenReader::new(b),
         0,
     ))
 }
@@ -68,16 +68,16 @@ const TOTAL: u8 = 1;
 const LOOKUPS: u8 = 2;
 
 /// The result of a step: equal up to here, or decided.
-type Step = ControlFlow<Ordering>;
+type OrderStep = ControlFlow<Ordering>;
 
-fn decided(step: Step) -> Ordering {
+fn decided(step: OrderStep) -> Ordering {
     match step {
         ControlFlow::Break(ordering) => ordering,
         ControlFlow::Continue(()) => Ordering::Equal,
     }
 }
 
-fn step(ordering: Ordering) -> Step {
+fn step(ordering: Ordering) -> OrderStep {
     if ordering.is_eq() {
         ControlFlow::Continue(())
     } else {
@@ -86,7 +86,11 @@ fn step(ordering: Ordering) -> Step {
 }
 
 /// Compares one element of each reader and leaves both behind it when they are equal.
-fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) -> Step {
+fn elements<const KIND: u8>(
+    a: &mut TokenReader<'_>,
+    b: &mut TokenReader<'_>,
+    depth: u32,
+) -> OrderStep {
     let (before_a, before_b) = (*a, *b);
     let (x, y) = match (a.token(), b.token()) {
         (Ok(x), Ok(y)) => (x, y),
@@ -124,7 +128,7 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
                 Container::of_list(count_y, *b),
             ) {
                 (Ok(x), Ok(y)) => {
-                    (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
+                    (*a, *b) = (TokenReader::new(x.content), TokenReader::new(y.content));
                     for _ in 0..x.count.min(y.count) {
                         elements::<KIND>(a, b, depth + 1)?;
                     }
@@ -142,7 +146,7 @@ fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) 
                     // Maps of different sizes never compare their entries: size comes first in the
                     // order.
                     step(x.count.cmp(&y.count))?;
-                    (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
+                    (*a, *b) = (TokenReader::new(x.content), TokenReader::new(y.content));
                     for _ in 0..x.count {
                         elements::<KIND>(a, b, depth + 1)?;
                         elements::<KIND>(a, b, depth + 1)?;

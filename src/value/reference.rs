@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::container::{Container, FLAG_PERSIST_INDEX};
-use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
+use super::msgpack::{
+    EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
+};
 use super::{CodecError, ListOrder, MapOrder, Value, decode};
 
 /// A value inside a stored record.
@@ -36,7 +38,7 @@ pub enum ValueRef<'a> {
 
 impl<'a> ValueRef<'a> {
     /// Reads one encoded element and moves the reader past it.
-    fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
+    fn read(reader: &mut TokenReader<'a>) -> Result<Self, CodecError> {
         let mut container = *reader;
         Ok(match reader.token()? {
             Token::Nil => Self::Nil,
@@ -81,8 +83,8 @@ impl<'a> ValueRef<'a> {
             Self::Float(value) => Value::Float(value),
             Self::String(text) => Value::String(text.to_owned()),
             Self::Blob(bytes) => Value::Blob(bytes.to_vec()),
-            Self::List(list) => decode::element(&mut Reader::new(list.bytes), 0)?,
-            Self::Map(map) => decode::element(&mut Reader::new(map.bytes), 0)?,
+            Self::List(list) => decode::element(&mut TokenReader::new(list.bytes), 0)?,
+            Self::Map(map) => decode::element(&mut TokenReader::new(map.bytes), 0)?,
             Self::GeoJson(text) => Value::GeoJson(text.to_owned()),
             Self::Hll(bytes) => Value::Hll(bytes.to_vec()),
         })
@@ -214,7 +216,7 @@ impl<'a> ListRef<'a> {
     pub const fn iter(&self) -> ListItems<'a> {
         ListItems {
             left: self.head.count,
-            reader: Reader::new(self.head.content),
+            reader: TokenReader::new(self.head.content),
         }
     }
 }
@@ -252,7 +254,7 @@ impl<'a> IntoIterator for ListRef<'a> {
 #[derive(Clone, Debug)]
 pub struct ListItems<'a> {
     left: u32,
-    reader: Reader<'a>,
+    reader: TokenReader<'a>,
 }
 
 impl<'a> Iterator for ListItems<'a> {
@@ -324,7 +326,7 @@ impl<'a> MapRef<'a> {
         MapEntries {
             items: ListItems {
                 left: self.head.count,
-                reader: Reader::new(self.head.content),
+                reader: TokenReader::new(self.head.content),
             },
         }
     }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use super::encode::{encode_list, encode_map, write_list_head, write_map_head};
 use super::msgpack::{
-    Reader, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, write_float,
+    SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader, write_float,
     write_int, write_raw_header,
 };
 use super::reference::{ListRef, MapRef};
@@ -119,7 +119,7 @@ pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), Codec
 pub(crate) fn element_to_stored(
     element: &[u8],
 ) -> Result<(ParticleType, Cow<'_, [u8]>), CodecError> {
-    let mut reader = Reader::new(element);
+    let mut reader = TokenReader::new(element);
     let int = |value| {
         let mut out = Vec::with_capacity(size_of::<i64>());
         write_stored_int(value, &mut out);

@@ -84,6 +84,6 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Result<Value, CodecError> {
 /// The encoding of a value for lookups.
 pub(crate) fn encoded(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    super::encode(value, super::Purpose::Lookup, &mut out).unwrap();
+    super::encode(value, super::EncodePurpose::Lookup, &mut out).unwrap();
     out
 }

@@ -29,7 +29,7 @@ mod lock {
 
 use digest::{Digest, PARTITIONS};
 use hashbrown::HashTable;
-use index::{Index, Slot};
+use index::{DigestIndex as Index, IndexSlot as Slot};
 use location::{Location, UNIT_BYTES};
 use parking_lot::RwLock;
 use std::alloc::{GlobalAlloc, Layout, System};

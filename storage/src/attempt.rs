@@ -25,11 +25,11 @@ use std::time::Instant;
 #[must_use = "an attempt does nothing until it is run"]
 pub struct Attempt {
     /// `None`: the thread that runs it has it.
-    state: Option<Box<State>>,
+    state: Option<Box<QueueState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     core: Arc<Core>,
     awaited: Awaited,
     /// Whether the last run met something to wait for.
@@ -45,7 +45,7 @@ struct State {
 #[derive(Debug)]
 enum Awaited {
     Nothing,
-    Record(Place),
+    Record(QueuePlace),
     /// Room for a new version. The count of vain looks for blocks to empty when the write found none.
     Space {
         vain_looks: u64,
@@ -54,7 +54,7 @@ enum Awaited {
 
 /// A place in the queue of a record. Dropping it leaves the queue, or gives the record back if it was handed over.
 #[derive(Debug)]
-struct Place {
+struct QueuePlace {
     core: Arc<Core>,
     digest: Digest,
     waiter: Option<Arc<Waiter>>,
@@ -63,11 +63,11 @@ struct Place {
 #[cfg(not(shuttle))]
 thread_local! {
     /// The attempt that this thread runs.
-    static RUNNING: RefCell<Option<Box<State>>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<Box<QueueState>>> = const { RefCell::new(None) };
 }
 #[cfg(shuttle)]
 shuttle::thread_local! {
-    static RUNNING: RefCell<Option<Box<State>>> = RefCell::new(None);
+    static RUNNING: RefCell<Option<Box<QueueState>>> = RefCell::new(None);
 }
 
 /// How a writer behaves that finds its record locked, or no space.
@@ -84,7 +84,7 @@ pub(crate) enum Patience {
 impl Attempt {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
         Self {
-            state: Some(Box::new(State {
+            state: Some(Box::new(QueueState {
                 core: Arc::clone(core),
                 awaited: Awaited::Nothing,
                 must_wait: false,
@@ -104,7 +104,7 @@ impl Attempt {
         if let Some(state) = &mut self.state {
             state.must_wait = false;
         }
-        let running = Running::begin(self);
+        let running = RunningAttempt::begin(self);
         let done = write();
         drop(running);
         if let Some(state) = &mut self.state
@@ -125,7 +125,7 @@ impl Attempt {
     /// Returns whether the attempt that this thread runs has met something to wait for.
     #[must_use]
     pub fn is_put_off() -> bool {
-        let must_wait = |running: &RefCell<Option<Box<State>>>| {
+        let must_wait = |running: &RefCell<Option<Box<QueueState>>>| {
             let running = running.borrow();
             running.as_ref().is_some_and(|state| state.must_wait)
         };
@@ -212,9 +212,9 @@ impl Attempt {
     }
 }
 
-impl State {
-    fn place(&self, digest: &Digest, waiter: Arc<Waiter>) -> Place {
-        Place {
+impl QueueState {
+    fn place(&self, digest: &Digest, waiter: Arc<Waiter>) -> QueuePlace {
+        QueuePlace {
             core: Arc::clone(&self.core),
             digest: *digest,
             waiter: Some(waiter),
@@ -223,12 +223,12 @@ impl State {
 }
 
 /// Gives the thread's attempt back, and the one that ran around it its place.
-struct Running<'a> {
+struct RunningAttempt<'a> {
     attempt: &'a mut Attempt,
-    around: Option<Box<State>>,
+    around: Option<Box<QueueState>>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningAttempt<'a> {
     fn begin(attempt: &'a mut Attempt) -> Self {
         let state = attempt.state.take();
         let around = RUNNING.try_with(|running| running.replace(state));
@@ -239,7 +239,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningAttempt<'_> {
     fn drop(&mut self) {
         let around = self.around.take();
         let state = RUNNING.try_with(|running| running.replace(around));
@@ -248,7 +248,7 @@ impl Drop for Running<'_> {
 }
 
 /// Runs `with` on the attempt of this thread, if there is one and it is for this namespace.
-fn with_running<R>(core: &Core, with: impl FnOnce(&mut State) -> R) -> Option<R> {
+fn with_running<R>(core: &Core, with: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
     let found = RUNNING.try_with(|running| {
         let mut running = running.borrow_mut();
         let state = running.as_mut()?;
@@ -325,7 +325,7 @@ pub(crate) fn defer_sync(core: &Core, lsn: Lsn) -> bool {
     with_running(core, |state| state.unsynced = state.unsynced.max(Some(lsn))).is_some()
 }
 
-impl Place {
+impl QueuePlace {
     /// Whether the record was handed over; the task is woken when it is. From then on others may move it until the
     /// write runs.
     fn is_granted(&self, context: &Context<'_>) -> bool {
@@ -344,7 +344,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter.take() else {
             return;

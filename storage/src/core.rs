@@ -8,13 +8,13 @@ pub(crate) mod removals;
 
 use crate::device::ForkGuard;
 use crate::digest::Digest;
-use crate::entry::{Appended, Header, Kind, NewEntry, blank_header, metadata_digest};
+use crate::entry::{Appended, EntryHeader, EntryKind, NewEntry, blank_header, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::index::{Index, Slot};
+use crate::index::{DigestIndex, IndexSlot};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::options::Options;
 use crate::sets::Sets;
 use crate::stats::Traffic;
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) fork: ForkGuard,
     pub(crate) options: Options,
     pub(crate) log: Log,
-    pub(crate) index: Index,
+    pub(crate) index: DigestIndex,
     pub(crate) sets: Sets,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
+    pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, IndexSlot)> {
         self.index.lock_partition(partition).iter().collect()
     }
 
@@ -126,16 +126,16 @@ impl Core {
         // Like every writer: emptied blocks are not given back while one is under way.
         let _guard = epoch::pin();
         self.check_open()?;
-        self.log.check_writable(Purpose::Delete)?;
-        let header = Header {
-            kind: Kind::Metadata,
+        self.log.check_writable(SpacePurpose::Delete)?;
+        let header = EntryHeader {
+            kind: EntryKind::Metadata,
             digest: metadata_digest(metadata),
             ..blank_header()
         };
         let entry = NewEntry::new(header, None, metadata);
         let mut copies = Vec::with_capacity(METADATA_COPIES);
         for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, entry) {
+            match self.log.append(SpacePurpose::Delete, entry) {
                 Ok(copy) => copies.push(copy),
                 // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
                 Err(_) if !copies.is_empty() => break,

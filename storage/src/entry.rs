@@ -1,7 +1,7 @@
 //! An entry of the log: a fixed header, then the body. See `docs/format.md` for the drawing.
 //!
 //! ```text
-//!  0 u32  head check   xxh3_64(bytes 4..56), seeded with the place (see `Place`), low 32 bits
+//!  0 u32  head check   xxh3_64(bytes 4..56), seeded with the place (see `EntryPlace`), low 32 bits
 //!  4 u32  body check   xxh3_64(body), seeded with the log sequence number, low 32 bits
 //!  8 u64  log sequence number (48 bits) | generation (16 bits)
 //! 16 u64  last-update time, ms since 2010 (40 bits) | body length in bytes (24 bits)
@@ -33,7 +33,7 @@ const SPAN_MASK: u32 = (1 << 20) - 1;
 /// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// A whole record.
     Record = 1,
     /// The record with this digest is deleted.
@@ -50,11 +50,14 @@ pub(crate) enum Kind {
 }
 
 /// Whether an entry of this kind is a version of a record.
-pub(crate) const fn is_version(kind: Kind) -> bool {
-    matches!(kind, Kind::Record | Kind::Tombstone | Kind::Delta)
+pub(crate) const fn is_version(kind: EntryKind) -> bool {
+    matches!(
+        kind,
+        EntryKind::Record | EntryKind::Tombstone | EntryKind::Delta
+    )
 }
 
-impl Kind {
+impl EntryKind {
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             1 => Some(Self::Record),
@@ -127,13 +130,13 @@ impl std::fmt::Display for Lsn {
 
 /// Binds an entry to its place: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct EntryPlace {
     pub(crate) device_id: u64,
     pub(crate) incarnation: u64,
     pub(crate) offset: u64,
 }
 
-impl Place {
+impl EntryPlace {
     pub(crate) const fn seed(self) -> u64 {
         self.device_id
             ^ self.incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -143,8 +146,8 @@ impl Place {
 
 /// The fields of a header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Header {
-    pub(crate) kind: Kind,
+pub(crate) struct EntryHeader {
+    pub(crate) kind: EntryKind,
     pub(crate) flags: u8,
     pub(crate) span_units: u32,
     pub(crate) lsn: Lsn,
@@ -159,7 +162,7 @@ pub(crate) struct Header {
 /// A header, as in the log.
 pub(crate) type RawHeader = [u8; ENTRY_HEADER_BYTES];
 
-impl Header {
+impl EntryHeader {
     /// The span that an entry with such a body needs, in 16-byte units.
     pub(crate) const fn span_for(body_bytes: usize) -> u32 {
         (ENTRY_HEADER_BYTES + body_bytes).div_ceil(UNIT_BYTES as usize) as u32
@@ -168,14 +171,14 @@ impl Header {
     /// The numbers that the entry accounts for: from its own to this one.
     pub(crate) const fn last_number(&self) -> u64 {
         match self.kind {
-            Kind::Void if self.void_time > 1 => self.lsn.0 + self.void_time as u64 - 1,
+            EntryKind::Void if self.void_time > 1 => self.lsn.0 + self.void_time as u64 - 1,
             _ => self.lsn.0,
         }
     }
 
     /// The header with its two checks.
     #[inline]
-    pub(crate) fn encode(&self, place: Place, body: &[u8]) -> RawHeader {
+    pub(crate) fn encode(&self, place: EntryPlace, body: &[u8]) -> RawHeader {
         debug_assert!(self.body_bytes as usize == body.len());
         self.encode_with(place, self.body_check(body))
     }
@@ -186,7 +189,7 @@ impl Header {
 
     /// The header, for a body whose check is known (an entry that moves keeps its body).
     #[inline]
-    pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
+    pub(crate) fn encode_with(&self, place: EntryPlace, body_check: u32) -> RawHeader {
         let mut raw = [0; ENTRY_HEADER_BYTES];
         self.encode_to(&mut raw, place, body_check);
         raw
@@ -194,7 +197,7 @@ impl Header {
 
     /// Writes the header, for a body whose check is known, to its place in memory.
     #[inline]
-    pub(crate) fn encode_to(&self, raw: &mut RawHeader, place: Place, body_check: u32) {
+    pub(crate) fn encode_to(&self, raw: &mut RawHeader, place: EntryPlace, body_check: u32) {
         self.encode_fields(raw, body_check);
         let check = head_check(raw, place);
         if let Some(target) = raw.first_chunk_mut::<4>() {
@@ -242,7 +245,7 @@ impl Header {
         let shape = u32_at(raw, 48);
         let span_units = shape & SPAN_MASK;
         let body_bytes = (time_length >> LUT_BITS) as u32;
-        let kind = Kind::from_bits((shape >> 20) & 15)?;
+        let kind = EntryKind::from_bits((shape >> 20) & 15)?;
         if u16_at(raw, 54) != 0
             || u64::from(span_units) * UNIT_BYTES
                 < ENTRY_HEADER_BYTES as u64 + u64::from(body_bytes)
@@ -265,7 +268,7 @@ impl Header {
 
     /// The fields, if the header's check holds at this place.
     #[inline]
-    pub(crate) fn decode_checked(raw: &RawHeader, place: Place) -> Option<Self> {
+    pub(crate) fn decode_checked(raw: &RawHeader, place: EntryPlace) -> Option<Self> {
         let header = Self::decode(raw)?;
         (u32_at(raw, 0) == head_check(raw, place)).then_some(header)
     }
@@ -276,9 +279,9 @@ impl Header {
 }
 
 /// A header without a record: it only spans a piece of a block.
-pub(crate) const fn filler() -> Header {
-    Header {
-        kind: Kind::Filler,
+pub(crate) const fn filler() -> EntryHeader {
+    EntryHeader {
+        kind: EntryKind::Filler,
         flags: 0,
         span_units: 0,
         lsn: Lsn(0),
@@ -292,9 +295,9 @@ pub(crate) const fn filler() -> Header {
 }
 
 /// The header of an entry that covers `count` numbers from `first` on.
-pub(crate) const fn void_header(first: Lsn, count: usize) -> Header {
-    Header {
-        kind: Kind::Void,
+pub(crate) const fn void_header(first: Lsn, count: usize) -> EntryHeader {
+    EntryHeader {
+        kind: EntryKind::Void,
         lsn: first,
         void_time: count as u32,
         ..filler()
@@ -302,9 +305,9 @@ pub(crate) const fn void_header(first: Lsn, count: usize) -> Header {
 }
 
 /// The header of a record about which nothing is known yet: sequence number and sizes are filled in by the log.
-pub(crate) const fn blank_header() -> Header {
-    Header {
-        kind: Kind::Record,
+pub(crate) const fn blank_header() -> EntryHeader {
+    EntryHeader {
+        kind: EntryKind::Record,
         ..filler()
     }
 }
@@ -319,7 +322,7 @@ pub(crate) fn metadata_digest(body: &[u8]) -> Digest {
     Digest::new(bytes)
 }
 
-fn head_check(raw: &RawHeader, place: Place) -> u32 {
+fn head_check(raw: &RawHeader, place: EntryPlace) -> u32 {
     let (_, checked) = raw.split_at(4);
     xxh3_64_with_seed(checked, place.seed()) as u32
 }
@@ -429,7 +432,7 @@ impl<'a> EntryView<'a> {
         u32_at(self.raw, 48) & SPAN_MASK
     }
 
-    pub(crate) fn kind_is(&self, kind: Kind) -> bool {
+    pub(crate) fn kind_is(&self, kind: EntryKind) -> bool {
         (u32_at(self.raw, 48) >> 20) & 15 == kind as u32
     }
 
@@ -483,7 +486,7 @@ impl<'a> EntryView<'a> {
 /// An entry to be appended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntry<'a> {
-    pub(crate) header: Header,
+    pub(crate) header: EntryHeader,
     /// The user key and the encoded length before it.
     pub(crate) key: Option<(Varint, &'a [u8])>,
     pub(crate) payload: &'a [u8],
@@ -491,7 +494,7 @@ pub(crate) struct NewEntry<'a> {
 
 impl<'a> NewEntry<'a> {
     #[inline]
-    pub(crate) fn new(header: Header, key: Option<&'a [u8]>, payload: &'a [u8]) -> Self {
+    pub(crate) fn new(header: EntryHeader, key: Option<&'a [u8]>, payload: &'a [u8]) -> Self {
         let mut entry = Self {
             header,
             key: key.map(|key| (Varint::new(key.len()), key)),
@@ -505,7 +508,7 @@ impl<'a> NewEntry<'a> {
 
     /// Returns the header and the parts of the body.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut Header, [&[u8]; 3]) {
+    pub(crate) fn parts(&mut self) -> (&mut EntryHeader, [&[u8]; 3]) {
         let parts = match &self.key {
             Some((length, key)) => [length.bytes(), key, self.payload],
             None => [&[], &[], self.payload],

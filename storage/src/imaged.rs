@@ -2,14 +2,14 @@
 
 use crate::core::Core;
 use crate::digest::Digest;
-use crate::entry::Kind;
+use crate::entry::EntryKind;
 use crate::epoch::Guard;
 use crate::error::Result;
-use crate::image::{Image, Images, Part};
-use crate::index::Slot;
+use crate::image::{ChainPart, Image, Images};
+use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
-use crate::log::volume::Entry;
+use crate::log::volume::VolumeEntry;
 use std::sync::atomic::Ordering;
 
 /// Images that one read or write evicts at most.
@@ -25,7 +25,7 @@ impl Core {
         digest: &Digest,
         newest: Location,
         guard: &'a Guard,
-    ) -> Result<Entry<'a>> {
+    ) -> Result<VolumeEntry<'a>> {
         let Some(content) = content_of(self.log.volumes(), newest, guard) else {
             return Err(self.damaged(newest));
         };
@@ -42,7 +42,7 @@ impl Core {
                 None => images.remove(number, guard),
             }
         }
-        Ok(Entry::Built(Box::new(content)))
+        Ok(VolumeEntry::Built(Box::new(content)))
     }
 
     /// Drops some images without a look of late, if there are too many: their chains stay.
@@ -77,7 +77,7 @@ impl Core {
 
     /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found in the index under this
     /// guard. `None`: its chain cannot be read, since an entry of it is damaged.
-    pub(crate) fn parts_of_slot(&self, slot: &Slot, guard: &Guard) -> Option<Vec<Part>> {
+    pub(crate) fn parts_of_slot(&self, slot: &IndexSlot, guard: &Guard) -> Option<Vec<ChainPart>> {
         if let Some(number) = Images::number_of(slot.location) {
             let image = self.log.images().get(number, guard);
             debug_assert!(image.is_some(), "image {number} of the index is gone");
@@ -92,11 +92,11 @@ impl Core {
             && self
                 .log
                 .entry(slot.location, guard)
-                .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
+                .is_some_and(|entry| entry.view().kind_is(EntryKind::Delta));
         if is_delta {
             return parts_of(self.log.volumes(), slot.location, guard);
         }
-        Some(vec![Part {
+        Some(vec![ChainPart {
             location: slot.location,
             units: slot.size_units,
         }])
@@ -106,16 +106,16 @@ impl Core {
     /// has one that can be read. `None`: the location of its entry is not known, since the chain of its image cannot be read.
     pub(crate) fn stored_slot(
         &self,
-        slot: &Slot,
+        slot: &IndexSlot,
         guard: &Guard,
-    ) -> Option<(Slot, Option<Vec<Part>>)> {
+    ) -> Option<(IndexSlot, Option<Vec<ChainPart>>)> {
         let Some(parts) = self.parts_of_slot(slot, guard) else {
             let is_entry = Images::number_of(slot.location).is_none();
             return is_entry.then_some((*slot, None));
         };
         Some(match parts.last() {
             Some(newest) if parts.len() > 1 => {
-                let stored = Slot {
+                let stored = IndexSlot {
                     location: newest.location,
                     size_units: newest.units,
                     ..*slot

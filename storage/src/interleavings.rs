@@ -10,7 +10,7 @@ pub(crate) mod harness;
 
 use crate::core::Namespace;
 use crate::device::{BLOCK_BYTES, HEADER_BYTES};
-use crate::entry::{ENTRY_HEADER_BYTES, Header};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader};
 use crate::epoch;
 use crate::location::UNIT_BYTES;
 use crate::log::chain::content_of;
@@ -366,7 +366,7 @@ fn numbers_in(namespace: &Namespace, seen: &Seen) -> BTreeSet<u64> {
         for at in (0..bytes.len() - ENTRY_HEADER_BYTES).step_by(UNIT_BYTES as usize) {
             let raw = bytes[at..].first_chunk().unwrap();
             let place = volume.place(life, first + at as u64);
-            if let Some(header) = Header::decode_checked(raw, place) {
+            if let Some(header) = EntryHeader::decode_checked(raw, place) {
                 let body = bytes[at + ENTRY_HEADER_BYTES..].get(..header.body_bytes as usize);
                 if body.is_some_and(|body| header.body_holds(raw, body)) {
                     found.insert(header.lsn.0);

@@ -10,10 +10,10 @@ use crate::digest::Digest;
 use crate::entry::{EntryView, Lsn};
 use crate::epoch;
 use crate::error::Result;
-use crate::index::Slot;
+use crate::index::IndexSlot;
 use crate::location::UNIT_BYTES;
-use crate::log::block::Phase;
-use crate::log::space::Purpose;
+use crate::log::block::BlockPhase;
+use crate::log::space::SpacePurpose;
 use crate::options::Options;
 use crate::record_lock::{Change, GroupMember, RecordLock};
 use crate::sets::{SetUsage, Truncate};
@@ -121,11 +121,11 @@ impl Namespace {
         let guard = epoch::pin();
         let slots = self.core.slots_of(partition);
         // A damaged entry without its header may be of any set.
-        let may_be_wanted = |slot: &Slot| {
+        let may_be_wanted = |slot: &IndexSlot| {
             let set_is_lost = slot.unverified && slot.set_id == 0;
             !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
         };
-        let location = |(_, slot): &(u32, Slot)| may_be_wanted(slot).then_some(slot.location);
+        let location = |(_, slot): &(u32, IndexSlot)| may_be_wanted(slot).then_some(slot.location);
         for (_, slot) in self.core.prefetching(&slots, location) {
             if !may_be_wanted(slot) {
                 continue;
@@ -361,7 +361,7 @@ impl Namespace {
         // A snapshot must not be taken between the two halves.
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
-        self.core.log.check_writable(Purpose::Delete)?;
+        self.core.log.check_writable(SpacePurpose::Delete)?;
         let core = &self.core;
         let removal = core.removals.begin();
         core.sets.truncate(
@@ -449,7 +449,7 @@ impl Namespace {
             stats.unreadable_bytes += volume.unreadable().bytes();
         }
         for (_, block) in core.log.blocks() {
-            if block.phase() != Phase::Free {
+            if block.phase() != BlockPhase::Free {
                 stats.used_blocks += 1;
                 stats.live_bytes += u64::from(block.live_units()) * UNIT_BYTES;
             }

@@ -17,14 +17,14 @@ use crate::core::Core;
 use crate::digest::Digest;
 use crate::entry::Appended;
 use crate::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, Header, Kind, Lsn, NewEntry, blank_header,
+    EntryHeader, EntryKind, EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, Lsn, NewEntry, blank_header,
 };
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::index::{PartitionGuard, Position, Slot};
+use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
-use crate::log::space::Purpose;
-use crate::log::volume::Entry;
+use crate::log::space::SpacePurpose;
+use crate::log::volume::VolumeEntry;
 pub(crate) use group::AHEAD;
 pub use group::GroupMember;
 use std::cell::OnceCell;
@@ -60,10 +60,10 @@ pub enum Change<'a> {
 
 impl Change<'_> {
     /// Deletes go on when writes are stopped.
-    pub(crate) const fn purpose(&self) -> Purpose {
+    pub(crate) const fn purpose(&self) -> SpacePurpose {
         match self {
-            Self::Put(_) => Purpose::Write,
-            Self::Delete(_) => Purpose::Delete,
+            Self::Put(_) => SpacePurpose::Write,
+            Self::Delete(_) => SpacePurpose::Delete,
         }
     }
 }
@@ -101,12 +101,12 @@ pub struct RecordLock<'n> {
     pub(crate) core: &'n Core,
     digest: Digest,
     /// The record, once it was looked at. Before the guard, which keeps it where it is.
-    entry: OnceCell<Entry<'static>>,
+    entry: OnceCell<VolumeEntry<'static>>,
     pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
-    pub(crate) seen: Option<Slot>,
+    pub(crate) seen: Option<IndexSlot>,
     /// Where in the partition that was, if it was noted: a hint.
-    position: Position,
+    position: TablePosition,
     held: bool,
     /// Whether the lock outlives a change that is published.
     keeps: bool,
@@ -174,12 +174,12 @@ impl<'n> RecordLock<'n> {
 
     /// The entry of the slot that was seen, if it was looked at since.
     pub(crate) fn kept_entry(&self) -> Option<EntryView<'_>> {
-        self.entry.get().map(Entry::view)
+        self.entry.get().map(VolumeEntry::view)
     }
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
     #[inline(never)]
-    fn checked_entry(&self, slot: &Slot) -> Result<Option<EntryView<'_>>> {
+    fn checked_entry(&self, slot: &IndexSlot) -> Result<Option<EntryView<'_>>> {
         let core = self.core;
         let checked = core.checked_entry(slot.location, slot.unverified, &self.guard)?;
         Ok(checked.map(|entry| {
@@ -310,7 +310,7 @@ impl<'n> RecordLock<'n> {
     /// truncation by time hides the older versions with the newest one.
     #[inline]
     fn last_update(&self) -> (u64, u8) {
-        if let Some(entry @ (Entry::Lent(_) | Entry::Copied(_))) = self.entry.get() {
+        if let Some(entry @ (VolumeEntry::Lent(_) | VolumeEntry::Copied(_))) = self.entry.get() {
             let entry = entry.view();
             return (entry.last_update_ms(), entry.flags());
         }
@@ -345,8 +345,8 @@ impl<'n> RecordLock<'n> {
                 let key = deleted.and_then(|entry| entry.key());
                 let expired = if self.expires { FLAG_EXPIRED } else { 0 };
                 NewEntry::new(
-                    Header {
-                        kind: Kind::Tombstone,
+                    EntryHeader {
+                        kind: EntryKind::Tombstone,
                         flags: inherited | expired,
                         last_update_ms: least_ms.max(*now_ms),
                         set_id,
@@ -360,7 +360,7 @@ impl<'n> RecordLock<'n> {
             Change::Put(version) => {
                 let moves = self.seen.is_some_and(|slot| slot.set_id != version.set_id);
                 NewEntry::new(
-                    Header {
+                    EntryHeader {
                         flags: inherited | if moves { FLAG_CHANGED_SET } else { 0 },
                         generation: version.generation,
                         last_update_ms: least_ms.max(version.last_update_ms),
@@ -383,7 +383,7 @@ impl<'n> RecordLock<'n> {
             Change::Delete(_) => (true, 0, self.seen.map_or(0, |slot| slot.set_id)),
             Change::Put(new) => (false, new.void_time, new.set_id),
         };
-        let slot = Slot {
+        let slot = IndexSlot {
             location: appended.location,
             unverified: false,
             size_units: appended.units,
@@ -499,7 +499,7 @@ impl Drop for RecordLock<'_> {
 impl Core {
     /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
     /// damaged; then the tag decides.
-    pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
+    pub(crate) fn is_of(&self, slot: &IndexSlot, digest: &Digest, guard: &Guard) -> bool {
         if let Some(image) = self.log.image(slot.location, guard) {
             return image.digest() == digest;
         }

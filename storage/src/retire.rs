@@ -2,16 +2,16 @@
 
 use crate::core::Core;
 use crate::digest::PARTITIONS;
-use crate::entry::{FLAG_CHANGED_SET, Kind};
+use crate::entry::{EntryKind, FLAG_CHANGED_SET};
 use crate::epoch::{self, Guard};
 use crate::image::Images;
-use crate::index::Slot;
+use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::sync::atomic::Ordering;
 
 impl Core {
     /// Takes an entry out of the counts. `superseded`: the slot that the index no longer has.
-    pub(crate) fn retire(&self, superseded: &Slot, guard: &Guard) {
+    pub(crate) fn retire(&self, superseded: &IndexSlot, guard: &Guard) {
         if !superseded.tombstone {
             self.sets
                 .count(superseded.set_id, -1, -i64::from(superseded.size_units));
@@ -21,7 +21,7 @@ impl Core {
 
     /// Takes an entry out of the counts of its block alone. Of a chain that cannot be read nothing is taken but the newest
     /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
-    pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
+    pub(crate) fn retire_uncounted(&self, superseded: &IndexSlot, guard: &Guard) {
         let image = Images::number_of(superseded.location);
         // Chains are rare: without them superseded entries need no look.
         if image.is_none() && !self.is_delta(superseded.location, guard) {
@@ -36,11 +36,11 @@ impl Core {
             && self
                 .log
                 .entry(location, guard)
-                .is_none_or(|entry| entry.view().kind_is(Kind::Delta))
+                .is_none_or(|entry| entry.view().kind_is(EntryKind::Delta))
     }
 
     /// Takes the entries that a record with deltas consists of out of the counts of their blocks, and its image away.
-    fn retire_chain(&self, superseded: &Slot, image: Option<u32>, guard: &Guard) {
+    fn retire_chain(&self, superseded: &IndexSlot, image: Option<u32>, guard: &Guard) {
         let parts = match (self.parts_of_slot(superseded, guard), image) {
             (Some(parts), _) => parts,
             (None, Some(_)) => Vec::new(),
@@ -61,7 +61,7 @@ impl Core {
 
     /// The size of a chain's newest entry alone, if it is known: the slot counts all of the chain, unless an opening
     /// has found it damaged.
-    fn own_units(&self, slot: &Slot, guard: &Guard) -> u32 {
+    fn own_units(&self, slot: &IndexSlot, guard: &Guard) -> u32 {
         let entry = self.log.entry(slot.location, guard);
         let header = entry.and_then(|entry| self.log.checked_header(slot.location, &entry.view()));
         match header {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum StorageRule {
     /// A change is shown once readers of records see it.
     Published,
     /// A group is shown once readers of records see all of it.
@@ -28,7 +28,7 @@ static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `check` without a rule.
 #[cfg(all(test, shuttle))]
-pub(crate) fn without<R>(rule: Rule, check: impl FnOnce() -> R) -> R {
+pub(crate) fn without<R>(rule: StorageRule, check: impl FnOnce() -> R) -> R {
     LEFT_OUT.fetch_or(1 << rule as u32, Ordering::SeqCst);
     let done = check();
     LEFT_OUT.fetch_and(!(1 << rule as u32), Ordering::SeqCst);
@@ -37,13 +37,13 @@ pub(crate) fn without<R>(rule: Rule, check: impl FnOnce() -> R) -> R {
 
 /// Whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(all(test, shuttle))]
-pub(crate) fn keeps(rule: Rule) -> bool {
+pub(crate) fn keeps(rule: StorageRule) -> bool {
     LEFT_OUT.load(Ordering::SeqCst) & (1 << rule as u32) == 0
 }
 
 /// Whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(not(all(test, shuttle)))]
 #[inline]
-pub(crate) const fn keeps(_: Rule) -> bool {
+pub(crate) const fn keeps(_: StorageRule) -> bool {
     true
 }

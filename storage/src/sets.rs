@@ -15,7 +15,7 @@ pub(crate) mod feed;
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
-use crate::reader::Reader;
+use crate::reader::FieldReader;
 use crate::sets::feed::{Feed, TruncationEvent};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
@@ -108,7 +108,7 @@ impl Truncated {
         bytes
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(reader: &mut FieldReader<'_>) -> Option<Self> {
         Some(Self {
             below_lsn: reader.u64()?,
             timed_lsn: reader.u64()?,
@@ -137,7 +137,7 @@ impl SetState {
 }
 
 #[derive(Debug, Default)]
-struct Names {
+struct SetNames {
     by_name: HashMap<String, u16>,
     in_order: Vec<String>,
     catalog: Vec<u8>,
@@ -147,7 +147,7 @@ struct Names {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    names: Mutex<Names>,
+    names: Mutex<SetNames>,
     states: Box<[SetState]>,
     truncation: Truncation,
     any_truncated: AtomicBool,
@@ -335,7 +335,7 @@ impl Sets {
     }
 
     /// `changed`: a truncation that is not there yet.
-    fn encode(&self, names: &Names, changed: Option<(&Truncation, Truncated)>) -> Vec<u8> {
+    fn encode(&self, names: &SetNames, changed: Option<(&Truncation, Truncated)>) -> Vec<u8> {
         let stored = |of: &Truncation| match changed {
             Some((target, truncated)) if std::ptr::eq(target, of) => truncated.encode(),
             _ => of.load().encode(),
@@ -423,7 +423,7 @@ impl Sets {
 
     /// Takes over the stored sets (at opening, before any other thread looks).
     pub(crate) fn restore(&self, stored: &[u8]) -> std::result::Result<(), String> {
-        let mut reader = Reader(stored);
+        let mut reader = FieldReader(stored);
         let version = reader.u8().ok_or("it is empty")?;
         if version != VERSION {
             return Err(format!("version {version}, this build reads {VERSION}"));
@@ -431,7 +431,7 @@ impl Sets {
         let short = "it ends early";
         let mut names = self.names.lock();
         let mut any_truncated = false;
-        let mut restore = |truncation: &Truncation, reader: &mut Reader<'_>| {
+        let mut restore = |truncation: &Truncation, reader: &mut FieldReader<'_>| {
             let truncated = Truncated::decode(reader).ok_or(short)?;
             any_truncated |= truncated != Truncated::default();
             truncation.store(truncated);

@@ -2,25 +2,25 @@
 
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
-use crate::entry::{EntryView, Kind};
+use crate::entry::{EntryKind, EntryView};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
-use crate::index::{Candidate, Slot};
+use crate::index::{Candidate, IndexSlot};
 use crate::location::Location;
-use crate::log::volume::Entry;
+use crate::log::volume::VolumeEntry;
 
 /// A record that readers see.
 #[derive(Debug)]
 pub(crate) enum Visible<'a> {
     /// In the memory of a device, at this location.
     Lent(EntryView<'a>, Location),
-    Other(Entry<'a>),
+    Other(VolumeEntry<'a>),
 }
 
 /// The result of a look-up.
 enum Found<'a> {
     Lent(EntryView<'a>, Candidate),
-    Unlent(Candidate, Option<Entry<'a>>),
+    Unlent(Candidate, Option<VolumeEntry<'a>>),
 }
 
 impl Visible<'_> {
@@ -91,7 +91,7 @@ impl Core {
         guard: &'a Guard,
     ) -> Option<Found<'a>> {
         let entry = self.log.entry(candidate.location, guard);
-        let view = entry.as_ref().map(Entry::view);
+        let view = entry.as_ref().map(VolumeEntry::view);
         let is_of_record = if candidate.unverified {
             self.may_be(digest, candidate.location, view.as_ref())
         } else {
@@ -121,7 +121,7 @@ impl Core {
         let Some(mut entry) = entry else {
             return Err(self.damaged(candidate.location));
         };
-        if entry.view().kind_is(Kind::Delta) {
+        if entry.view().kind_is(EntryKind::Delta) {
             entry = self.imaged(digest, candidate.location, guard)?;
         }
         let view = self.current(entry.view())?;
@@ -131,7 +131,7 @@ impl Core {
     /// Whether readers see this entry's record: it is not truncated.
     #[inline]
     pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
-        entry.kind_is(Kind::Record) && !self.hides(entry)
+        entry.kind_is(EntryKind::Record) && !self.hides(entry)
     }
 
     /// Whether a truncation hides an entry.
@@ -189,10 +189,10 @@ impl Core {
         location: Location,
         unverified: bool,
         guard: &'a Guard,
-    ) -> Result<Option<Entry<'a>>> {
+    ) -> Result<Option<VolumeEntry<'a>>> {
         let entry = self.log.entry(location, guard);
-        let whole = |entry: Entry<'a>| {
-            if entry.view().kind_is(Kind::Delta) {
+        let whole = |entry: VolumeEntry<'a>| {
+            if entry.view().kind_is(EntryKind::Delta) {
                 self.imaged(&entry.view().digest(), location, guard)
             } else {
                 Ok(entry)
@@ -219,13 +219,17 @@ impl Core {
     }
 
     /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
-    pub(crate) fn believed_entry<'a>(&'a self, slot: &Slot, guard: &'a Guard) -> Option<Entry<'a>> {
+    pub(crate) fn believed_entry<'a>(
+        &'a self,
+        slot: &IndexSlot,
+        guard: &'a Guard,
+    ) -> Option<VolumeEntry<'a>> {
         let entry = self.log.entry(slot.location, guard)?;
         (!slot.unverified || self.log.holds(slot.location, &entry.view())).then_some(entry)
     }
 
     /// The last-update time (ms) and the flags of a slot's entry, unless its header is damaged.
-    pub(crate) fn believed_header(&self, slot: &Slot, guard: &Guard) -> Option<(u64, u8)> {
+    pub(crate) fn believed_header(&self, slot: &IndexSlot, guard: &Guard) -> Option<(u64, u8)> {
         let entry = self.log.entry(slot.location, guard)?;
         let view = entry.view();
         self.believes(slot, &view)
@@ -234,7 +238,7 @@ impl Core {
 
     /// Whether the header of a slot's entry is as it was written.
     #[inline]
-    pub(crate) fn believes(&self, slot: &Slot, view: &EntryView<'_>) -> bool {
+    pub(crate) fn believes(&self, slot: &IndexSlot, view: &EntryView<'_>) -> bool {
         !slot.unverified || self.log.checked_header(slot.location, view).is_some()
     }
 

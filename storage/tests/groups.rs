@@ -338,7 +338,9 @@ fn a_sync_beside_a_group_larger_than_a_block_does_not_tear_it() {
         let begins = Arc::new(Barrier::new(2));
         std::thread::scope(|scope| {
             let of_hook = Arc::clone(&begins);
-            disk.before_change(change, move || drop(of_hook.wait()));
+            disk.before_change(change, move || {
+                of_hook.wait();
+            });
             scope.spawn(|| {
                 begins.wait();
                 namespace.sync().unwrap();

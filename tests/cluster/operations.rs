@@ -1,7 +1,7 @@
 //! Every operation has the same effect through a cluster as embedded.
 
 use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
-use spikelet::expressions::{PathFlags, PathResult, Step};
+use spikelet::expressions::{PathFlags, PathResult, PathStep};
 use spikelet::operations::bits::{self, BitOverflow, BitPolicy, BitResizeFlags, BitSign};
 use spikelet::operations::ctx::{self, ListPad};
 use spikelet::operations::exp;
@@ -342,8 +342,13 @@ fn contexts_lead_into_nested_lists_and_maps() {
         )]),
         maps::put(&MapPolicy::default(), "bin", "k", 1).in_context([ctx::list_index(0)]),
         maps::size("bin").in_context([ctx::list_index(9)]),
-        paths::select_by_path("map", PathResult::Values, PathFlags::empty(), [Step::all()]),
-        paths::modify_by_path("map", 1, PathFlags::empty(), [Step::all()]),
+        paths::select_by_path(
+            "map",
+            PathResult::Values,
+            PathFlags::empty(),
+            [PathStep::all()],
+        ),
+        paths::modify_by_path("map", 1, PathFlags::empty(), [PathStep::all()]),
     ];
     check(&both, start, operations);
 }

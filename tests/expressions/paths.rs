@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
-use spikelet::expressions::{ExpType, LoopVariable, PathFlags, PathResult, Step};
+use spikelet::expressions::{ExpType, LoopVariable, PathFlags, PathResult, PathStep};
 use spikelet::operations::{self, ctx};
 use spikelet::value::List;
 use spikelet::{
@@ -34,7 +34,7 @@ type Selecting = (
     &'static str,
     PathResult,
     PathFlags,
-    Vec<Step>,
+    Vec<PathStep>,
     Result<Value, u8>,
 );
 
@@ -44,15 +44,15 @@ type Changing = (
     Value,
     Expression,
     PathFlags,
-    Vec<Step>,
+    Vec<PathStep>,
     Result<Value, u8>,
 );
 
 #[test]
 fn a_path_selects_what_its_levels_choose() {
-    let books = || Step::from(ctx::map_key("books"));
-    let title = || Step::from(ctx::map_key("title"));
-    let dear = || Step::matching(gt(price(), 10));
+    let books = || PathStep::from(ctx::map_key("books"));
+    let title = || PathStep::from(ctx::map_key("title"));
+    let dear = || PathStep::matching(gt(price(), 10));
     let stored =
         |price: i64, title: &str| by_key([("price", price.into()), ("title", title.into())]);
     let none = PathFlags::empty();
@@ -67,7 +67,7 @@ fn a_path_selects_what_its_levels_choose() {
             "titles",
             values,
             none,
-            vec![books(), Step::all(), title()],
+            vec![books(), PathStep::all(), title()],
             Ok(list(["a".into(), "b".into(), "c".into()])),
         ),
         (
@@ -122,7 +122,7 @@ fn a_path_selects_what_its_levels_choose() {
             "by the rank of values of a map",
             keys,
             none,
-            vec![books(), Step::all(), ctx::map_rank(-1).into()],
+            vec![books(), PathStep::all(), ctx::map_rank(-1).into()],
             Ok(list(["title".into(), "title".into(), "title".into()])),
         ),
         (
@@ -150,7 +150,7 @@ fn a_path_selects_what_its_levels_choose() {
             "by keys",
             keys,
             none,
-            vec![Step::keys(vec![
+            vec![PathStep::keys(vec![
                 "open".into(),
                 "none".into(),
                 "books".into(),
@@ -161,21 +161,21 @@ fn a_path_selects_what_its_levels_choose() {
             "keys and values",
             both,
             none,
-            vec![books(), ctx::list_index(0).into(), Step::all()],
+            vec![books(), ctx::list_index(0).into(), PathStep::all()],
             Ok(list(["price".into(), 5.into(), "title".into(), "a".into()])),
         ),
         (
             "by key",
             keys,
             none,
-            vec![Step::matching(eq(key(), "open"))],
+            vec![PathStep::matching(eq(key(), "open"))],
             Ok(list(["open".into()])),
         ),
         (
             "by position",
             values,
             none,
-            vec![books(), Step::matching(eq(index(), 1)), title()],
+            vec![books(), PathStep::matching(eq(index(), 1)), title()],
             Ok(list(["b".into()])),
         ),
         (
@@ -184,8 +184,8 @@ fn a_path_selects_what_its_levels_choose() {
             none,
             vec![
                 books(),
-                Step::all(),
-                Step::keys(vec!["price".into(), "title".into()]).and(eq(key(), "price")),
+                PathStep::all(),
+                PathStep::keys(vec!["price".into(), "title".into()]).and(eq(key(), "price")),
             ],
             Ok(ints([5, 12, 20])),
         ),
@@ -193,21 +193,24 @@ fn a_path_selects_what_its_levels_choose() {
             "by index, and a condition",
             values,
             none,
-            vec![books(), Step::from(ctx::list_index(0)).and(gt(price(), 10))],
+            vec![
+                books(),
+                PathStep::from(ctx::list_index(0)).and(gt(price(), 10)),
+            ],
             Ok(list([])),
         ),
         (
             "scalars on the way are passed over",
             values,
             none,
-            vec![Step::all(), Step::all(), title()],
+            vec![PathStep::all(), PathStep::all(), title()],
             Ok(list(["a".into(), "b".into(), "c".into()])),
         ),
         (
             "but copied into a tree",
             tree,
             none,
-            vec![Step::all(), ctx::list_index(0).into()],
+            vec![PathStep::all(), ctx::list_index(0).into()],
             Ok(unordered(vec![
                 ("books".into(), list([stored(5, "a")])),
                 ("open".into(), true.into()),
@@ -217,42 +220,42 @@ fn a_path_selects_what_its_levels_choose() {
             "nothing",
             tree,
             none,
-            vec![Step::matching(false_expression())],
+            vec![PathStep::matching(false_expression())],
             Ok(unordered(vec![])),
         ),
         (
             "an unknown condition",
             values,
             none,
-            vec![Step::matching(gt(value_int(), 1))],
+            vec![PathStep::matching(gt(value_int(), 1))],
             Err(PARAMETER),
         ),
         (
             "an unknown condition, forgiven",
             values,
             no_fail,
-            vec![Step::matching(gt(value_int(), 1))],
+            vec![PathStep::matching(gt(value_int(), 1))],
             Ok(list([])),
         ),
         (
             "bins are unknown",
             values,
             none,
-            vec![Step::matching(eq(int_bin("i"), 5))],
+            vec![PathStep::matching(eq(int_bin("i"), 5))],
             Err(PARAMETER),
         ),
         (
             "keys of a list",
             keys,
             none,
-            vec![books(), Step::all()],
+            vec![books(), PathStep::all()],
             Err(WRONG_TYPE),
         ),
         (
             "keys of a list, forgiven",
             keys,
             no_fail,
-            vec![books(), Step::all()],
+            vec![books(), PathStep::all()],
             Ok(list([])),
         ),
         (
@@ -273,14 +276,14 @@ fn a_path_selects_what_its_levels_choose() {
             "a condition that is none",
             values,
             none,
-            vec![Step::matching(5)],
+            vec![PathStep::matching(5)],
             Err(PARAMETER),
         ),
         (
             "two conditions more",
             values,
             none,
-            vec![Step::from(ctx::map_index(0)).and(true).and(eq(1, 1))],
+            vec![PathStep::from(ctx::map_index(0)).and(true).and(eq(1, 1))],
             Ok(list([list([
                 stored(5, "a"),
                 stored(12, "b"),
@@ -291,7 +294,7 @@ fn a_path_selects_what_its_levels_choose() {
             "a condition more on a condition",
             values,
             none,
-            vec![Step::all().and(eq(1, 1))],
+            vec![PathStep::all().and(eq(1, 1))],
             Err(PARAMETER),
         ),
         ("no levels", values, none, vec![], Err(PARAMETER)),
@@ -299,7 +302,7 @@ fn a_path_selects_what_its_levels_choose() {
             "65 levels",
             values,
             none,
-            vec![Step::all(); 65],
+            vec![PathStep::all(); 65],
             Err(PARAMETER),
         ),
     ];
@@ -318,12 +321,12 @@ fn a_path_selects_what_its_levels_choose() {
         let expected = expected.map_or(Unknown, Outcome::Is);
         assert_eq!(evaluate(&set, call), expected, "{what}");
     }
-    let scalar = operations::paths::select_by_path("i", values, none, [Step::all()]);
+    let scalar = operations::paths::select_by_path("i", values, none, [PathStep::all()]);
     assert_eq!(
         set.operate(KEY, &[scalar]).unwrap_err().result_code(),
         WRONG_TYPE
     );
-    let missing = operations::paths::select_by_path("missing", values, none, [Step::all()]);
+    let missing = operations::paths::select_by_path("missing", values, none, [PathStep::all()]);
     assert_eq!(set.operate(KEY, &[missing]).unwrap().results, []);
 }
 
@@ -336,7 +339,7 @@ fn a_path_changes_what_its_levels_choose() {
     let none = PathFlags::empty();
     let no_fail = PathFlags::NO_FAIL;
     let ordered = |items: Vec<Value>| Value::List(List::new(items, ListOrder::Ordered));
-    let all = || vec![Step::all()];
+    let all = || vec![PathStep::all()];
     let negated = || num_sub([value_int()]);
     let even = || eq(num_mod(value_int(), 2), 0);
     let cut = || cond([even(), result_remove(), value_int()]);
@@ -355,7 +358,7 @@ fn a_path_changes_what_its_levels_choose() {
             ints([1, 2, 3]),
             num_mul([value_int(), int_val(10)]),
             none,
-            vec![Step::matching(even())],
+            vec![PathStep::matching(even())],
             Ok(ints([1, 20, 3])),
         ),
         (
@@ -363,7 +366,7 @@ fn a_path_changes_what_its_levels_choose() {
             ints([1, 2, 3, 4]),
             result_remove(),
             none,
-            vec![Step::matching(even())],
+            vec![PathStep::matching(even())],
             Ok(ints([1, 3])),
         ),
         (
@@ -398,7 +401,7 @@ fn a_path_changes_what_its_levels_choose() {
             ]),
             negated(),
             none,
-            vec![Step::all(), Step::all()],
+            vec![PathStep::all(), PathStep::all()],
             Ok(ordered(vec![
                 ordered(vec![(-5).into(), (-1).into()]),
                 ordered(vec![(-2).into()]),
@@ -547,7 +550,7 @@ fn a_persisted_index_survives_a_path() {
         KEY,
         &[
             operations::lists::append_items(&policy, "p", items),
-            operations::paths::modify_by_path("p", negated, PathFlags::empty(), [Step::all()]),
+            operations::paths::modify_by_path("p", negated, PathFlags::empty(), [PathStep::all()]),
             operations::lists::append(&policy, "p", -5_000),
         ],
     )

@@ -209,7 +209,4 @@ fn a_record_is_as_large_as_aerospikes_largest() {
     let put = |bytes: usize| Message::about(0, WRITE, 0, 1).op(2, 4, "b", &vec![7; bytes]);
     assert_eq!(wire.ask(&put(most)).code, 0);
     assert_eq!(wire.ask(&put(most + 1)).code, 13);
-    let mut expiring = put(most);
-    expiring.ttl = 100;
-    assert_eq!(wire.ask(&expiring).code, 13);
 }

@@ -54,13 +54,13 @@ pub(super) type Visit<'v> =
 
 /// The place of a record.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RecordPlace {
     pub(super) path: PathBuf,
     pub(super) line: u64,
     offset: u64,
 }
 
-impl Place {
+impl RecordPlace {
     pub(super) fn of(path: &Path, record: &SavedRecord) -> Self {
         Self {
             path: path.to_owned(),
@@ -132,7 +132,7 @@ impl Files {
                         Ok(None) => break Ok(()),
                         Ok(Some(record)) => {
                             if let Some(fault) = visit(path, &record)? {
-                                note(Place::of(path, &record).malformed(fault));
+                                note(RecordPlace::of(path, &record).malformed(fault));
                             }
                         }
                         Err(error) => break Err(failed(error)),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use spikelet_storage::Lsn;
 
-use super::core::Core;
+use super::core::NamespaceCore;
 use crate::{Error, Result};
 
 pub use change::{Change, ChangeBatch, ChangeKind, Position};
@@ -34,7 +34,7 @@ const NAME_BYTES_MAX: usize = 63;
 /// The changes of a namespace: [`Namespace::changes`](crate::Namespace::changes).
 #[derive(Clone)]
 pub struct Changes {
-    core: Arc<Core>,
+    core: Arc<NamespaceCore>,
 }
 
 /// How a subscription gets on.
@@ -52,7 +52,7 @@ pub struct SubscriptionStats {
 }
 
 impl Changes {
-    pub(super) fn new(core: &Arc<Core>) -> Self {
+    pub(super) fn new(core: &Arc<NamespaceCore>) -> Self {
         Self {
             core: Arc::clone(core),
         }
@@ -217,7 +217,7 @@ impl fmt::Debug for Changes {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Reports to the storage which changes the subscriptions need.
     pub(super) fn note_needed(&self) {
         let catalog = self.catalog.lock();

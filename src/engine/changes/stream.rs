@@ -12,7 +12,7 @@ use spikelet_storage::{
 
 use super::change::{Change, ChangeBatch, ChangeKind, time_of};
 use super::options::ChangeOptions;
-use crate::engine::core::{Core, expired, record_of};
+use crate::engine::core::{NamespaceCore, expired, record_of};
 use crate::record::{Key, Record};
 use crate::{Error, Result};
 
@@ -26,7 +26,7 @@ type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>
 ///
 /// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an error.
 pub struct ChangeStream {
-    core: Arc<Core>,
+    core: Arc<NamespaceCore>,
     reader: ChangeReader,
     options: ChangeOptions,
     /// The numbers of the sets. Empty: all.
@@ -42,7 +42,7 @@ pub(super) const ITERATED: usize = 100;
 
 impl ChangeStream {
     pub(super) fn new(
-        core: &Arc<Core>,
+        core: &Arc<NamespaceCore>,
         after: Lsn,
         options: ChangeOptions,
         share: usize,
@@ -69,7 +69,7 @@ impl ChangeStream {
         })
     }
 
-    pub(super) const fn core(&self) -> &Arc<Core> {
+    pub(super) const fn core(&self) -> &Arc<NamespaceCore> {
         &self.core
     }
 

@@ -9,7 +9,7 @@ use super::change::ChangeBatch;
 use super::options::{ChangeOptions, Start};
 use super::stream::ChangeStream;
 use crate::engine::catalog::{Catalog, DeclaredSubscription};
-use crate::engine::core::Core;
+use crate::engine::core::NamespaceCore;
 use crate::expression::Expression;
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ const PASSED_OVER: u64 = 4_096;
 /// A durable, named subscription. Changes are kept until each of its shares has acknowledged them.
 #[derive(Clone)]
 pub struct Subscription {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<NamespaceCore>,
     pub(super) name: Box<str>,
     pub(super) options: ChangeOptions,
 }
@@ -169,7 +169,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn stream_core(&self) -> Arc<Core> {
+    fn stream_core(&self) -> Arc<NamespaceCore> {
         Arc::clone(self.stream.core())
     }
 

@@ -8,10 +8,10 @@ use crate::sync::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::catalog::DeclaredIndex;
-use super::super::core::{Core, expired};
+use super::super::core::{NamespaceCore, expired};
 use super::Indexes;
 use super::index::{Index, IndexState};
-use crate::index::{EntryList, GUARDS, Guard, IndexDefinition};
+use crate::index::{EntryList, GUARDS, IndexDefinition, IndexRule};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -33,7 +33,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug)]
 pub struct IndexBuild {
-    core: Arc<Core>,
+    core: Arc<NamespaceCore>,
     /// `None`: there was nothing to build.
     index: Option<Arc<Index>>,
     cancelled: Arc<AtomicBool>,
@@ -91,7 +91,7 @@ impl IndexBuild {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Declares an index and begins to build it.
     pub(in crate::engine) fn build_index(
         self: &Arc<Self>,
@@ -152,7 +152,7 @@ impl Core {
 
     /// Adds the entries of a partition's records, each of them locked.
     pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
-        let digests = match GUARDS.keep(Guard::LockedAreBuilt) {
+        let digests = match GUARDS.keep(IndexRule::LockedAreBuilt) {
             true => self.storage.digests_and_locked(partition),
             false => self.digests_in(partition, |_| true, |_| {}),
         };

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
 
-use super::super::core::{Core, expired};
+use super::super::core::{NamespaceCore, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
-use crate::index::{EntryList, EntryRange, GUARDS, Guard};
+use crate::index::{EntryList, EntryRange, GUARDS, IndexRule};
 use crate::record::{Key, Metadata, OwnedBins, RecordView, SHARD_OF, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
@@ -46,7 +46,7 @@ impl IndexChanges {
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in self.first.iter().chain(&self.others) {
-            if is_published && !GUARDS.keep(Guard::AddedBefore) {
+            if is_published && !GUARDS.keep(IndexRule::AddedBefore) {
                 change
                     .added
                     .iter()
@@ -122,7 +122,7 @@ impl<'a> ChangedRecord<'a> {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Adds the entries of versions that are about to be published to the indexes. Their records are locked, each with its
     /// change.
     ///
@@ -201,13 +201,13 @@ impl Core {
             }
         }
         let (removed, added) = EntryList::differences(before, after);
-        let inserted = match GUARDS.keep(Guard::AddedBefore) {
+        let inserted = match GUARDS.keep(IndexRule::AddedBefore) {
             true => added
                 .iter()
                 .try_for_each(|entry| self.insert_entry(index, entry)),
             false => Ok(()),
         };
-        if !GUARDS.keep(Guard::RemovedAfter) {
+        if !GUARDS.keep(IndexRule::RemovedAfter) {
             removed.iter().for_each(|entry| index.remove(entry));
         }
         if !(added.is_empty() && removed.is_empty()) {
@@ -390,7 +390,7 @@ impl Core {
     /// left for later.
     pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
         let (_, digest) = split_entry(entry);
-        if !GUARDS.keep(Guard::CleanedUnderLock) {
+        if !GUARDS.keep(IndexRule::CleanedUnderLock) {
             index.remove(entry);
             return;
         }

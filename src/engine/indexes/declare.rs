@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::super::catalog::DeclaredIndex;
-use super::super::core::Core;
+use super::super::core::NamespaceCore;
 use super::INDEXES_MAX;
 use super::index::{Index, IndexState};
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
-impl Core {
+impl NamespaceCore {
     /// Declares an index, which is to be built then. `None`: there is the same one already.
     pub(super) fn declare(
         &self,

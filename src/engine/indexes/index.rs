@@ -9,8 +9,8 @@ use spikelet_storage::{Digest, PARTITIONS};
 
 use crate::expression::RecordFacts;
 use crate::index::{
-    EntryList, EntryRange, EntryRanges, EntryReader, GUARDS, Guard, IndexComponent,
-    IndexDefinition, OrderedEntries, forms_len,
+    EntryList, EntryRange, EntryRanges, EntryReader, GUARDS, IndexComponent, IndexDefinition,
+    IndexRule, OrderedEntries, forms_len,
 };
 use crate::record::{
     KeyHash, RecordView, SUBKEYS, ShardRole, companion_name, is_by_hash, sharded_bins,
@@ -54,13 +54,13 @@ pub(crate) struct Index {
     begun: Instant,
     /// How long building it has taken, once it is ready.
     built_in_ms: AtomicU64,
-    pub(in crate::engine) counters: Counters,
+    pub(in crate::engine) counters: IndexCounters,
     /// A writer that adds a key to a unique index holds the key's lock.
     unique: Box<[Mutex<()>]>,
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Counters {
+pub(in crate::engine) struct IndexCounters {
     added: AtomicU64,
     removed: AtomicU64,
     /// Entries of records that had gone unseen, removed by the query that met them.
@@ -135,7 +135,7 @@ impl Index {
             built: AtomicU64::new(0),
             begun: Instant::now(),
             built_in_ms: AtomicU64::new(0),
-            counters: Counters::default(),
+            counters: IndexCounters::default(),
         })
     }
 
@@ -381,7 +381,7 @@ impl Index {
         let hash = xxhash_rust::xxh3::xxh3_64(key) as usize;
         let lock = self.unique.get(hash % UNIQUE_LOCKS);
         let _adding = lock
-            .filter(|_| GUARDS.keep(Guard::UniqueKeyLocked))
+            .filter(|_| GUARDS.keep(IndexRule::UniqueKeyLocked))
             .map(Mutex::lock);
         let mut same_key = EntryList::default();
         let range = EntryRange::with_prefix(key);

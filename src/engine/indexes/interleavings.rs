@@ -9,8 +9,8 @@ use shuttle::thread;
 
 use super::Index;
 use super::index::IndexState;
-use crate::engine::core::Core;
-use crate::index::{EntryList, EntryRange, GUARDS, Guard, OrderedEntries};
+use crate::engine::core::NamespaceCore;
+use crate::index::{EntryList, EntryRange, GUARDS, IndexRule, OrderedEntries};
 use crate::query::IndexDefinition;
 use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Error, Key, NamespaceConfig, Set, Store};
@@ -43,37 +43,37 @@ fn indexes_and_records_stay_in_step() {
 #[test]
 fn without_a_guard_they_do_not() {
     let _one = one_at_a_time();
-    let guards: [(Guard, fn()); 8] = [
+    let guards: [(IndexRule, fn()); 8] = [
         (
-            Guard::AddedBefore,
+            IndexRule::AddedBefore,
             a_query_finds_what_rests_and_nothing_that_does_not_fit,
         ),
         (
-            Guard::RemovedAfter,
+            IndexRule::RemovedAfter,
             a_query_finds_what_rests_and_nothing_that_does_not_fit,
         ),
         (
-            Guard::RemovedUnderLock,
+            IndexRule::RemovedUnderLock,
             records_that_come_and_go_leave_their_entries_as_they_are,
         ),
         (
-            Guard::LockedAreBuilt,
+            IndexRule::LockedAreBuilt,
             an_index_that_is_built_beside_writers_is_complete_and_exact,
         ),
         (
-            Guard::CleanedUnderLock,
+            IndexRule::CleanedUnderLock,
             an_entry_is_not_cleaned_away_while_its_record_gets_it,
         ),
         (
-            Guard::OneDirectoryLock,
+            IndexRule::OneDirectoryLock,
             leaves_that_split_and_join_lose_nothing_that_rests,
         ),
         (
-            Guard::GroupsInOneLeaf,
+            IndexRule::GroupsInOneLeaf,
             an_element_that_moves_to_an_earlier_entry_is_met,
         ),
         (
-            Guard::UniqueKeyLocked,
+            IndexRule::UniqueKeyLocked,
             a_key_of_a_unique_index_is_that_of_one_record,
         ),
     ];
@@ -88,7 +88,7 @@ fn group(number: u8) -> String {
 #[derive(Clone)]
 struct Things {
     set: Set,
-    core: Arc<Core>,
+    core: Arc<NamespaceCore>,
     _store: Arc<Store>,
 }
 

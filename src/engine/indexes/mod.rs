@@ -40,12 +40,12 @@ pub(super) use index::split_entry;
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
 
-type List = Arc<Vec<Arc<Index>>>;
+type IndexList = Arc<Vec<Arc<Index>>>;
 
 /// The indexes of a namespace.
 #[derive(Debug)]
 pub(super) struct Indexes {
-    list: RwLock<List>,
+    list: RwLock<IndexList>,
     /// Whether there are any. Looked at by every write.
     any: AtomicBool,
     /// Held while indexes are declared or dropped.
@@ -66,7 +66,7 @@ impl Indexes {
     }
 
     /// All indexes, in the order in which they were declared.
-    pub(super) fn all(&self) -> List {
+    pub(super) fn all(&self) -> IndexList {
         Arc::clone(&self.list.read())
     }
 

@@ -7,9 +7,9 @@ use spikelet_storage::{
     SeenRecord,
 };
 
-use super::guards::{GUARDS, Guard};
+use super::guards::{CommitRule, GUARDS};
 use super::{Base, Provisional, changed, stamp_of};
-use crate::engine::core::{Core, expired};
+use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::Acknowledge;
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Conflict`] if a record is not as the transaction has met it, or a transaction of this process has read one
-    /// meanwhile; as for [`Core::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
+    /// meanwhile; as for [`NamespaceCore::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
     pub(crate) fn commit_provisionals(
         &self,
         writes: &[(Digest, &Provisional)],
@@ -99,7 +99,7 @@ impl Namespace {
             true => Err(changed()),
             false => Ok(()),
         };
-        if !GUARDS.keep(Guard::AsksUnderLocks) {
+        if !GUARDS.keep(CommitRule::AsksUnderLocks) {
             check_overruled()?;
         }
         let locked = storage.lock_unchanged(&reads, &changes, readable_until(writes), timeout);
@@ -107,7 +107,7 @@ impl Namespace {
             StorageError::Conflict { cause, .. } => conflict(cause),
             error => core.not_written(error),
         })?;
-        if GUARDS.keep(Guard::AsksUnderLocks) {
+        if GUARDS.keep(CommitRule::AsksUnderLocks) {
             check_overruled()?;
         }
         if locked.is_empty() {
@@ -121,7 +121,7 @@ impl Namespace {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// The version of an absence that a transaction has met before.
     fn absence_of(&self, digest: &Digest, met: u64) -> Result<RecordVersion> {
         let now_ms = self.clock.now_ms();

@@ -5,7 +5,7 @@ use crate::sync::guards::Guards;
 
 /// A rule of the commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Guard {
+pub(in crate::engine) enum CommitRule {
     /// A transaction of this process locks the records it writes before it overrules the clients that have locked records it has read.
     LocksBeforeOverruling,
     /// It overrules them before it looks again at the records it has read.
@@ -15,4 +15,4 @@ pub(in crate::engine) enum Guard {
 }
 
 /// All of them.
-pub(in crate::engine) static GUARDS: Guards<Guard> = Guards::new();
+pub(in crate::engine) static GUARDS: Guards<CommitRule> = Guards::new();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use shuttle::thread;
 
-use super::guards::{GUARDS, Guard};
+use super::guards::{CommitRule, GUARDS};
 use super::{Before, ProvisionalWrite};
-use crate::engine::by_digest::Address;
+use crate::engine::by_digest::DigestAddress;
 use crate::sync::guards::{explore, one_at_a_time};
 use crate::{Digest, Namespace, NamespaceConfig, Store, TransactionPolicy, WritePolicy};
 
@@ -24,9 +24,9 @@ fn a_client_and_the_process_do_not_both_commit_on_what_the_other_changes() {
 fn without_a_guard_they_do() {
     let _one = one_at_a_time();
     let guards = [
-        Guard::LocksBeforeOverruling,
-        Guard::OverrulesBeforeLooking,
-        Guard::AsksUnderLocks,
+        CommitRule::LocksBeforeOverruling,
+        CommitRule::OverrulesBeforeLooking,
+        CommitRule::AsksUnderLocks,
     ];
     let guards = guards.map(|guard| (guard, one_of_two_records_stays as fn()));
     assert_eq!(GUARDS.needless(&guards), [], "nothing fails without them");
@@ -62,7 +62,7 @@ impl Things {
 
     /// Deletes a record if the other one is there, as clients do it. Returns whether that was committed.
     fn client_deletes(&self, own: i64, other: i64) -> bool {
-        let address = |id| Address {
+        let address = |id| DigestAddress {
             digest: self.digest(id),
             set: SET,
             key: None,

@@ -18,11 +18,11 @@ const OWNERS_KEPT: usize = 4_096;
 pub(crate) struct ProvisionalLocks {
     /// How many there are. Changed under the mutex.
     count: AtomicUsize,
-    owners: Mutex<HashMap<Digest, Owner>>,
+    owners: Mutex<HashMap<Digest, LockOwner>>,
 }
 
 #[derive(Debug)]
-struct Owner {
+struct LockOwner {
     /// The transaction, by the digest of its monitor.
     transaction: Digest,
     /// A transaction of this process has read the record since: the owner must not be committed.
@@ -43,7 +43,7 @@ impl ProvisionalLocks {
     pub(super) fn lock(&self, digest: Digest, transaction: Digest) {
         let mut owners = self.owners.lock();
         if let Entry::Vacant(free) = owners.entry(digest) {
-            free.insert(Owner {
+            free.insert(LockOwner {
                 transaction,
                 is_overruled: false,
             });
@@ -54,7 +54,7 @@ impl ProvisionalLocks {
     /// Unlocks a record of a transaction.
     pub(super) fn unlock(&self, digest: &Digest, transaction: &Digest) {
         let mut owners = self.owners.lock();
-        let is_its = |owner: &Owner| owner.transaction == *transaction;
+        let is_its = |owner: &LockOwner| owner.transaction == *transaction;
         if owners.get(digest).is_some_and(is_its) {
             owners.remove(digest);
             self.count.store(owners.len(), Ordering::Release);

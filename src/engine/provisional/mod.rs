@@ -18,12 +18,12 @@ use std::num::NonZeroU64;
 
 use spikelet_storage::{BufferedVersion, ConflictCause, Digest, EntryView, RecordVersion};
 
-use super::by_digest::{Address, RemoteRecord, must_exist};
+use super::by_digest::{DigestAddress, RemoteRecord, must_exist};
 use super::core::{expired, metadata_of};
 use super::namespace::Namespace;
 use super::policy::WritePolicy;
 use super::write::{
-    EditOutcome, Plan, WriteOutcome, WriteRefusal, check_key, locked_by_transaction,
+    EditOutcome, WriteOutcome, WritePlan, WriteRefusal, check_key, locked_by_transaction,
 };
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
@@ -87,7 +87,7 @@ pub(crate) enum Before<'p> {
 /// A write of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProvisionalWrite<'a> {
-    pub(crate) address: Address<'a>,
+    pub(crate) address: DigestAddress<'a>,
     pub(crate) filter: Option<&'a Expression>,
     pub(crate) policy: &'a WritePolicy,
     pub(crate) before: Before<'a>,
@@ -149,8 +149,8 @@ impl Namespace {
             let evaluated = core.evaluate(body, &target, policy, must_exist, live, &mut edit)?;
             let written = match &evaluated.plan {
                 // Operations always leave a body, if only an empty one.
-                Plan::Nothing | Plan::Delete => None,
-                Plan::Put(version) => Some(BufferedVersion::new(
+                WritePlan::Nothing | WritePlan::Delete => None,
+                WritePlan::Put(version) => Some(BufferedVersion::new(
                     &target.digest,
                     &version.with_body(body),
                 )),
@@ -261,7 +261,7 @@ impl Namespace {
     /// As for [`Namespace::read_at`].
     pub(crate) fn read_stamped<R>(
         &self,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>, u64) -> Result<R>,
     ) -> (Option<u64>, std::result::Result<R, WriteRefusal>) {
@@ -289,7 +289,7 @@ impl Namespace {
     pub(crate) fn read_provisional<R>(
         &self,
         provisional: &Provisional,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {
@@ -302,7 +302,7 @@ impl Namespace {
     fn lend<R>(
         &self,
         entry: EntryView<'_>,
-        address: &Address<'_>,
+        address: &DigestAddress<'_>,
         filter: Option<&Expression>,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
     ) -> std::result::Result<R, WriteRefusal> {

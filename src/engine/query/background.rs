@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use spikelet_storage::Digest;
 
-use super::super::core::Core;
+use super::super::core::NamespaceCore;
 use super::super::namespace::Namespace;
 use super::super::policy::WritePolicy;
 use super::super::scratch::Scratch;
-use super::super::write::{EditOutcome, Target};
-use super::{Cursor, Query, Source};
+use super::super::write::{EditOutcome, WriteTarget};
+use super::{Cursor, Query, QuerySource};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::record::Key;
 use crate::{Error, Result};
@@ -114,25 +114,25 @@ pub struct BackgroundProgress {
 /// ```
 #[derive(Debug)]
 pub struct BackgroundOperation {
-    shared: Arc<Shared>,
+    shared: Arc<JobShared>,
     thread: JoinHandle<Result<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct JobShared {
+    state: Mutex<JobState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct JobState {
     progress: BackgroundProgress,
     is_paused: bool,
     is_cancelled: bool,
 }
 
 /// The order in which records are met: that of the primary index.
-type Place = (usize, Digest);
+type IndexOrder = (usize, Digest);
 
 impl BackgroundOperation {
     /// How far it has come; failures are counted here and told by [`BackgroundOperation::wait`].
@@ -187,7 +187,7 @@ impl BackgroundOperation {
     }
 }
 
-impl Shared {
+impl JobShared {
     /// Whether to go on; waits while it is paused.
     fn goes_on(&self) -> bool {
         let mut state = self.state.lock();
@@ -233,7 +233,7 @@ impl Query {
                 "none of the operations writes, and nobody would see what they read: ask the query for records",
             ));
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(JobShared::default());
         shared.state.lock().progress.expected = self.explain()?.entries;
         let worker = Worker {
             query: self.clone(),
@@ -254,12 +254,12 @@ impl Query {
     /// a time. Damaged records without a digest go to `lost`.
     fn places_behind(
         &self,
-        after: Option<Place>,
+        after: Option<IndexOrder>,
         lost: &mut dyn FnMut(Error),
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<IndexOrder>> {
         let mut lowest = BinaryHeap::new();
         let mut query = self.clone();
-        let is_in_order = !matches!(self.source, Source::Index(_));
+        let is_in_order = !matches!(self.source, QuerySource::Index(_));
         if let (true, Some((_, digest))) = (is_in_order, after) {
             query = query.after(&Cursor::new(&self.identity(), digest.as_bytes()));
         }
@@ -290,7 +290,7 @@ struct Worker {
     query: Query,
     policy: BackgroundPolicy,
     operations: Vec<Operation>,
-    shared: Arc<Shared>,
+    shared: Arc<JobShared>,
 }
 
 impl Worker {
@@ -354,11 +354,11 @@ impl Worker {
         Ok(())
     }
 
-    fn write(&self, core: &Arc<Core>, digest: &Digest, set_id: u16) -> Result<()> {
+    fn write(&self, core: &Arc<NamespaceCore>, digest: &Digest, set_id: u16) -> Result<()> {
         let set_name = core.storage.set_name(set_id).unwrap_or_default();
         let policy = &self.policy.write;
         let operations = Checked::new(&self.operations, Mode::empty())?;
-        let target = Target {
+        let target = WriteTarget {
             digest: *digest,
             set_name: &set_name,
             set_id: Some(set_id),
@@ -395,6 +395,6 @@ impl Worker {
     }
 }
 
-fn place_of(digest: Digest) -> Place {
+fn place_of(digest: Digest) -> IndexOrder {
     (digest.partition(), digest)
 }

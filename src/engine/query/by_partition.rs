@@ -19,7 +19,7 @@ use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::conditions::matching;
 use super::sharded::MetRoots;
-use super::standing::{MetRecord, Standing};
+use super::standing::{EntryStanding, MetRecord};
 use crate::Result;
 use crate::geo::Geometry;
 use crate::index::{
@@ -383,9 +383,9 @@ impl PartitionQuery {
             let scratch = &mut EntryList::default();
             let (standing, _) = core.standing(&self.index, &met, scratch)?;
             Ok(match standing {
-                Standing::Shown => Met::Shown(read(&RemoteRecord::new(stored))),
-                Standing::NotShown => Met::NotShown,
-                Standing::Absent => Met::Stale,
+                EntryStanding::Shown => Met::Shown(read(&RemoteRecord::new(stored))),
+                EntryStanding::NotShown => Met::NotShown,
+                EntryStanding::Absent => Met::Stale,
             })
         })?;
         found.unwrap_or(Ok(Met::Stale))

@@ -13,11 +13,11 @@ use crate::{Error, Result};
 /// In the order in which they were given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    conditions: Vec<Condition>,
+    conditions: Vec<QueryCondition>,
 }
 
 #[derive(Clone, Debug)]
-enum Condition {
+enum QueryCondition {
     Equal(Value),
     Range(Bound<Value>, Bound<Value>),
     Prefix(Value),
@@ -29,23 +29,24 @@ enum Condition {
 
 impl Conditions {
     pub(super) fn equal(&mut self, value: Value) {
-        self.conditions.push(Condition::Equal(value));
+        self.conditions.push(QueryCondition::Equal(value));
     }
 
     pub(super) fn range(&mut self, start: Bound<Value>, end: Bound<Value>) {
-        self.conditions.push(Condition::Range(start, end));
+        self.conditions.push(QueryCondition::Range(start, end));
     }
 
     pub(super) fn prefix(&mut self, prefix: Value) {
-        self.conditions.push(Condition::Prefix(prefix));
+        self.conditions.push(QueryCondition::Prefix(prefix));
     }
 
     pub(super) fn within(&mut self, region: &str) {
-        self.conditions.push(Condition::Within(region.into()));
+        self.conditions.push(QueryCondition::Within(region.into()));
     }
 
     pub(super) fn containing(&mut self, point: &str) {
-        self.conditions.push(Condition::Containing(point.into()));
+        self.conditions
+            .push(QueryCondition::Containing(point.into()));
     }
 
     /// Refuses conditions on a query that has no index.
@@ -79,24 +80,24 @@ impl Conditions {
         while let Some(condition) = conditions.next() {
             component += 1;
             let range: EntrySelection = match condition {
-                Condition::Equal(value) => match form_of(value) {
+                QueryCondition::Equal(value) => match form_of(value) {
                     Some(form) => {
                         key.extend_from_slice(&form);
                         continue;
                     }
                     None => return refuse(format!("{value} is of a type that is in no index")),
                 },
-                Condition::Prefix(prefix) => match form_of_prefix(prefix) {
+                QueryCondition::Prefix(prefix) => match form_of_prefix(prefix) {
                     Some(form) => EntryRange::with_prefix(&[&*key, &form].concat()).into(),
                     None => {
                         return refuse(format!("{prefix} is neither text nor bytes to begin with"));
                     }
                 },
-                Condition::Range(start, end) => match range_of(&key, start, end) {
+                QueryCondition::Range(start, end) => match range_of(&key, start, end) {
                     Ok(range) => range.into(),
                     Err(why) => return refuse(why),
                 },
-                Condition::Within(text) | Condition::Containing(text) => {
+                QueryCondition::Within(text) | QueryCondition::Containing(text) => {
                     let of = asked(definition).nth(component - 1);
                     let of = of.filter(|(_, of)| of.kind == Some(IndexType::GeoJson));
                     let Some((of, _)) = of else {
@@ -107,7 +108,7 @@ impl Conditions {
                     };
                     let geometry = Geometry::parse(text.as_bytes())?;
                     let is_region = matches!(geometry, Geometry::Region(_));
-                    if is_region != matches!(condition, Condition::Within(_)) {
+                    if is_region != matches!(condition, QueryCondition::Within(_)) {
                         return refuse(
                             "within takes a region, and containing takes a point".into(),
                         );
@@ -127,12 +128,12 @@ impl Conditions {
     pub(super) fn describe(&self, definition: &IndexDefinition) -> Vec<String> {
         let described = self.conditions.iter().zip(asked(definition));
         let describe =
-            |(condition, (_, component)): (&Condition, (_, IndexComponent))| match condition {
-                Condition::Equal(value) => format!("{component} is {value}"),
-                Condition::Prefix(prefix) => format!("{component} begins with {prefix}"),
-                Condition::Within(region) => format!("{component} lies in {region}"),
-                Condition::Containing(point) => format!("{component} contains {point}"),
-                Condition::Range(start, end) => {
+            |(condition, (_, component)): (&QueryCondition, (_, IndexComponent))| match condition {
+                QueryCondition::Equal(value) => format!("{component} is {value}"),
+                QueryCondition::Prefix(prefix) => format!("{component} begins with {prefix}"),
+                QueryCondition::Within(region) => format!("{component} lies in {region}"),
+                QueryCondition::Containing(point) => format!("{component} contains {point}"),
+                QueryCondition::Range(start, end) => {
                     let from = match start {
                         Bound::Included(value) => format!(" from {value}"),
                         Bound::Excluded(value) => format!(" above {value}"),

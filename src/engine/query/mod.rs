@@ -26,7 +26,7 @@ mod standing;
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
-use super::core::{Core, ScannedRecord};
+use super::core::{NamespaceCore, ScannedRecord};
 use super::indexes::Index;
 use crate::expression::Expression;
 use crate::record::{Key, Record};
@@ -71,8 +71,8 @@ pub use records::QueryRecords;
 #[derive(Clone, Debug)]
 #[must_use = "a query does nothing before it is asked for keys, records, or a count"]
 pub struct Query {
-    core: Arc<Core>,
-    source: Source,
+    core: Arc<NamespaceCore>,
+    source: QuerySource,
     /// `None`: of all sets.
     set_id: Option<u16>,
     /// The name of that set; empty for all sets.
@@ -87,7 +87,7 @@ pub struct Query {
 
 /// Where records are found.
 #[derive(Clone, Debug)]
-enum Source {
+enum QuerySource {
     Index(Arc<Index>),
     /// The primary index, in the order of digests.
     Primary,
@@ -98,7 +98,7 @@ enum Source {
 impl Query {
     /// `set_id`: `Some(None)` for a set that does not exist, `None` for all sets.
     pub(super) fn by_index(
-        core: &Arc<Core>,
+        core: &Arc<NamespaceCore>,
         name: &str,
         set_id: Option<Option<u16>>,
         filter: Option<&Expression>,
@@ -116,10 +116,10 @@ impl Query {
                 filter,
             )),
             (false, _) => Err(Error::IndexNotFound(name.into())),
-            (true, Some(None)) => Ok(Self::new(core, Source::Nothing, None, filter)),
+            (true, Some(None)) => Ok(Self::new(core, QuerySource::Nothing, None, filter)),
             (true, set_id) => Ok(Self::new(
                 core,
-                Source::Index(index),
+                QuerySource::Index(index),
                 set_id.flatten(),
                 filter,
             )),
@@ -128,19 +128,19 @@ impl Query {
 
     /// `set_id`: as for [`Query::by_index`].
     pub(super) fn over_all(
-        core: &Arc<Core>,
+        core: &Arc<NamespaceCore>,
         set_id: Option<Option<u16>>,
         filter: Option<&Expression>,
     ) -> Self {
         match set_id {
-            Some(None) => Self::new(core, Source::Nothing, None, filter),
-            set_id => Self::new(core, Source::Primary, set_id.flatten(), filter),
+            Some(None) => Self::new(core, QuerySource::Nothing, None, filter),
+            set_id => Self::new(core, QuerySource::Primary, set_id.flatten(), filter),
         }
     }
 
     fn new(
-        core: &Arc<Core>,
-        source: Source,
+        core: &Arc<NamespaceCore>,
+        source: QuerySource,
         set_id: Option<u16>,
         filter: Option<&Expression>,
     ) -> Self {
@@ -375,7 +375,7 @@ impl Query {
             .as_ref()
             .map_or(Ok(()), |filter| filter.check())?;
         let (index, entries, components) = match &self.source {
-            Source::Index(index) => {
+            QuerySource::Index(index) => {
                 let asked = self.conditions.selection(&index.definition)?;
                 let entries = self.rest_of(asked.ranges)?.count(&index.entries);
                 let name = index.name().as_ref().into();
@@ -385,7 +385,7 @@ impl Query {
                     self.conditions.describe(&index.definition),
                 )
             }
-            Source::Primary => {
+            QuerySource::Primary => {
                 self.conditions.check_none()?;
                 let entries = match self.set_id {
                     Some(id) => self.core.storage.set_usage(id).0,
@@ -393,7 +393,7 @@ impl Query {
                 };
                 (None, entries, Vec::new())
             }
-            Source::Nothing => (None, 0, Vec::new()),
+            QuerySource::Nothing => (None, 0, Vec::new()),
         };
         Ok(Explanation {
             index,

@@ -11,7 +11,7 @@ use super::super::core::ScannedRecord;
 use super::super::indexes::Index;
 use super::run::TakenEntries;
 use super::sharded::MetRoots;
-use super::{Query, Source};
+use super::{Query, QuerySource};
 use crate::index::EntrySelection;
 use crate::{Error, Result};
 
@@ -74,13 +74,13 @@ impl Query {
         };
         let ended = Ended::default();
         match &self.source {
-            Source::Nothing => {}
-            Source::Primary => {
+            QuerySource::Nothing => {}
+            QuerySource::Primary => {
                 self.check_over_all()?;
                 let next = AtomicUsize::new(0);
                 run_in(threads, || self.take_partitions(&next, &ended, each));
             }
-            Source::Index(index) => {
+            QuerySource::Index(index) => {
                 let ahead = Mutex::new(self.entries_of(index)?);
                 let met = MetRoots::new(self, index, false);
                 let work = || {

@@ -10,8 +10,8 @@ use super::super::activity::OperationKind;
 use super::super::core::{ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
 use super::sharded::MetRoots;
-use super::standing::{MetRecord, Standing};
-use super::{Cursor, Page, Query, Source};
+use super::standing::{EntryStanding, MetRecord};
+use super::{Cursor, Page, Query, QuerySource};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::record::Key;
 use crate::{Error, Result};
@@ -47,7 +47,7 @@ pub(super) struct TakenEntries {
 }
 
 /// The verdict on an entry.
-enum Judged<'a> {
+enum EntryVerdict<'a> {
     /// A record that fits.
     Found(Result<ScannedRecord<'a>>),
     /// It fits, and is not asked for: filtered out, of another set, or it is shown at another of its entries.
@@ -87,7 +87,7 @@ impl Query {
     /// The cursor behind a place; `None` if nothing can come behind it.
     fn cursor_behind(&self, place: &[u8]) -> Result<Option<Cursor>> {
         let cursor = Cursor::new(&self.identity(), place);
-        if let Source::Index(index) = &self.source {
+        if let QuerySource::Index(index) = &self.source {
             let query = Self {
                 after: Some(cursor.clone()),
                 ..self.clone()
@@ -110,8 +110,8 @@ impl Query {
             "ascending"
         };
         match &self.source {
-            Source::Index(index) => format!("{order} {:?}", index.definition),
-            Source::Primary | Source::Nothing => format!("{order} primary"),
+            QuerySource::Index(index) => format!("{order} {:?}", index.definition),
+            QuerySource::Primary | QuerySource::Nothing => format!("{order} primary"),
         }
     }
 
@@ -120,8 +120,8 @@ impl Query {
         if let Some(cursor) = &self.after {
             let place = cursor.place(&self.identity())?;
             match &self.source {
-                Source::Index(index) => index.cut(&mut ranges, place, self.descending),
-                Source::Primary | Source::Nothing => ranges.cut(place, self.descending),
+                QuerySource::Index(index) => index.cut(&mut ranges, place, self.descending),
+                QuerySource::Primary | QuerySource::Nothing => ranges.cut(place, self.descending),
             }
         }
         Ok(ranges)
@@ -139,9 +139,9 @@ impl Query {
         self.core.activity.track(self.kind(), || {
             self.check_filter()?;
             match &self.source {
-                Source::Index(index) => self.run_by_index(index, each),
-                Source::Primary => self.run_over_all(each),
-                Source::Nothing => Ok(ControlFlow::Continue(())),
+                QuerySource::Index(index) => self.run_by_index(index, each),
+                QuerySource::Primary => self.run_over_all(each),
+                QuerySource::Nothing => Ok(ControlFlow::Continue(())),
             }
         })
     }
@@ -149,8 +149,8 @@ impl Query {
     /// What the query counts as.
     pub(super) const fn kind(&self) -> OperationKind {
         match &self.source {
-            Source::Index(_) => OperationKind::Query,
-            Source::Primary | Source::Nothing => OperationKind::Scan,
+            QuerySource::Index(_) => OperationKind::Query,
+            QuerySource::Primary | QuerySource::Nothing => OperationKind::Scan,
         }
     }
 
@@ -238,19 +238,19 @@ impl Query {
                 return;
             };
             let found = match found {
-                Ok(None) => Judged::Stale,
+                Ok(None) => EntryVerdict::Stale,
                 Ok(Some(stored)) => {
                     scratch.clear();
                     self.judge(index, whole, entry, &stored, now_ms, scratch)
                 }
-                Err(error) => Judged::Found(Err(error.into())),
+                Err(error) => EntryVerdict::Found(Err(error.into())),
             };
             match found {
-                Judged::Found(record) => ended = each(Some(entry), record),
-                Judged::PassedOver => {}
+                EntryVerdict::Found(record) => ended = each(Some(entry), record),
+                EntryVerdict::PassedOver => {}
                 // Its collection has been sharded since the entry was copied.
-                Judged::Stale if index.has_companions() => one_by_one = Some(at),
-                Judged::Stale => stale.push(at),
+                EntryVerdict::Stale if index.has_companions() => one_by_one = Some(at),
+                EntryVerdict::Stale => stale.push(at),
             }
         });
         // After the readers' section, since it locks records.
@@ -286,8 +286,8 @@ impl Query {
                     return;
                 }
                 match self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record))) {
-                    Judged::Found(record) => ended = each(Some(entry), record),
-                    Judged::PassedOver | Judged::Stale => {}
+                    EntryVerdict::Found(record) => ended = each(Some(entry), record),
+                    EntryVerdict::PassedOver | EntryVerdict::Stale => {}
                 }
             });
         match (found, ended) {
@@ -302,8 +302,10 @@ impl Query {
         digest: &Digest,
     ) -> Result<Option<(u16, Option<Key<'static>>)>> {
         let asked = match &self.source {
-            Source::Index(index) => Some((index, self.conditions.selection(&index.definition)?)),
-            Source::Primary | Source::Nothing => None,
+            QuerySource::Index(index) => {
+                Some((index, self.conditions.selection(&index.definition)?))
+            }
+            QuerySource::Primary | QuerySource::Nothing => None,
         };
         let now_ms = self.core.clock.now_ms();
         let companions_fit = match &asked {
@@ -324,7 +326,7 @@ impl Query {
                     stored: &stored,
                 };
                 let scratch = &mut EntryList::default();
-                if self.core.standing(index, &met, scratch)?.0 != Standing::Shown {
+                if self.core.standing(index, &met, scratch)?.0 != EntryStanding::Shown {
                     return Ok(None);
                 }
             }
@@ -343,12 +345,12 @@ impl Query {
         stored: &EntryView<'a>,
         now_ms: u64,
         scratch: &mut EntryList,
-    ) -> Judged<'a> {
+    ) -> EntryVerdict<'a> {
         if expired(stored, now_ms) {
-            return Judged::PassedOver;
+            return EntryVerdict::PassedOver;
         }
         if !index.is_of(stored.set_id()) {
-            return Judged::Stale;
+            return EntryVerdict::Stale;
         }
         let met = MetRecord {
             asked,
@@ -358,13 +360,13 @@ impl Query {
             stored,
         };
         let record = match self.core.standing(index, &met, scratch) {
-            Ok((Standing::Shown, record)) => record,
-            Ok((Standing::NotShown, _)) => return Judged::PassedOver,
-            Ok((Standing::Absent, _)) => return Judged::Stale,
-            Err(error) => return Judged::Found(Err(error)),
+            Ok((EntryStanding::Shown, record)) => record,
+            Ok((EntryStanding::NotShown, _)) => return EntryVerdict::PassedOver,
+            Ok((EntryStanding::Absent, _)) => return EntryVerdict::Stale,
+            Err(error) => return EntryVerdict::Found(Err(error)),
         };
         if self.set_id.is_some_and(|id| id != stored.set_id()) {
-            return Judged::PassedOver;
+            return EntryVerdict::PassedOver;
         }
         self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
     }
@@ -374,12 +376,12 @@ impl Query {
         stored: &EntryView<'a>,
         now_ms: u64,
         view: impl FnOnce(&EntryView<'a>) -> Result<ScannedRecord<'a>>,
-    ) -> Judged<'a> {
+    ) -> EntryVerdict<'a> {
         let filter = self.filter.as_ref();
         match self.core.passes(filter, stored, &self.set_name, now_ms) {
-            Ok(true) => Judged::Found(view(stored)),
-            Ok(false) => Judged::PassedOver,
-            Err(error) => Judged::Found(Err(error)),
+            Ok(true) => EntryVerdict::Found(view(stored)),
+            Ok(false) => EntryVerdict::PassedOver,
+            Err(error) => EntryVerdict::Found(Err(error)),
         }
     }
 
@@ -436,15 +438,15 @@ impl Query {
             };
             let judged = match found {
                 Ok(Some(stored)) if !self.companions && self.core.hides(&stored) => {
-                    Judged::PassedOver
+                    EntryVerdict::PassedOver
                 }
                 Ok(Some(stored)) if !expired(&stored, now_ms) => {
                     self.filtered(&stored, now_ms, scanned)
                 }
-                Ok(_) => Judged::PassedOver,
-                Err(error) => Judged::Found(Err(error.into())),
+                Ok(_) => EntryVerdict::PassedOver,
+                Err(error) => EntryVerdict::Found(Err(error.into())),
             };
-            if let Judged::Found(record) = judged {
+            if let EntryVerdict::Found(record) = judged {
                 ended = each(Some(digest.as_bytes()), record);
             }
         });

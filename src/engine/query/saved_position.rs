@@ -2,10 +2,10 @@
 
 use spikelet_storage::Digest;
 
-use crate::engine::core::Core;
+use crate::engine::core::NamespaceCore;
 use crate::{Result, base64};
 
-impl Core {
+impl NamespaceCore {
     /// The last record that an operation in the background has met, as far as it was saved.
     pub(super) fn background_position(&self, name: &str) -> Option<Digest> {
         let catalog = self.catalog.lock();

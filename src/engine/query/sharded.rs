@@ -11,10 +11,10 @@ use std::collections::HashSet;
 use parking_lot::Mutex;
 use spikelet_storage::{Digest, EntryView};
 
-use super::super::core::{Core, expired};
+use super::super::core::{NamespaceCore, expired};
 use super::super::indexes::{Index, split_entry};
 use super::Query;
-use super::standing::{MetRecord, Standing};
+use super::standing::{EntryStanding, MetRecord};
 use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
@@ -46,7 +46,7 @@ struct ShardedRoot {
 }
 
 /// The fate of a place of an entry.
-enum Look {
+enum EntryFate {
     /// Its record was shown, or is not to be shown.
     Decided,
     /// The record does not have the entry.
@@ -78,7 +78,7 @@ impl MetRoots {
     }
 }
 
-impl Core {
+impl NamespaceCore {
     /// Lends the record of an entry to `show`, if it has the entry, itself or in a companion, and this is the first of its
     /// entries that is asked for.
     pub(super) fn find_entry(
@@ -102,13 +102,13 @@ impl Core {
                     false => self.look_at_companion(index, asked, met, (entry, place), show)?,
                 };
                 match look {
-                    Look::Decided => return Ok(()),
-                    Look::Stale => {
+                    EntryFate::Decided => return Ok(()),
+                    EntryFate::Stale => {
                         has_moved = true;
                         self.clean_entry(index, place);
                     }
-                    Look::Moved => has_moved = true,
-                    Look::Other => {}
+                    EntryFate::Moved => has_moved = true,
+                    EntryFate::Other => {}
                 }
             }
             if !has_moved {
@@ -125,14 +125,14 @@ impl Core {
         met: &MetRoots,
         entry: &[u8],
         show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
-    ) -> Result<Look> {
+    ) -> Result<EntryFate> {
         let (_, root) = split_entry(entry);
         let found = self.storage.get(&root, |stored| {
             if expired(&stored, self.clock.now_ms()) {
-                return Ok(Look::Decided);
+                return Ok(EntryFate::Decided);
             }
             if !index.is_of(stored.set_id()) {
-                return Ok(Look::Stale);
+                return Ok(EntryFate::Stale);
             }
             let own = MetRecord {
                 asked,
@@ -143,17 +143,17 @@ impl Core {
             };
             let scratch = &mut EntryList::default();
             Ok(match self.standing(index, &own, scratch)? {
-                (Standing::Absent, _) => Look::Stale,
-                (Standing::Shown, record) => {
+                (EntryStanding::Absent, _) => EntryFate::Stale,
+                (EntryStanding::Shown, record) => {
                     if asked.is_one_key(index.values) || met.roots.lock().insert(root) {
                         show(&stored, record);
                     }
-                    Look::Decided
+                    EntryFate::Decided
                 }
-                (Standing::NotShown, _) => Look::Decided,
+                (EntryStanding::NotShown, _) => EntryFate::Decided,
             })
         })?;
-        found.unwrap_or(Ok(Look::Stale))
+        found.unwrap_or(Ok(EntryFate::Stale))
     }
 
     fn look_at_companion(
@@ -163,7 +163,7 @@ impl Core {
         met: &MetRoots,
         (entry, place): (&[u8], &[u8]),
         show: &mut dyn FnMut(&EntryView<'_>, RecordView<'_>),
-    ) -> Result<Look> {
+    ) -> Result<EntryFate> {
         let ((_, digest), (_, companion)) = (split_entry(entry), split_entry(place));
         let found = self.with_entries(index, &companion, |record, facts, entries| {
             let name = companion_name(record).filter(|_| entries.contains(place));
@@ -174,28 +174,28 @@ impl Core {
             Ok(Some((root.into_owned(), shard, bin.is_some(), holds)))
         })?;
         let Some((key, shard, is_by_bin, holds)) = found.flatten() else {
-            return Ok(Look::Stale);
+            return Ok(EntryFate::Stale);
         };
         let Some((root, has_entry)) = self.sharded_root(index, &digest, Some(key), entry)? else {
-            return Ok(Look::Other);
+            return Ok(EntryFate::Other);
         };
         let Some(root) = root else {
             return Ok(match has_entry {
-                true => Look::Moved,
-                false => Look::Other,
+                true => EntryFate::Moved,
+                false => EntryFate::Other,
             });
         };
         let is_its = shard < root.shards.companions
             && is_by_bin == root.shards.keys.by_bin()
             && !root.shards.is_being_deleted;
         if !(holds && is_its) {
-            return Ok(Look::Other);
+            return Ok(EntryFate::Other);
         }
         if !asked.is_one_key(index.values) {
             let is_new = met.roots.lock().insert(digest);
             if !is_new || (met.looks_back && self.has_entry_before(index, asked, met, &root, entry))
             {
-                return Ok(Look::Decided);
+                return Ok(EntryFate::Decided);
             }
         }
         self.storage.get(&digest, |stored| {
@@ -206,7 +206,7 @@ impl Core {
                 show(&stored, record);
             }
         })?;
-        Ok(Look::Decided)
+        Ok(EntryFate::Decided)
     }
 
     /// The collection of a live root, if it is sharded, and whether the root itself has an entry. `None`: there is no such

@@ -2,7 +2,7 @@
 
 use spikelet_storage::EntryView;
 
-use super::super::core::Core;
+use super::super::core::NamespaceCore;
 use super::super::indexes::Index;
 use crate::Result;
 use crate::index::{EntryList, EntrySelection};
@@ -10,7 +10,7 @@ use crate::record::{RecordView, ShardRole, parse_with_role};
 
 /// How an entry fits the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum EntryStanding {
     /// The record is shown at this entry.
     Shown,
     /// It is shown at another one, which comes before, or does not match.
@@ -30,7 +30,7 @@ pub(super) struct MetRecord<'q, 'a> {
     pub(super) stored: &'q EntryView<'a>,
 }
 
-impl Core {
+impl NamespaceCore {
     /// How an entry fits a record of the index's set; without an entry, whether the record has any that is wanted. Returns the
     /// record, too. `scratch` is empty.
     pub(super) fn standing<'a>(
@@ -38,7 +38,7 @@ impl Core {
         index: &Index,
         met: &MetRecord<'_, 'a>,
         scratch: &mut EntryList,
-    ) -> Result<(Standing, RecordView<'a>)> {
+    ) -> Result<(EntryStanding, RecordView<'a>)> {
         let MetRecord {
             asked,
             descending,
@@ -55,10 +55,10 @@ impl Core {
             let own = scratch.last();
             let standing = match entry {
                 // It was taken from the ranges, and is the only one.
-                Some(entry) if own == Some(entry) => Standing::Shown,
-                Some(_) => Standing::Absent,
-                None if own.is_some_and(|own| asked.ranges.contains(own)) => Standing::Shown,
-                None => Standing::NotShown,
+                Some(entry) if own == Some(entry) => EntryStanding::Shown,
+                Some(_) => EntryStanding::Absent,
+                None if own.is_some_and(|own| asked.ranges.contains(own)) => EntryStanding::Shown,
+                None => EntryStanding::NotShown,
             };
             return Ok((standing, record));
         }
@@ -68,7 +68,7 @@ impl Core {
             index.entries_of_user(record, &facts, scratch)?;
         }
         if entry.is_some_and(|entry| !scratch.contains(entry)) {
-            return Ok((Standing::Absent, record));
+            return Ok((EntryStanding::Absent, record));
         }
         let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
         let shown = match descending {
@@ -78,8 +78,8 @@ impl Core {
         let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
         let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
         let standing = match is_shown {
-            true => Standing::Shown,
-            false => Standing::NotShown,
+            true => EntryStanding::Shown,
+            false => EntryStanding::NotShown,
         };
         Ok((standing, record))
     }

@@ -7,7 +7,7 @@ use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::entry::record_bytes;
 use crate::engine::policy::{GenerationPolicy, WritePolicy};
 use crate::engine::transaction::TransactionRun;
-use crate::engine::write::{Edit, EditOutcome, WriteOutcome};
+use crate::engine::write::{EditOutcome, WriteEdit, WriteOutcome};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
     Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge,
@@ -44,7 +44,7 @@ pub(in crate::engine) trait RecordAccess {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> Result<WriteOutcome>;
 
     /// Sets bins of a record.
@@ -109,7 +109,7 @@ pub(in crate::engine) trait RecordAccess {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> Result<WriteOutcome> {
         loop {
             let mut edited = None;

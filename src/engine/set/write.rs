@@ -9,7 +9,7 @@ use super::{OperateResult, Set};
 use crate::engine::activity::OperationKind;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::scratch::Scratch;
-use crate::engine::write::{Edit, Target, WriteOutcome};
+use crate::engine::write::{WriteEdit, WriteOutcome, WriteTarget};
 use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, MAX_BINS, from_bins, to_bins};
@@ -118,8 +118,8 @@ impl Set {
         digest: Digest,
         set_id: Option<u16>,
         stored_key: &'a [u8],
-    ) -> Target<'a> {
-        Target {
+    ) -> WriteTarget<'a> {
+        WriteTarget {
             digest,
             set_name: &self.core.name,
             set_id,
@@ -438,7 +438,7 @@ impl RecordAccess for Set {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> Result<WriteOutcome> {
         let set_id = self.id_for(policy, must_exist)?;
         let stored_key = key.stored();

@@ -11,14 +11,16 @@ use spikelet_storage::{
     RecordVersion, SeenRecord,
 };
 
-use crate::engine::core::{Core, expired};
+use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::policy::{Acknowledge, WritePolicy};
 #[cfg(feature = "server")]
-use crate::engine::provisional::guards::{GUARDS, Guard};
+use crate::engine::provisional::guards::{CommitRule, GUARDS};
 use crate::engine::scratch::Scratch;
 use crate::engine::set::Set;
 use crate::engine::uncommitted::{Uncommitted, check_limit, compact, update_time};
-use crate::engine::write::{Edit, Plan, Target, WriteOutcome, WriteRefusal, seen_by_write};
+use crate::engine::write::{
+    WriteEdit, WriteOutcome, WritePlan, WriteRefusal, WriteTarget, seen_by_write,
+};
 use crate::error::RecordId;
 use crate::record::Key;
 use crate::{Error, Result};
@@ -42,7 +44,7 @@ struct Noted {
 }
 
 #[derive(Default)]
-struct State {
+struct AttemptState {
     /// Where each record is among the notes. Apart from them, so that a node of the tree is small.
     records: BTreeMap<Digest, usize>,
     notes: Vec<Noted>,
@@ -97,16 +99,20 @@ pub(super) enum CommitFailure {
 
 /// One run of a transaction's closure.
 pub(in crate::engine) struct TransactionRun {
-    core: Arc<Core>,
+    core: Arc<NamespaceCore>,
     pub(super) now_ms: u64,
     takes_writes: bool,
     max_records: usize,
     max_bytes: usize,
-    state: RefCell<State>,
+    state: RefCell<AttemptState>,
 }
 
 impl TransactionRun {
-    pub(super) fn new(core: &Arc<Core>, policy: &TransactionPolicy, takes_writes: bool) -> Self {
+    pub(super) fn new(
+        core: &Arc<NamespaceCore>,
+        policy: &TransactionPolicy,
+        takes_writes: bool,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
             now_ms: core.clock.now_ms(),
@@ -117,7 +123,7 @@ impl TransactionRun {
         }
     }
 
-    pub(in crate::engine) fn core(&self) -> &Arc<Core> {
+    pub(in crate::engine) fn core(&self) -> &Arc<NamespaceCore> {
         &self.core
     }
 
@@ -206,15 +212,15 @@ impl TransactionRun {
         Ok(())
     }
 
-    /// Does a write as `Core::write` does, and keeps the new version.
+    /// Does a write as `NamespaceCore::write` does, and keeps the new version.
     pub(super) fn write(
         &self,
         set: &Set,
         key: &Key<'_>,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
         self.check_takes_writes()?;
         let body = &mut Scratch::take();
@@ -230,19 +236,19 @@ impl TransactionRun {
         Ok(evaluated.outcome(0, None))
     }
 
-    /// Does a deletion as `Core::delete` does, and keeps it.
+    /// Does a deletion as `NamespaceCore::delete` does, and keeps it.
     pub(super) fn delete(
         &self,
         set: &Set,
         key: &Key<'_>,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         policy: &WritePolicy,
     ) -> std::result::Result<(), WriteRefusal> {
         self.check_takes_writes()?;
         let loses_shards = self.look(set, key, &target.digest, |found| {
             self.core.judge_deletion(target, policy, found, self.now_ms)
         })?;
-        Ok(self.keep(&target.digest, &Plan::Delete, &[], loses_shards)?)
+        Ok(self.keep(&target.digest, &WritePlan::Delete, &[], loses_shards)?)
     }
 
     /// The keys of records of a set that the attempt has written, and not deleted.
@@ -292,7 +298,7 @@ impl TransactionRun {
     fn keep(
         &self,
         digest: &Digest,
-        plan: &Plan<'_>,
+        plan: &WritePlan<'_>,
         body: &[u8],
         loses_shards: bool,
     ) -> Result<()> {
@@ -376,20 +382,20 @@ impl TransactionRun {
         // Wire clients' transactions are overruled between the two: records they have locked by then are seen here, and those
         // that lock records later find ours locked or changed (`provisional/interleavings.rs`).
         #[cfg(feature = "server")]
-        if !GUARDS.keep(Guard::LocksBeforeOverruling) {
+        if !GUARDS.keep(CommitRule::LocksBeforeOverruling) {
             overrule(&self.core, &reads);
         }
         let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
         if !reads.is_empty() {
             #[cfg(feature = "server")]
-            if GUARDS.keep(Guard::LocksBeforeOverruling)
-                && GUARDS.keep(Guard::OverrulesBeforeLooking)
+            if GUARDS.keep(CommitRule::LocksBeforeOverruling)
+                && GUARDS.keep(CommitRule::OverrulesBeforeLooking)
             {
                 overrule(&self.core, &reads);
             }
             lock_unchanged(&self.core, &state, (&reads, &[]), left)?;
             #[cfg(feature = "server")]
-            if !GUARDS.keep(Guard::OverrulesBeforeLooking) {
+            if !GUARDS.keep(CommitRule::OverrulesBeforeLooking) {
                 overrule(&self.core, &reads);
             }
         }
@@ -402,7 +408,7 @@ impl TransactionRun {
     }
 }
 
-impl State {
+impl AttemptState {
     fn noted(&self, digest: &Digest) -> Option<&Noted> {
         self.notes.get(*self.records.get(digest)?)
     }
@@ -437,15 +443,15 @@ impl State {
 
 /// Keeps wire clients' transactions that have locked a record that was read from being committed.
 #[cfg(feature = "server")]
-fn overrule(core: &Core, reads: &[SeenRecord]) {
+fn overrule(core: &NamespaceCore, reads: &[SeenRecord]) {
     let digests = reads.iter().map(|read| &read.digest);
     core.provisional_locks.overrule(digests);
 }
 
 /// Locks the written records and checks all that were seen.
 fn lock_unchanged<'n, 'c>(
-    core: &'n Core,
-    state: &State,
+    core: &'n NamespaceCore,
+    state: &AttemptState,
     (reads, changes): (&[SeenRecord], &[RecordChange<'c>]),
     timeout: Option<Duration>,
 ) -> std::result::Result<Vec<GroupMember<'n, 'c>>, CommitFailure> {

@@ -28,7 +28,7 @@ use super::set::Set;
 use super::store::Store;
 pub(super) use attempt::TransactionRun;
 use attempt::{CommitFailure, Conflict};
-pub(super) use policy::Counters;
+pub(super) use policy::TransactionCounts;
 pub use policy::{TransactionPolicy, TransactionStats};
 pub use set::TransactionSet;
 pub(super) use together::{KnownWrite, WriteAction};
@@ -236,7 +236,7 @@ impl Namespace {
             .and_then(|timeout| began.checked_add(timeout));
         let mut attempts = 1;
         loop {
-            Counters::count(&counters.attempts);
+            TransactionCounts::count(&counters.attempts);
             let conflict = match self.run_once(policy, takes_writes, ends, &mut run) {
                 Ok(outcome) => return outcome,
                 Err(conflict) => conflict,
@@ -245,14 +245,14 @@ impl Namespace {
             if spikelet_storage::Attempt::is_put_off() {
                 return Err(conflict.into_error(attempts));
             }
-            Counters::count(&counters.conflicts);
+            TransactionCounts::count(&counters.conflicts);
             let is_over =
                 attempts >= policy.retry.max_attempts || !pause(&policy.retry, attempts, ends);
             if is_over {
                 return Err(conflict.into_error(attempts));
             }
             attempts += 1;
-            Counters::count(&counters.retries);
+            TransactionCounts::count(&counters.retries);
         }
     }
 
@@ -269,7 +269,7 @@ impl Namespace {
         let outcome = run(&Transaction { attempt: &attempt });
         match attempt.finish(outcome.is_ok(), policy.acknowledge, ends) {
             Ok(lsn) => {
-                Counters::count(match outcome {
+                TransactionCounts::count(match outcome {
                     Ok(_) => &counters.commits,
                     Err(_) => &counters.aborts,
                 });

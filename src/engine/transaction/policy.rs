@@ -121,7 +121,7 @@ pub struct TransactionStats {
 
 /// The counters behind [`TransactionStats`].
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Counters {
+pub(in crate::engine) struct TransactionCounts {
     pub(super) attempts: AtomicU64,
     pub(super) commits: AtomicU64,
     pub(super) conflicts: AtomicU64,
@@ -129,7 +129,7 @@ pub(in crate::engine) struct Counters {
     pub(super) aborts: AtomicU64,
 }
 
-impl Counters {
+impl TransactionCounts {
     pub(super) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
 use crate::engine::entry::record_bytes;
 use crate::engine::policy::{DEFAULT_WRITE, RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
-use crate::engine::write::{Edit, WriteOutcome};
+use crate::engine::write::{WriteEdit, WriteOutcome};
 use crate::expression::Expression;
 use crate::operation::{Operation, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
@@ -355,7 +355,7 @@ impl RecordAccess for TransactionSet<'_> {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: &mut Edit<'_>,
+        edit: &mut WriteEdit<'_>,
     ) -> Result<WriteOutcome> {
         self.attempt.check_takes_writes()?;
         let (stored_key, set_id) = (key.stored(), self.set.id_for(policy, must_exist)?);

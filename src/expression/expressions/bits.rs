@@ -16,20 +16,20 @@
 
 use super::super::code::CALL_MODIFIES;
 use super::super::{ExpType, Expression};
-use super::call::Call;
+use super::call::CallExpression;
 use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, code};
 
 const BITS: i64 = 1;
 
-fn window(code: u8, offset: impl Into<Expression>, size: impl Into<Expression>) -> Call {
-    Call::new(code).with(offset).with(size)
+fn window(code: u8, offset: impl Into<Expression>, size: impl Into<Expression>) -> CallExpression {
+    CallExpression::new(code).with(offset).with(size)
 }
 
-fn with_policy(call: Call, policy: &BitPolicy) -> Call {
+fn with_policy(call: CallExpression, policy: &BitPolicy) -> CallExpression {
     call.uint(u64::from(policy.write_flags().bits()))
 }
 
-fn modify(call: Call, blob: impl Into<Expression>) -> Expression {
+fn modify(call: CallExpression, blob: impl Into<Expression>) -> Expression {
     call.of(BITS | CALL_MODIFIES, ExpType::Blob, blob, &[])
 }
 
@@ -42,7 +42,8 @@ pub fn resize(
     blob: impl Into<Expression>,
 ) -> Expression {
     modify(
-        with_policy(Call::new(code::RESIZE).with(bytes), policy).uint(u64::from(flags.bits())),
+        with_policy(CallExpression::new(code::RESIZE).with(bytes), policy)
+            .uint(u64::from(flags.bits())),
         blob,
     )
 }
@@ -57,7 +58,9 @@ pub fn insert(
 ) -> Expression {
     modify(
         with_policy(
-            Call::new(code::INSERT).with(byte_offset).with(bytes),
+            CallExpression::new(code::INSERT)
+                .with(byte_offset)
+                .with(bytes),
             policy,
         ),
         blob,

@@ -5,15 +5,15 @@ use super::super::{ExpType, Expression};
 use super::{Operands, nil};
 use crate::call::{Context, encode_path};
 use crate::cdt::Returns;
-use crate::value::msgpack::{Reader, Token};
+use crate::value::msgpack::{Token, TokenReader};
 
 /// A call under construction. Its arguments are expressions or plain integers.
-pub(super) struct Call {
+pub(super) struct CallExpression {
     operation: u8,
     arguments: Operands,
 }
 
-impl Call {
+impl CallExpression {
     pub(super) const fn new(operation: u8) -> Self {
         Self {
             operation,
@@ -98,7 +98,7 @@ const IN_MAP: i64 = 0x20;
 /// Returns the container type that the first context expects.
 fn outermost(contexts: &[Context]) -> Option<ExpType> {
     let path = encode_path(contexts.get(..1)?, 0).ok()?;
-    let mut reader = Reader::new(&path);
+    let mut reader = TokenReader::new(&path);
     match (reader.token(), reader.token()) {
         (Ok(Token::Array(_)), Ok(Token::Int(kind))) if kind & IN_LIST != 0 => Some(ExpType::List),
         (Ok(Token::Array(_)), Ok(Token::Int(kind))) if kind & IN_MAP != 0 => Some(ExpType::Map),
@@ -173,7 +173,7 @@ macro_rules! selecting {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
             let kind = kind_of_one(returns, value_type);
-            Call::returning(code::$code, returns)
+            CallExpression::returning(code::$code, returns)
                 .with($arg)
                 .read(kind, on, contexts)
         }
@@ -189,7 +189,7 @@ macro_rules! selecting {
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            Call::returning(code::$code, returns)
+            CallExpression::returning(code::$code, returns)
                 $(.with($arg))*
                 .read(kind_of_many(returns), on, contexts)
         }
@@ -206,7 +206,7 @@ macro_rules! selecting {
         ) -> Expression {
             let returns: $returns = returns.into();
             let returns = Returns::from(returns);
-            Call::returning(code::$code, returns)
+            CallExpression::returning(code::$code, returns)
                 .interval(begin, end)
                 .read(kind_of_many(returns), on, contexts)
         }
@@ -229,7 +229,7 @@ macro_rules! removing {
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
-            Call::returning(code::$code, Returns::NOTHING)
+            CallExpression::returning(code::$code, Returns::NOTHING)
                 $(.with($arg))*
                 .modify(ExpType::$kind, on, contexts)
         }
@@ -243,7 +243,7 @@ macro_rules! removing {
             on: impl Into<Expression>,
             contexts: &[Context],
         ) -> Expression {
-            Call::returning(code::$code, Returns::NOTHING)
+            CallExpression::returning(code::$code, Returns::NOTHING)
                 .interval(begin, end)
                 .modify(ExpType::$kind, on, contexts)
         }

@@ -18,18 +18,18 @@
 
 use super::super::code::CALL_MODIFIES;
 use super::super::{ExpType, Expression};
-use super::call::Call;
+use super::call::CallExpression;
 use crate::hll::{HllPolicy, code};
 
 const SKETCHES: i64 = 2;
 /// The encoding of a number of bits that is left out.
 const UNSET: i64 = -1;
 
-fn with_policy(call: Call, policy: &HllPolicy) -> Call {
+fn with_policy(call: CallExpression, policy: &HllPolicy) -> CallExpression {
     call.uint(u64::from(policy.write_flags().bits()))
 }
 
-fn modify(call: Call, sketch: impl Into<Expression>) -> Expression {
+fn modify(call: CallExpression, sketch: impl Into<Expression>) -> Expression {
     call.of(SKETCHES | CALL_MODIFIES, ExpType::Hll, sketch, &[])
 }
 
@@ -38,7 +38,7 @@ fn modify(call: Call, sketch: impl Into<Expression>) -> Expression {
 pub fn init(policy: &HllPolicy, index_bits: u8, sketch: impl Into<Expression>) -> Expression {
     modify(
         with_policy(
-            Call::new(code::INIT)
+            CallExpression::new(code::INIT)
                 .with(i64::from(index_bits))
                 .with(UNSET),
             policy,
@@ -57,7 +57,7 @@ pub fn init_with_min_hash(
 ) -> Expression {
     modify(
         with_policy(
-            Call::new(code::INIT)
+            CallExpression::new(code::INIT)
                 .with(i64::from(index_bits))
                 .with(i64::from(min_hash_bits)),
             policy,
@@ -75,7 +75,10 @@ pub fn add(
 ) -> Expression {
     modify(
         with_policy(
-            Call::new(code::ADD).with(values).with(UNSET).with(UNSET),
+            CallExpression::new(code::ADD)
+                .with(values)
+                .with(UNSET)
+                .with(UNSET),
             policy,
         ),
         sketch,
@@ -90,7 +93,7 @@ pub fn set_union(
     sketch: impl Into<Expression>,
 ) -> Expression {
     modify(
-        with_policy(Call::new(code::SET_UNION).with(sketches), policy),
+        with_policy(CallExpression::new(code::SET_UNION).with(sketches), policy),
         sketch,
     )
 }
@@ -98,19 +101,22 @@ pub fn set_union(
 /// Returns the sketch folded to fewer index bits.
 #[must_use]
 pub fn fold(index_bits: u8, sketch: impl Into<Expression>) -> Expression {
-    modify(Call::new(code::FOLD).with(i64::from(index_bits)), sketch)
+    modify(
+        CallExpression::new(code::FOLD).with(i64::from(index_bits)),
+        sketch,
+    )
 }
 
 /// Estimates the number of distinct elements added.
 #[must_use]
 pub fn get_count(sketch: impl Into<Expression>) -> Expression {
-    Call::new(code::GET_COUNT).of(SKETCHES, ExpType::Int, sketch, &[])
+    CallExpression::new(code::GET_COUNT).of(SKETCHES, ExpType::Int, sketch, &[])
 }
 
 /// Returns the union with other sketches.
 #[must_use]
 pub fn get_union(sketches: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
-    Call::new(code::GET_UNION)
+    CallExpression::new(code::GET_UNION)
         .with(sketches)
         .of(SKETCHES, ExpType::Hll, sketch, &[])
 }
@@ -121,7 +127,7 @@ pub fn get_union_count(
     sketches: impl Into<Expression>,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    Call::new(code::GET_UNION_COUNT)
+    CallExpression::new(code::GET_UNION_COUNT)
         .with(sketches)
         .of(SKETCHES, ExpType::Int, sketch, &[])
 }
@@ -132,7 +138,7 @@ pub fn get_intersect_count(
     sketches: impl Into<Expression>,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    Call::new(code::GET_INTERSECT_COUNT)
+    CallExpression::new(code::GET_INTERSECT_COUNT)
         .with(sketches)
         .of(SKETCHES, ExpType::Int, sketch, &[])
 }
@@ -143,21 +149,24 @@ pub fn get_similarity(
     sketches: impl Into<Expression>,
     sketch: impl Into<Expression>,
 ) -> Expression {
-    Call::new(code::GET_SIMILARITY)
-        .with(sketches)
-        .of(SKETCHES, ExpType::Float, sketch, &[])
+    CallExpression::new(code::GET_SIMILARITY).with(sketches).of(
+        SKETCHES,
+        ExpType::Float,
+        sketch,
+        &[],
+    )
 }
 
 /// Returns the numbers of index bits and min-hash bits, as a list.
 #[must_use]
 pub fn describe(sketch: impl Into<Expression>) -> Expression {
-    Call::new(code::DESCRIBE).of(SKETCHES, ExpType::List, sketch, &[])
+    CallExpression::new(code::DESCRIBE).of(SKETCHES, ExpType::List, sketch, &[])
 }
 
 /// Returns 1 if all elements of a list may have been added, 0 if one of them was not.
 #[must_use]
 pub fn may_contain(values: impl Into<Expression>, sketch: impl Into<Expression>) -> Expression {
-    Call::new(code::MAY_CONTAIN)
+    CallExpression::new(code::MAY_CONTAIN)
         .with(values)
         .of(SKETCHES, ExpType::Int, sketch, &[])
 }

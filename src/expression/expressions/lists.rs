@@ -17,16 +17,17 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{
-    Call, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing, selecting,
+    CallExpression, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing,
+    selecting,
 };
 use crate::call::Context;
 use crate::cdt::{ListPolicy, ListReturn, ListSortFlags, Returns, code, list_selections};
 
-fn with_flags(call: Call, policy: &ListPolicy) -> Call {
+fn with_flags(call: CallExpression, policy: &ListPolicy) -> CallExpression {
     call.uint(u64::from(policy.write_flags().bits()))
 }
 
-fn with_policy(call: Call, policy: &ListPolicy) -> Call {
+fn with_policy(call: CallExpression, policy: &ListPolicy) -> CallExpression {
     with_flags(call.uint(u64::from(policy.create_flags())), policy)
 }
 
@@ -38,7 +39,7 @@ pub fn append(
     list: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_policy(Call::new(code::LIST_APPEND).with(value), policy).modify(
+    with_policy(CallExpression::new(code::LIST_APPEND).with(value), policy).modify(
         ExpType::List,
         list,
         contexts,
@@ -53,11 +54,11 @@ pub fn append_items(
     list: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_policy(Call::new(code::LIST_APPEND_ITEMS).with(values), policy).modify(
-        ExpType::List,
-        list,
-        contexts,
+    with_policy(
+        CallExpression::new(code::LIST_APPEND_ITEMS).with(values),
+        policy,
     )
+    .modify(ExpType::List, list, contexts)
 }
 
 /// Returns the list with a value inserted before the element at a position.
@@ -69,11 +70,13 @@ pub fn insert(
     list: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_flags(Call::new(code::LIST_INSERT).with(index).with(value), policy).modify(
-        ExpType::List,
-        list,
-        contexts,
+    with_flags(
+        CallExpression::new(code::LIST_INSERT)
+            .with(index)
+            .with(value),
+        policy,
     )
+    .modify(ExpType::List, list, contexts)
 }
 
 /// Returns the list with the values of another list inserted before the element at a position.
@@ -86,7 +89,9 @@ pub fn insert_items(
     contexts: &[Context],
 ) -> Expression {
     with_flags(
-        Call::new(code::LIST_INSERT_ITEMS).with(index).with(values),
+        CallExpression::new(code::LIST_INSERT_ITEMS)
+            .with(index)
+            .with(values),
         policy,
     )
     .modify(ExpType::List, list, contexts)
@@ -101,11 +106,11 @@ pub fn set(
     list: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_flags(Call::new(code::LIST_SET).with(index).with(value), policy).modify(
-        ExpType::List,
-        list,
-        contexts,
+    with_flags(
+        CallExpression::new(code::LIST_SET).with(index).with(value),
+        policy,
     )
+    .modify(ExpType::List, list, contexts)
 }
 
 /// Returns the list with the number at a position increased.
@@ -118,7 +123,9 @@ pub fn increment(
     contexts: &[Context],
 ) -> Expression {
     with_policy(
-        Call::new(code::LIST_INCREMENT).with(index).with(delta),
+        CallExpression::new(code::LIST_INCREMENT)
+            .with(index)
+            .with(delta),
         policy,
     )
     .modify(ExpType::List, list, contexts)
@@ -127,13 +134,13 @@ pub fn increment(
 /// Returns the list without its elements.
 #[must_use]
 pub fn clear(list: impl Into<Expression>, contexts: &[Context]) -> Expression {
-    Call::new(code::LIST_CLEAR).modify(ExpType::List, list, contexts)
+    CallExpression::new(code::LIST_CLEAR).modify(ExpType::List, list, contexts)
 }
 
 /// Returns the list sorted.
 #[must_use]
 pub fn sort(flags: ListSortFlags, list: impl Into<Expression>, contexts: &[Context]) -> Expression {
-    Call::new(code::LIST_SORT)
+    CallExpression::new(code::LIST_SORT)
         .uint(u64::from(flags.bits()))
         .modify(ExpType::List, list, contexts)
 }
@@ -141,7 +148,7 @@ pub fn sort(flags: ListSortFlags, list: impl Into<Expression>, contexts: &[Conte
 /// Returns the number of elements.
 #[must_use]
 pub fn size(list: impl Into<Expression>, contexts: &[Context]) -> Expression {
-    Call::new(code::LIST_SIZE).read(ExpType::Int, list, contexts)
+    CallExpression::new(code::LIST_SIZE).read(ExpType::Int, list, contexts)
 }
 
 list_selections!(reading_and_removing "list" List ListReturn);

@@ -3,7 +3,7 @@
 use super::super::Expression;
 use crate::expression::code;
 use crate::value::msgpack::{write_array_header, write_int};
-use crate::value::{List, Map, Purpose, Value, encode};
+use crate::value::{EncodePurpose, List, Map, Value, encode};
 
 /// Returns a literal. A map compares with other maps only if it is ordered by key.
 #[must_use]
@@ -15,7 +15,7 @@ pub fn val(value: impl Into<Value>) -> Expression {
         write_array_header(&mut out, 2);
         write_int(&mut out, code::QUOTE);
     }
-    let encoded = encode(&value, Purpose::Lookup, &mut out);
+    let encoded = encode(&value, EncodePurpose::Lookup, &mut out);
     Expression::of(match encoded {
         Ok(()) => Ok(out.into()),
         Err(error) => Err(error.to_string().into()),

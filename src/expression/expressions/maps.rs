@@ -19,16 +19,17 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{
-    Call, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing, selecting,
+    CallExpression, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing,
+    selecting,
 };
 use crate::call::Context;
 use crate::cdt::{MapPolicy, MapReturn, Returns, code, map_selections};
 
-fn with_order(call: Call, policy: &MapPolicy) -> Call {
+fn with_order(call: CallExpression, policy: &MapPolicy) -> CallExpression {
     call.uint(u64::from(policy.create_flags()))
 }
 
-fn with_policy(call: Call, policy: &MapPolicy) -> Call {
+fn with_policy(call: CallExpression, policy: &MapPolicy) -> CallExpression {
     with_order(call, policy).uint(u64::from(policy.write_flags().bits()))
 }
 
@@ -41,11 +42,11 @@ pub fn put(
     map: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_policy(Call::new(code::MAP_PUT).with(key).with(value), policy).modify(
-        ExpType::Map,
-        map,
-        contexts,
+    with_policy(
+        CallExpression::new(code::MAP_PUT).with(key).with(value),
+        policy,
     )
+    .modify(ExpType::Map, map, contexts)
 }
 
 /// Returns the map with the entries of another map put into it.
@@ -56,11 +57,11 @@ pub fn put_items(
     map: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_policy(Call::new(code::MAP_PUT_ITEMS).with(entries), policy).modify(
-        ExpType::Map,
-        map,
-        contexts,
+    with_policy(
+        CallExpression::new(code::MAP_PUT_ITEMS).with(entries),
+        policy,
     )
+    .modify(ExpType::Map, map, contexts)
 }
 
 /// Returns the map with the number under a key increased.
@@ -72,23 +73,25 @@ pub fn increment(
     map: impl Into<Expression>,
     contexts: &[Context],
 ) -> Expression {
-    with_order(Call::new(code::MAP_INCREMENT).with(key).with(delta), policy).modify(
-        ExpType::Map,
-        map,
-        contexts,
+    with_order(
+        CallExpression::new(code::MAP_INCREMENT)
+            .with(key)
+            .with(delta),
+        policy,
     )
+    .modify(ExpType::Map, map, contexts)
 }
 
 /// Returns the map without its entries.
 #[must_use]
 pub fn clear(map: impl Into<Expression>, contexts: &[Context]) -> Expression {
-    Call::new(code::MAP_CLEAR).modify(ExpType::Map, map, contexts)
+    CallExpression::new(code::MAP_CLEAR).modify(ExpType::Map, map, contexts)
 }
 
 /// Returns the number of entries.
 #[must_use]
 pub fn size(map: impl Into<Expression>, contexts: &[Context]) -> Expression {
-    Call::new(code::MAP_SIZE).read(ExpType::Int, map, contexts)
+    CallExpression::new(code::MAP_SIZE).read(ExpType::Int, map, contexts)
 }
 
 map_selections!(reading_and_removing "map" Map MapReturn);

@@ -46,7 +46,7 @@ pub use record::{
 };
 
 pub use super::{ExpReadFlags, ExpType, ExpWriteFlags};
-pub use paths::{LoopVariable, PathFlags, PathResult, Step};
+pub use paths::{LoopVariable, PathFlags, PathResult, PathStep};
 
 pub(crate) use paths::{modification, selection};
 

@@ -7,7 +7,7 @@ use super::super::{ExpType, Expression};
 use super::{Operands, nullary};
 use crate::call::{Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
-use crate::value::{Purpose, Value, encode};
+use crate::value::{EncodePurpose, Value, encode};
 
 /// A property of the element that a path has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,13 +43,13 @@ const AND: i64 = 0x204;
 /// One level of a path: chooses elements of a list or entries of a map. A [`Context`] is a level
 /// that chooses one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PathStep {
     /// The kind and the value.
     encoded: Result<Vec<u8>, Box<str>>,
     and: Option<Expression>,
 }
 
-impl Step {
+impl PathStep {
     /// Chooses all elements.
     #[must_use]
     pub fn all() -> Self {
@@ -74,13 +74,13 @@ impl Step {
     #[must_use]
     pub fn keys(keys: Vec<Value>) -> Self {
         Self::new(BY_KEYS, |out| {
-            encode(&Value::List(keys.into()), Purpose::Lookup, out)
+            encode(&Value::List(keys.into()), EncodePurpose::Lookup, out)
                 .map_err(|error| error.to_string().into())
         })
     }
 
     /// Narrows the choice to elements for which a condition is true. Applies once per step, and not
-    /// to [`Step::all`] and [`Step::matching`].
+    /// to [`PathStep::all`] and [`PathStep::matching`].
     #[must_use]
     pub fn and(self, condition: impl Into<Expression>) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Step {
     }
 }
 
-impl From<Context> for Step {
+impl From<Context> for PathStep {
     fn from(context: Context) -> Self {
         let encoded = match encode_path(&[context], 0) {
             // Without the header of the list.
@@ -141,7 +141,7 @@ const APPLY: i64 = 4;
 pub(crate) fn selection(
     result: PathResult,
     flags: PathFlags,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Result<Vec<u8>, Box<str>> {
     Operands::new()
         .encoded(path(steps))
@@ -153,7 +153,7 @@ pub(crate) fn selection(
 pub(crate) fn modification(
     value: &Expression,
     flags: PathFlags,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Result<Vec<u8>, Box<str>> {
     Operands::new()
         .encoded(path(steps))
@@ -162,10 +162,10 @@ pub(crate) fn modification(
         .list(CALL_SELECT)
 }
 
-fn path(steps: impl IntoIterator<Item = Step>) -> Result<Vec<u8>, Box<str>> {
+fn path(steps: impl IntoIterator<Item = PathStep>) -> Result<Vec<u8>, Box<str>> {
     let mut elements = 0;
     let mut path = Vec::new();
-    for Step { encoded, and } in steps {
+    for PathStep { encoded, and } in steps {
         elements += 2;
         path.extend(encoded?);
         if let Some(condition) = and {
@@ -188,7 +188,7 @@ pub fn select_by_path(
     result: PathResult,
     flags: PathFlags,
     on: impl Into<Expression>,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Expression {
     let kind = match result {
         PathResult::Tree => kind,
@@ -205,7 +205,7 @@ pub fn modify_by_path(
     value: impl Into<Expression>,
     flags: PathFlags,
     on: impl Into<Expression>,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Expression {
     let selection = modification(&value.into(), flags, steps);
     call(kind, CALL_MODIFIES, selection, on)

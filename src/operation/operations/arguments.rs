@@ -10,7 +10,7 @@ use crate::cdt::{
     Action, Items, MapPolicy, Number, PreparedCall, ReturnKind, Returns, Selector, Sought,
 };
 use crate::value::msgpack::EncodedInt;
-use crate::value::{Container, Map, MapOrder, Purpose, Value, encode};
+use crate::value::{Container, EncodePurpose, Map, MapOrder, Value, encode};
 
 /// No limit to the items of a range.
 pub(super) const ALL: u64 = u64::MAX;
@@ -67,7 +67,7 @@ pub(super) fn fixed_inverted(
     select(bin, code, selector, returns)
 }
 
-fn encoded(value: &Value, purpose: Purpose) -> Argument<Vec<u8>> {
+fn encoded(value: &Value, purpose: EncodePurpose) -> Argument<Vec<u8>> {
     if let Value::Int(value) = value {
         return Ok(EncodedInt::of(*value).to_vec());
     }
@@ -76,7 +76,7 @@ fn encoded(value: &Value, purpose: Purpose) -> Argument<Vec<u8>> {
     Ok(out)
 }
 
-fn encoded_several(values: &[Value], purpose: Purpose) -> Argument<Vec<u8>> {
+fn encoded_several(values: &[Value], purpose: EncodePurpose) -> Argument<Vec<u8>> {
     if values.len() > MAX_ARGUMENT_ITEMS {
         return Err(too_many(values.len()));
     }
@@ -103,7 +103,7 @@ pub(super) fn sought(value: impl Into<Value>) -> Argument<Sought<'static>> {
     // A thread that is ending has no buffer any more.
     let mut out = ENCODED.try_with(RefCell::take).unwrap_or_default();
     out.clear();
-    let encoded = encode(&value, Purpose::Lookup, &mut out);
+    let encoded = encode(&value, EncodePurpose::Lookup, &mut out);
     let sought = encoded.map(|()| Sought::copy(&out));
     if out.capacity() <= ENCODED_BYTES_KEPT {
         let _ = ENCODED.try_with(|kept| kept.replace(out));
@@ -113,7 +113,7 @@ pub(super) fn sought(value: impl Into<Value>) -> Argument<Sought<'static>> {
 
 /// Several values that are looked for.
 pub(super) fn sought_several(values: &[Value]) -> Argument<Sought<'static>> {
-    encoded_several(values, Purpose::Lookup).map(|encoded| Sought::from(Cow::Owned(encoded)))
+    encoded_several(values, EncodePurpose::Lookup).map(|encoded| Sought::from(Cow::Owned(encoded)))
 }
 
 /// Begin and end of an interval, both of them open if they are missing.
@@ -129,12 +129,12 @@ pub(super) fn interval(
 
 /// A value that will be an element of a list.
 pub(super) fn stored(value: impl Into<Value>) -> Argument<Items<'static>> {
-    encoded(&value.into(), Purpose::Storage).map(Items::of_one)
+    encoded(&value.into(), EncodePurpose::Storage).map(Items::of_one)
 }
 
 /// Several values that will be elements of a list.
 pub(super) fn stored_several(values: &[Value]) -> Argument<Items<'static>> {
-    let bytes = encoded_several(values, Purpose::Storage)?;
+    let bytes = encoded_several(values, EncodePurpose::Storage)?;
     Ok(Items::of_several(values.len() as u32, bytes))
 }
 
@@ -143,8 +143,8 @@ pub(super) fn stored_entry(
     key: impl Into<Value>,
     value: impl Into<Value>,
 ) -> Argument<Items<'static>> {
-    let mut entry = encoded(&key.into(), Purpose::Storage)?;
-    encode(&value.into(), Purpose::Storage, &mut entry).map_err(CallError::Argument)?;
+    let mut entry = encoded(&key.into(), EncodePurpose::Storage)?;
+    encode(&value.into(), EncodePurpose::Storage, &mut entry).map_err(CallError::Argument)?;
     Ok(Items::of_one(entry))
 }
 
@@ -154,7 +154,7 @@ pub(super) fn stored_entries(entries: Vec<(Value, Value)>) -> Argument<Items<'st
         return Err(too_many(entries.len()));
     }
     let map = Value::Map(Map::new(entries, MapOrder::Unordered));
-    let mut bytes = encoded(&map, Purpose::Storage)?;
+    let mut bytes = encoded(&map, EncodePurpose::Storage)?;
     let head = Container::map(&bytes).map_err(CallError::Argument)?;
     let (count, start) = (head.count, bytes.len() - head.content.len());
     bytes.drain(..start);
@@ -186,11 +186,11 @@ pub(super) fn increment(
 ) -> Operation {
     let create = policy.create_flags();
     let Some(by) = by else {
-        let call = CallWriter::new(code).value(key, Purpose::Storage);
-        let call = call.value(delta, Purpose::Storage);
+        let call = CallWriter::new(code).value(key, EncodePurpose::Storage);
+        let call = call.value(delta, EncodePurpose::Storage);
         return unread(bin, call.uint(u64::from(create)));
     };
-    let key = encoded(key, Purpose::Storage).map(Cow::Owned);
+    let key = encoded(key, EncodePurpose::Storage).map(Cow::Owned);
     let action = key.map(|key| Action::IncrementValue { key, by, create });
     collection(bin, code, action)
 }

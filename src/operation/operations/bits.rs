@@ -28,7 +28,7 @@ use super::super::Operation;
 use crate::bits::code;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
-use crate::value::{Purpose, Value};
+use crate::value::{EncodePurpose, Value};
 
 /// A call whose first arguments are a window.
 fn window(code: u8, offset: i64, size: u64) -> CallWriter {
@@ -36,7 +36,7 @@ fn window(code: u8, offset: i64, size: u64) -> CallWriter {
 }
 
 fn blob(call: CallWriter, bytes: impl Into<Vec<u8>>) -> CallWriter {
-    call.value(&Value::Blob(bytes.into()), Purpose::Storage)
+    call.value(&Value::Blob(bytes.into()), EncodePurpose::Storage)
 }
 
 fn with_policy(call: CallWriter, policy: &BitPolicy) -> CallWriter {
@@ -202,14 +202,14 @@ pub fn count(bin: &str, offset: i64, size: u64) -> Operation {
 #[must_use]
 pub fn lscan(bin: &str, offset: i64, size: u64, bit: bool) -> Operation {
     let call = window(code::LSCAN, offset, size);
-    read(bin, call.value(&bit.into(), Purpose::Storage))
+    read(bin, call.value(&bit.into(), EncodePurpose::Storage))
 }
 
 /// Looks for the last of `size` bits that equals `bit`. Result: its distance from `offset`; -1 if there is none.
 #[must_use]
 pub fn rscan(bin: &str, offset: i64, size: u64, bit: bool) -> Operation {
     let call = window(code::RSCAN, offset, size);
-    read(bin, call.value(&bit.into(), Purpose::Storage))
+    read(bin, call.value(&bit.into(), EncodePurpose::Storage))
 }
 
 /// Reads an integer of `size` bits, at most 64. All 64 are read as signed in any case.

@@ -29,7 +29,7 @@ use super::super::Operation;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::hll::code;
-use crate::value::{Purpose, Value};
+use crate::value::{EncodePurpose, Value};
 
 /// Stands for a number of bits that is not given.
 const UNSET: i64 = -1;
@@ -40,7 +40,7 @@ fn with_policy(call: CallWriter, policy: &HllPolicy) -> CallWriter {
 
 /// A call whose first argument is a list.
 fn with_values(code: u8, values: &[Value]) -> CallWriter {
-    CallWriter::new(code).list(values, Purpose::Storage)
+    CallWriter::new(code).list(values, EncodePurpose::Storage)
 }
 
 fn write(bin: &str, call: CallWriter) -> Operation {

@@ -38,7 +38,7 @@ use super::arguments::{
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
 use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code, list_selections};
-use crate::value::{ListOrder, Purpose, Value};
+use crate::value::{EncodePurpose, ListOrder, Value};
 
 /// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and loses a persisted
 /// index. Below a context, the element that the last one names is created if it is missing. No result. O(1), but for
@@ -163,7 +163,7 @@ pub fn increment(policy: &ListPolicy, bin: &str, index: i64, delta: impl Into<Va
     let (create, flags) = (policy.create_flags(), policy.write_flags());
     let Some(by) = number(&delta) else {
         let call = CallWriter::new(code::LIST_INCREMENT).int(index);
-        let call = call.value(&delta, Purpose::Storage);
+        let call = call.value(&delta, EncodePurpose::Storage);
         return unread(
             bin,
             call.uint(u64::from(create)).uint(u64::from(flags.bits())),

@@ -1,4 +1,4 @@
-//! Operations on list and map bins by paths of which each level may choose several elements: see [`Step`].
+//! Operations on list and map bins by paths of which each level may choose several elements: see [`PathStep`].
 //!
 //! They walk over the bin once: O(bytes), plus the conditions. Reads of a missing bin give no result; to change one is an
 //! error.
@@ -7,7 +7,7 @@ use super::super::Operation;
 use crate::call::CallSystem;
 use crate::call::{CallError, EncodedCall};
 use crate::expression::Expression;
-use crate::expression::expressions::{PathFlags, PathResult, Step, modification, selection};
+use crate::expression::expressions::{PathFlags, PathResult, PathStep, modification, selection};
 
 fn call(encoded: Result<Vec<u8>, Box<str>>) -> EncodedCall {
     match encoded {
@@ -22,7 +22,7 @@ pub fn select_by_path(
     bin: &str,
     result: PathResult,
     flags: PathFlags,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Operation {
     let call = call(selection(result, flags, steps));
     Operation::on_call(bin, CallSystem::Collections, false, call)
@@ -35,7 +35,7 @@ pub fn modify_by_path(
     bin: &str,
     value: impl Into<Expression>,
     flags: PathFlags,
-    steps: impl IntoIterator<Item = Step>,
+    steps: impl IntoIterator<Item = PathStep>,
 ) -> Operation {
     let call = call(modification(&value.into(), flags, steps));
     Operation::on_call(bin, CallSystem::Collections, true, call)

@@ -10,11 +10,11 @@ use crate::relation::address::Address;
 use crate::relation::graph::{source_index, target_index, target_text};
 use crate::relation::key_pattern::KeyPattern;
 use crate::relation::keys::{BATCH, element_of};
-use crate::relation::side::Side;
+use crate::relation::side::RelationSide;
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 /// The role of a record in a relation.
-pub(super) struct Role<'d> {
+pub(super) struct RelationRole<'d> {
     pub(super) relation: &'d RelationDeclaration,
     pub(super) rule: OnDelete,
     /// The set of the record.
@@ -24,23 +24,32 @@ pub(super) struct Role<'d> {
 
 pub(super) enum RoleKind<'d> {
     /// It has keys, and the records of these keys have its own.
-    Pair { own: Side, back: Side },
+    Pair {
+        own: RelationSide,
+        back: RelationSide,
+    },
     /// It has links to records of any sets.
-    Linking { own: Side },
+    Linking { own: RelationSide },
     /// It lists records of a set that belong to it.
-    Listing { own: Side, to: Listed<'d> },
+    Listing { own: RelationSide, to: Listed<'d> },
     /// It contains what belongs to it.
-    Containing { own: Side },
+    Containing { own: RelationSide },
     /// Records of a set refer to it by a bin, and an index finds them.
     ReferredBy { children: &'d DeclaredSide },
     /// The record of this key lists it.
-    Listed { list: Side, owner: Key<'static> },
+    Listed {
+        list: RelationSide,
+        owner: Key<'static>,
+    },
     /// The record that it names in this bin lists it.
-    ChildOf { bin: &'d str, list: Side },
+    ChildOf { bin: &'d str, list: RelationSide },
     /// It is a node of a graph.
-    Node { edge_set: Side, edges: &'d str },
+    Node {
+        edge_set: RelationSide,
+        edges: &'d str,
+    },
     /// It is the record of an edge, and listed in the edge set of the node where that begins.
-    EdgeRecord { edge_set: Side },
+    EdgeRecord { edge_set: RelationSide },
 }
 
 /// Records that another one lists.
@@ -68,11 +77,11 @@ pub(super) fn roles_of<'d>(
     declarations: &'d [RelationDeclaration],
     rule_of: impl Fn(&RelationDeclaration) -> OnDelete,
     record: &'d Address,
-) -> Vec<Role<'d>> {
+) -> Vec<RelationRole<'d>> {
     let mut roles = Vec::new();
     for relation in declarations {
         let mut add = |kind| {
-            roles.push(Role {
+            roles.push(RelationRole {
                 relation,
                 rule: rule_of(relation),
                 set: &record.set,
@@ -98,7 +107,9 @@ fn kinds_of<'d>(
     let leads_here = first.to.as_deref().is_some_and(is_in);
     match relation.kind {
         RelationKind::ManyToMany => {
-            let (Some(one), Some(other)) = (Side::of(first), second.and_then(Side::of)) else {
+            let (Some(one), Some(other)) =
+                (RelationSide::of(first), second.and_then(RelationSide::of))
+            else {
                 return;
             };
             for (own, back) in [(&one, &other), (&other, &one)] {
@@ -110,13 +121,15 @@ fn kinds_of<'d>(
         }
         RelationKind::Links => {
             let here = sides.iter().filter(|side| is_in(&side.set));
-            here.filter_map(Side::of)
+            here.filter_map(RelationSide::of)
                 .for_each(|own| add(RoleKind::Linking { own }));
         }
         RelationKind::Members => {
-            let (Some(list), Some(owner), Some(to)) =
-                (Side::of(first), relation.owner(), first.to.as_deref())
-            else {
+            let (Some(list), Some(owner), Some(to)) = (
+                RelationSide::of(first),
+                relation.owner(),
+                first.to.as_deref(),
+            ) else {
                 return;
             };
             if is_in(&list.set) && record.key == owner {
@@ -128,7 +141,7 @@ fn kinds_of<'d>(
             }
         }
         RelationKind::OneToMany => {
-            match (Side::of(first), first.to.as_deref()) {
+            match (RelationSide::of(first), first.to.as_deref()) {
                 (Some(own), _) if is_in(&own.set) && first.form == SideForm::Map => {
                     add(RoleKind::Containing { own });
                 }
@@ -142,14 +155,14 @@ fn kinds_of<'d>(
             }
             let named = second.filter(|named| is_in(&named.set));
             if let (Some(list), Some(bin)) = (
-                Side::of(first),
+                RelationSide::of(first),
                 named.and_then(|named| named.bin.as_deref()),
             ) {
                 add(RoleKind::ChildOf { bin, list });
             }
         }
         RelationKind::Graph => {
-            let (Some(edge_set), Some(edges)) = (Side::of(first), sides.last()) else {
+            let (Some(edge_set), Some(edges)) = (RelationSide::of(first), sides.last()) else {
                 return;
             };
             if is_in(&edges.set) {
@@ -163,9 +176,9 @@ fn kinds_of<'d>(
     }
 }
 
-impl Role<'_> {
+impl RelationRole<'_> {
     /// The collection in the record itself.
-    pub(super) const fn own(&self) -> Option<&Side> {
+    pub(super) const fn own(&self) -> Option<&RelationSide> {
         match &self.kind {
             RoleKind::Pair { own, .. }
             | RoleKind::Linking { own }
@@ -185,7 +198,7 @@ impl Role<'_> {
     }
 
     /// The collection in the record itself, where nothing at other records goes with its elements.
-    pub(super) fn holds_alone(&self) -> Option<&Side> {
+    pub(super) fn holds_alone(&self) -> Option<&RelationSide> {
         match &self.kind {
             RoleKind::Listing { own, .. } if self.rule != OnDelete::Cascade => Some(own),
             RoleKind::Containing { own } => Some(own),
@@ -236,7 +249,7 @@ impl Role<'_> {
             RoleKind::ReferredBy { children } if children.set == part.set => {
                 let mut found = Vec::new();
                 let keys = vec![part.key.clone()];
-                Search::children(children, key).keep(store, keys, &mut found)?;
+                RoleSearch::children(children, key).keep(store, keys, &mut found)?;
                 Ok(!found.is_empty())
             }
             RoleKind::Node { edges, .. } => Ok(**edges == *part.set),
@@ -321,7 +334,7 @@ impl Role<'_> {
                 Ok(keys.into_iter().zip(belong).map(edge).collect())
             }
             RoleKind::ReferredBy { children } => {
-                let found = Search::children(children, key).run(store, limit)?;
+                let found = RoleSearch::children(children, key).run(store, limit)?;
                 Ok(found.into_iter().map(record(&children.set)).collect())
             }
             RoleKind::Node { edge_set, edges } => {
@@ -336,7 +349,7 @@ impl Role<'_> {
     fn edges_of_node<S: RecordStore<Records: IndexedRecordSet>>(
         &self,
         store: &S,
-        (edge_set, edges): (&Side, &str),
+        (edge_set, edges): (&RelationSide, &str),
         key: &Key<'_>,
         limit: usize,
     ) -> Result<Vec<Key<'static>>> {
@@ -361,7 +374,7 @@ impl Role<'_> {
         let to = targets
             .iter()
             .map(|text| (target_index(graph, 0), Value::String(text.clone())));
-        let search = Search {
+        let search = RoleSearch {
             set: edges,
             indexes: from.into_iter().chain(to).collect(),
             bin: None,
@@ -412,7 +425,7 @@ fn edge_keys() -> Result<KeyPattern<(String, String)>> {
 type IsEdge<'s> = dyn Fn(&Key<'_>, &Record) -> bool + 's;
 
 /// A search for records that lead to another one.
-struct Search<'s> {
+struct RoleSearch<'s> {
     set: &'s str,
     /// The indexes that find them, each with the value that they are found by.
     indexes: Vec<(String, Value)>,
@@ -421,7 +434,7 @@ struct Search<'s> {
     is_edge: Box<IsEdge<'s>>,
 }
 
-impl<'s> Search<'s> {
+impl<'s> RoleSearch<'s> {
     fn children(children: &'s DeclaredSide, parent: &Key<'_>) -> Self {
         let index = children.index.as_deref().unwrap_or_default();
         let (bin, parent) = (

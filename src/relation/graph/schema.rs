@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::relation::key_pattern::KeyPattern;
-use crate::relation::side::Side;
+use crate::relation::side::RelationSide;
 use crate::shard::ShardPolicy;
 use crate::{Bins, Error, Key, Result, Value};
 
@@ -61,13 +61,13 @@ pub struct NodeEdge {
     pub sort_key: Box<str>,
 }
 
-type SortKey = Arc<dyn Fn(&Bins) -> Option<String> + Send + Sync>;
+type EdgeSortKey = Arc<dyn Fn(&Bins) -> Option<String> + Send + Sync>;
 
 /// A type of edges: their sort keys, and whether nodes have them in their edge sets.
 #[derive(Clone)]
 pub struct EdgeType {
     name: Box<str>,
-    sort_keys: Vec<SortKey>,
+    sort_keys: Vec<EdgeSortKey>,
     omitted: bool,
 }
 
@@ -368,7 +368,7 @@ impl Schema {
         [EdgeMap::EdgeSet].into_iter().chain(beside)
     }
 
-    pub(super) fn side(&self, map: EdgeMap) -> Side {
+    pub(super) fn side(&self, map: EdgeMap) -> RelationSide {
         match map {
             EdgeMap::EdgeSet => self.edge_set(),
             EdgeMap::Omitted => self.side_of(&self.ends, OMITTED),
@@ -377,12 +377,12 @@ impl Schema {
     }
 
     /// The edge sets of the nodes.
-    pub(super) fn edge_set(&self) -> Side {
+    pub(super) fn edge_set(&self) -> RelationSide {
         self.side_of(&self.nodes, EDGE_SET)
     }
 
-    pub(super) fn side_of(&self, set: &str, bin: &str) -> Side {
-        let mut side = Side::new(set, bin);
+    pub(super) fn side_of(&self, set: &str, bin: &str) -> RelationSide {
+        let mut side = RelationSide::new(set, bin);
         side.has_attributes = true;
         side.shard_policy = self.shard_policy;
         side

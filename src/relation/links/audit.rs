@@ -4,10 +4,12 @@ use std::ops::ControlFlow;
 
 use super::{Links, ends};
 use crate::relation::address::{Address, TaggedLink};
-use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::audit::{
+    AuditObserver, RelationAudit, RelationFault, RelationProgress, Repair,
+};
 use crate::relation::ends::{Following, Pruning};
 use crate::relation::keys::BATCH;
-use crate::relation::side::Side;
+use crate::relation::side::RelationSide;
 use crate::{RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
@@ -46,9 +48,9 @@ impl<S: RecordStore> Links<S> {
         set: &str,
         repair: Repair,
         audit: &mut RelationAudit,
-        observe: Observer<'_>,
+        observe: AuditObserver<'_>,
     ) -> Result<ControlFlow<()>> {
-        let owners = Side::new(set, &self.bin.name).owners(&self.store)?;
+        let owners = RelationSide::new(set, &self.bin.name).owners(&self.store)?;
         let total = audit.records + owners.len() as u64;
         for owner in owners {
             let from = Address::new(set, owner);

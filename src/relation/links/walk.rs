@@ -52,14 +52,14 @@ impl WalkStep {
 /// The state of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Walk {
+pub struct LinkWalk {
     /// The records of each step that keeps them, each once, in the order of sets and keys; of the others none.
     pub steps: Vec<Vec<Address>>,
     /// Whether all links were followed; false: the walk has ended at [`Links::records_max`].
     pub complete: bool,
 }
 
-impl Walk {
+impl LinkWalk {
     /// Returns the records of all steps that keep them, one step behind the other.
     #[must_use]
     pub fn kept(&self) -> Vec<Address> {
@@ -77,13 +77,13 @@ impl<S: RecordStore> Links<S> {
         &self,
         from: impl IntoIterator<Item = Address>,
         steps: &[WalkStep],
-    ) -> Result<Walk> {
+    ) -> Result<LinkWalk> {
         let mut frontier: Vec<Address> = from
             .into_iter()
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let mut walk = Walk {
+        let mut walk = LinkWalk {
             steps: Vec::with_capacity(steps.len()),
             complete: true,
         };

@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use super::ManyToMany;
-use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::audit::{
+    AuditObserver, RelationAudit, RelationFault, RelationProgress, Repair,
+};
 use crate::relation::ends::{Following, Pruning};
 use crate::relation::keys::BATCH;
-use crate::relation::side::{Edge, Side};
+use crate::relation::side::{RelationSide, SideEdge};
 use crate::{Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -44,9 +46,9 @@ impl<S: RecordStore> ManyToMany<S> {
     fn verify_side(
         &self,
         audit: &mut RelationAudit,
-        (side, other): (&Side, &Side),
+        (side, other): (&RelationSide, &RelationSide),
         repair: Repair,
-        observe: Observer<'_>,
+        observe: AuditObserver<'_>,
     ) -> Result<ControlFlow<()>> {
         let owners = side.owners(&self.store)?;
         let total = audit.records + owners.len() as u64;
@@ -79,8 +81,8 @@ impl<S: RecordStore> ManyToMany<S> {
     fn faults_of(
         &self,
         owner: &Key<'static>,
-        page: &[Edge],
-        (side, other): (&Side, &Side),
+        page: &[SideEdge],
+        (side, other): (&RelationSide, &RelationSide),
     ) -> Result<Vec<RelationFault>> {
         let is_source = std::ptr::eq(side, &raw const self.edges.targets);
         let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();

@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 
 use super::ManyToMany;
 use crate::relation::keys::{BATCH, Related, read_related};
-use crate::relation::side::{Edge, Side};
+use crate::relation::side::{RelationSide, SideEdge};
 use crate::relation::side_reader::{NeighborKeys, SideReader};
 use crate::value::order::compare_total;
-use crate::value::{Purpose, Value, encode};
+use crate::value::{EncodePurpose, Value, encode};
 use crate::{Error, Key, RecordStore, Result};
 
 /// The targets of a source, or the sources of a target, in the order of their keys: [`ManyToMany::targets`],
@@ -21,12 +21,12 @@ use crate::{Error, Key, RecordStore, Result};
 #[derive(Clone, Debug)]
 pub struct Neighbors<'r, S: RecordStore> {
     relation: &'r ManyToMany<S>,
-    side: &'r Side,
+    side: &'r RelationSide,
     owner: Key<'static>,
 }
 
 impl<'r, S: RecordStore> Neighbors<'r, S> {
-    pub(super) fn new(relation: &'r ManyToMany<S>, side: &'r Side, owner: Key<'_>) -> Self {
+    pub(super) fn new(relation: &'r ManyToMany<S>, side: &'r RelationSide, owner: Key<'_>) -> Self {
         Self {
             relation,
             side,
@@ -113,7 +113,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         self.read(self.edges_after(after, limit)?, bins)
     }
 
-    fn read(&self, edges: Vec<Edge>, bins: Option<&[&str]>) -> Result<Vec<Related>> {
+    fn read(&self, edges: Vec<SideEdge>, bins: Option<&[&str]>) -> Result<Vec<Related>> {
         let other = self.other_side();
         let related = self
             .relation
@@ -134,8 +134,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         after: Option<&Key<'_>>,
         limit: usize,
     ) -> Result<Vec<Key<'static>>> {
-        let mut ours = Stream::new(self, after);
-        let mut theirs = Stream::new(other, after);
+        let mut ours = KeyStream::new(self, after);
+        let mut theirs = KeyStream::new(other, after);
         let mut common = Vec::new();
         while common.len() < limit {
             let (Some(mine), Some(yours)) = (ours.peek()?, theirs.peek()?) else {
@@ -196,7 +196,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 
     /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Key<'static>>> + '_ {
-        let mut stream = Stream::new(self, None);
+        let mut stream = KeyStream::new(self, None);
         let mut failed = false;
         std::iter::from_fn(move || {
             if failed {
@@ -209,7 +209,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         })
     }
 
-    fn other_side(&self) -> &'r Side {
+    fn other_side(&self) -> &'r RelationSide {
         let edges = &self.relation.edges;
         if std::ptr::eq(self.side, &raw const edges.targets) {
             &edges.sources
@@ -229,7 +229,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 }
 
 /// The keys of neighbors, one after the other.
-struct Stream<'n, 'r, S: RecordStore> {
+struct KeyStream<'n, 'r, S: RecordStore> {
     neighbors: &'n Neighbors<'r, S>,
     /// The last key that was read; `None`: from the first on.
     read_to: Option<Key<'static>>,
@@ -237,7 +237,7 @@ struct Stream<'n, 'r, S: RecordStore> {
     at_end: bool,
 }
 
-impl<'n, 'r, S: RecordStore> Stream<'n, 'r, S> {
+impl<'n, 'r, S: RecordStore> KeyStream<'n, 'r, S> {
     fn new(neighbors: &'n Neighbors<'r, S>, after: Option<&Key<'_>>) -> Self {
         Self {
             neighbors,
@@ -265,13 +265,13 @@ impl<'n, 'r, S: RecordStore> Stream<'n, 'r, S> {
 /// An edge in the order of its attributes, the least of them the greatest: it is the first to go.
 struct ByAttributes {
     encoded: Box<[u8]>,
-    edge: Edge,
+    edge: SideEdge,
 }
 
 impl ByAttributes {
-    fn new(edge: Edge) -> Result<Self> {
+    fn new(edge: SideEdge) -> Result<Self> {
         let mut encoded = Vec::new();
-        encode(&edge.1, Purpose::Lookup, &mut encoded)
+        encode(&edge.1, EncodePurpose::Lookup, &mut encoded)
             .map_err(|error| Error::malformed("attributes of an edge", error))?;
         Ok(Self {
             encoded: encoded.into(),

@@ -9,7 +9,7 @@ use crate::engine::declaration::OnDelete;
 use crate::relation::audit::RelationProgress;
 use crate::relation::edge_remover::Deletion;
 use crate::relation::one_to_many::place::ChildPlace;
-use crate::relation::side::{Side, delete_emptied};
+use crate::relation::side::{RelationSide, delete_emptied};
 use crate::relation::unguarded::Unguarded;
 use crate::{IndexedRecordSet, Key, RecordStore, Result};
 
@@ -49,8 +49,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 let listing = self
                     .places()
                     .filter(|place| place.layout.parent_bin().is_some());
-                let sides: Vec<Side> = listing.map(ChildPlace::side).collect();
-                let sides: Vec<&Side> = sides.iter().collect();
+                let sides: Vec<RelationSide> = listing.map(ChildPlace::side).collect();
+                let sides: Vec<&RelationSide> = sides.iter().collect();
                 self.named(&self.current, delete_emptied(&self.store, &parent, &sides))
             },
             &mut observe,

@@ -8,7 +8,7 @@ use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::Record;
 use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
 use crate::relation::listed::ListedRecords;
-use crate::relation::side::{RecentAttempts, Side, check_exists};
+use crate::relation::side::{RecentAttempts, RelationSide, check_exists};
 use crate::relation::writes::{delete_referring, names, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
@@ -33,12 +33,13 @@ pub(super) struct ChildPlace {
 }
 
 /// A page of children, and where the next one begins.
-pub(super) type ChildPage = (Vec<(Key<'static>, Bins)>, Option<String>);
+pub(super) type FoundChildren = (Vec<(Key<'static>, Bins)>, Option<String>);
 
 impl ChildPlace {
     /// The collection in the parent; that of a reference is never asked for.
-    pub(super) fn side(&self) -> Side {
-        let mut side = Side::new(&self.parents, self.layout.parent_bin().unwrap_or_default());
+    pub(super) fn side(&self) -> RelationSide {
+        let mut side =
+            RelationSide::new(&self.parents, self.layout.parent_bin().unwrap_or_default());
         side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
         side.shard_policy = self.shard_policy;
         side.attempts = self.attempts.clone();
@@ -211,7 +212,7 @@ impl ChildPlace {
         parent: &Key<'_>,
         token: Option<&str>,
         limit: usize,
-    ) -> Result<ChildPage> {
+    ) -> Result<FoundChildren> {
         let Layout::Reference { index, .. } = &self.layout else {
             return self.page_of_collection(store, parent, token, limit);
         };
@@ -239,7 +240,7 @@ impl ChildPlace {
         parent: &Key<'_>,
         token: Option<&str>,
         limit: usize,
-    ) -> Result<ChildPage> {
+    ) -> Result<FoundChildren> {
         let after = token.map(key_of_token).transpose()?;
         let edges = self
             .side()

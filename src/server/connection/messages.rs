@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::{Closed, Connection};
 use crate::server::batch::Batch;
-use crate::server::command::Command;
+use crate::server::command::RecordCommand;
 use crate::server::compression::{compress, compress_frames};
 use crate::server::fields::Field;
 use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, last_code, open_frame};
 use crate::server::message::{Info1, Message, Verb};
-use crate::server::query::{self, Started, Step};
+use crate::server::query::{self, QueryStep, Started};
 use crate::server::query_counters::{QueryCount, QueryKind, QueryOutcome};
-use crate::server::reply::Answer;
+use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::server::waiting::WaitingWrite;
@@ -71,7 +71,7 @@ impl Connection<'_> {
         let began = Instant::now();
         let filter = message.fields.get(Field::Filter);
         let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
-        let command = Command {
+        let command = RecordCommand {
             head: message.head,
             fields: message.fields,
             ops: message.ops,
@@ -112,7 +112,7 @@ impl Connection<'_> {
     async fn write(
         &mut self,
         served: &ServedNamespace,
-        command: &Command<'_>,
+        command: &RecordCommand<'_>,
         began: Instant,
     ) -> Result<(usize, u8), Closed> {
         if served.hold.is_some() || command.calls_function() {
@@ -164,7 +164,7 @@ impl Connection<'_> {
         let mut batch = match Batch::start(shared, self.session.access.clone(), message) {
             Ok(batch) => batch,
             Err(code) => {
-                self.answer(&Answer::last(code));
+                self.answer(&AnswerHeader::last(code));
                 return Ok(code);
             }
         };
@@ -178,7 +178,7 @@ impl Connection<'_> {
             if let Err(in_doubt) = batch.synced().await {
                 // Rows that are not answered are in doubt, too.
                 self.outbox.truncate(at);
-                self.answer(&Answer::last(in_doubt));
+                self.answer(&AnswerHeader::last(in_doubt));
                 return Ok(in_doubt);
             }
             if compresses {
@@ -218,12 +218,12 @@ impl Connection<'_> {
             Ok(Started::Background(background)) => {
                 let shared = Arc::clone(shared);
                 tokio::task::spawn_blocking(move || background.run(&shared));
-                self.answer(&Answer::last(result_code::OK));
+                self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }
             Ok(Started::Empty) => {
                 counters.add(kind, QueryOutcome::Complete);
-                self.answer(&Answer::last(result_code::OK));
+                self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }
             Err(code) => {
@@ -247,16 +247,16 @@ impl Connection<'_> {
             }
             self.check_memory()?;
             match step {
-                Step::Done => {
+                QueryStep::Done => {
                     count.outcome = QueryOutcome::of(kind, code);
                     return Ok(());
                 }
-                Step::More => {
+                QueryStep::More => {
                     self.send().await?;
                     // Other connections of this thread are to be served between two chunks.
                     tokio::task::yield_now().await;
                 }
-                Step::Wait(time) => {
+                QueryStep::Wait(time) => {
                     self.send().await?;
                     tokio::time::sleep(time).await;
                 }
@@ -267,16 +267,16 @@ impl Connection<'_> {
     /// Answers a message that is not looked at. Who asked for many answers waits for the one that is marked as the last.
     fn refuse(&mut self, body: &[u8], code: u8) {
         self.answer(&match Message::asks_for_many(body) {
-            true => Answer::last(code),
-            false => Answer::code(code),
+            true => AnswerHeader::last(code),
+            false => AnswerHeader::code(code),
         });
     }
 
     fn answer_code(&mut self, code: u8) {
-        self.answer(&Answer::code(code));
+        self.answer(&AnswerHeader::code(code));
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    fn answer(&mut self, answer: &AnswerHeader) {
         let at = open_frame(&mut self.outbox);
         answer.write(&mut self.outbox);
         close_frame(&mut self.outbox, at, FrameKind::Message);

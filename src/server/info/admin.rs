@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Answer, Ask, InfoError};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::Error;
 use crate::server::result_code;
 
@@ -10,7 +10,7 @@ use crate::server::result_code;
 const OWN_SETS_BEGIN: char = '<';
 
 /// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
-pub(super) fn truncate(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn truncate(ask: &mut Ask<'_>) -> InfoAnswer {
     let Some(set) = ask.parameter(&["set"]).filter(|set| !set.is_empty()) else {
         return Err(InfoError::parameter("missing set"));
     };
@@ -18,14 +18,14 @@ pub(super) fn truncate(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
-pub(super) fn truncate_namespace(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn truncate_namespace(ask: &mut Ask<'_>) -> InfoAnswer {
     if ask.parameter(&["set"]).is_some() {
         return Err(InfoError::parameter("a set: use truncate"));
     }
     run_truncate(ask, None)
 }
 
-fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> Answer {
+fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> InfoAnswer {
     let name = ask
         .namespace_name()
         .ok_or_else(|| InfoError::parameter("missing namespace"))?;
@@ -68,7 +68,7 @@ fn time_of(text: &str) -> Result<SystemTime, InfoError> {
 }
 
 /// All jobs, or the one that is named.
-pub(super) fn jobs(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn jobs(ask: &mut Ask<'_>) -> InfoAnswer {
     if ask.parameter(&["id", "trid"]).is_none() {
         return Ok(ask.shared.jobs.describe_all());
     }
@@ -77,14 +77,14 @@ pub(super) fn jobs(ask: &mut Ask<'_>) -> Answer {
         .ok_or_else(no_job)
 }
 
-pub(super) fn query_abort(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn query_abort(ask: &mut Ask<'_>) -> InfoAnswer {
     match job_id(ask) {
         Some(id) if ask.shared.jobs.abort(id) => Ok("ok".to_owned()),
         _ => Err(no_job()),
     }
 }
 
-pub(super) fn query_abort_all(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn query_abort_all(ask: &mut Ask<'_>) -> InfoAnswer {
     let count = ask.shared.jobs.abort_all();
     Ok(format!("number-of-queries-killed:{count}"))
 }

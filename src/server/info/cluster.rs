@@ -2,7 +2,7 @@
 
 use spikelet_storage::PARTITIONS;
 
-use super::{Answer, Ask, InfoError};
+use super::{Ask, InfoAnswer, InfoError};
 
 /// The map of a node that has all 4,096 partitions: 512 bytes of ones, in base64.
 fn all_partitions() -> String {
@@ -11,7 +11,7 @@ fn all_partitions() -> String {
     map
 }
 
-pub(super) fn name(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn name(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(ask
         .shared
         .cluster_name
@@ -20,7 +20,7 @@ pub(super) fn name(ask: &mut Ask<'_>) -> Answer {
         .to_owned())
 }
 
-pub(super) fn stable(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn stable(ask: &mut Ask<'_>) -> InfoAnswer {
     if ask.parameter(&["size"]).is_some_and(|size| size != "1") {
         return Err(InfoError::new(7, "unstable cluster"));
     }
@@ -33,39 +33,39 @@ pub(super) fn stable(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// The map of partitions never changes.
-pub(super) fn partition_generation(_: &mut Ask<'_>) -> Answer {
+pub(super) fn partition_generation(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("1".to_owned())
 }
 
 /// How many partitions there are: clients written in C ask until their version 6.
-pub(super) fn partitions(_: &mut Ask<'_>) -> Answer {
+pub(super) fn partitions(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("4096".to_owned())
 }
 
 /// A number that never changes here: no peer comes or goes, and no data moves between nodes.
-pub(super) fn generation(_: &mut Ask<'_>) -> Answer {
+pub(super) fn generation(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("0".to_owned())
 }
 
-pub(super) fn peers(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn peers(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(format!("0,{},[]", ask.session.local.port()))
 }
 
 /// The address that this client has reached: others may not lead here.
-pub(super) fn service(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn service(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(ask.session.local.to_string())
 }
 
 /// Clients look for the address of the kind of stream that they use.
-pub(super) fn service_plain(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn service_plain(ask: &mut Ask<'_>) -> InfoAnswer {
     service_if(ask, false)
 }
 
-pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn service_encrypted(ask: &mut Ask<'_>) -> InfoAnswer {
     service_if(ask, true)
 }
 
-fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> Answer {
+fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> InfoAnswer {
     if ask.session.is_encrypted == is_encrypted {
         service(ask)
     } else {
@@ -74,12 +74,12 @@ fn service_if(ask: &mut Ask<'_>, is_encrypted: bool) -> Answer {
 }
 
 /// Everything is in one rack.
-pub(super) fn rack_ids(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn rack_ids(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(each(ask, |name| format!("{name}:0")))
 }
 
 /// The regime (0: no strong consistency; it never changes), one copy, and its map.
-pub(super) fn replicas(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn replicas(ask: &mut Ask<'_>) -> InfoAnswer {
     let map = all_partitions();
     let shared = ask.shared;
     Ok(each(ask, |name| {
@@ -89,12 +89,12 @@ pub(super) fn replicas(ask: &mut Ask<'_>) -> Answer {
     }))
 }
 
-pub(super) fn replicas_all(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn replicas_all(ask: &mut Ask<'_>) -> InfoAnswer {
     let map = all_partitions();
     Ok(each(ask, |name| format!("{name}:1,{map}")))
 }
 
-pub(super) fn replicas_master(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn replicas_master(ask: &mut Ask<'_>) -> InfoAnswer {
     let map = all_partitions();
     Ok(each(ask, |name| format!("{name}:{map}")))
 }
@@ -114,7 +114,7 @@ const PARTITION_COLUMNS: &str = "namespace:partition:state:n_replicas:replica:n_
 /// data moves. Visits all records. Tombstones are not told apart by partition, and Aerospike
 /// Community has none: 0.
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-pub(super) fn partition_info(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn partition_info(ask: &mut Ask<'_>) -> InfoAnswer {
     use std::fmt::Write;
     let mut text = PARTITION_COLUMNS.to_owned();
     let node = &ask.shared.node;

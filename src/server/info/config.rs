@@ -2,16 +2,16 @@
 
 use std::str::FromStr;
 
-use super::{Answer, Ask, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError, Pairs};
 use crate::Durability;
 use crate::server::config::pending_limit;
 use crate::server::served::ServedNamespace;
-use crate::server::shared::{LiveLimits, Shared};
+use crate::server::shared::{LiveLimits, ServerShared};
 use crate::server::transaction::table::DEFAULT_DURATION;
 use spikelet_storage::Storage;
 
 /// `get-config:context=service|network|namespace|logging|security`.
-pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     match ask.parameter(&["context"]) {
         Some("namespace") => {
@@ -83,7 +83,7 @@ fn fixed(name: &str) -> InfoError {
 }
 
 /// `set-config:context=service;NAME=VALUE;..`. All is checked before the first is changed.
-pub(super) fn set(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
     let pairs: Vec<(&str, &str)> = ask
         .parameters
         .split(';')
@@ -113,7 +113,7 @@ pub(super) fn set(ask: &mut Ask<'_>) -> Answer {
     Ok("ok".to_owned())
 }
 
-fn add_service_config(shared: &Shared, pairs: &mut Pairs) {
+fn add_service_config(shared: &ServerShared, pairs: &mut Pairs) {
     let idle = shared.limits.idle_timeout().unwrap_or_default();
     // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
     pairs.add("batch-index-threads", 1);

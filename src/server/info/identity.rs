@@ -1,6 +1,6 @@
 //! Who this server is.
 
-use super::{Answer, Ask, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError, Pairs};
 
 /// The version of Aerospike whose dialect is spoken: clients choose by it what they send.
 pub(crate) const BUILD: &str = "8.1.2.0";
@@ -13,23 +13,23 @@ const FEATURES: &str = "batch-any;batch-index;blob-bits;cdt-index;cdt-list;cdt-m
 /// The longest description of a client, in bytes.
 const USER_AGENT_BYTES_MAX: usize = 64;
 
-pub(super) fn build(_: &mut Ask<'_>) -> Answer {
+pub(super) fn build(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(BUILD.to_owned())
 }
 
-pub(super) fn build_os(_: &mut Ask<'_>) -> Answer {
+pub(super) fn build_os(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(std::env::consts::OS.to_owned())
 }
 
-pub(super) fn edition(_: &mut Ask<'_>) -> Answer {
+pub(super) fn edition(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(EDITION.to_owned())
 }
 
-pub(super) fn version(_: &mut Ask<'_>) -> Answer {
+pub(super) fn version(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(format!("{EDITION} build {BUILD}"))
 }
 
-pub(super) fn release(_: &mut Ask<'_>) -> Answer {
+pub(super) fn release(_: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     pairs.add("edition", EDITION);
     pairs.add("version", BUILD);
@@ -39,23 +39,23 @@ pub(super) fn release(_: &mut Ask<'_>) -> Answer {
     Ok(pairs.0)
 }
 
-pub(super) fn compatibility_id(_: &mut Ask<'_>) -> Answer {
+pub(super) fn compatibility_id(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("15".to_owned())
 }
 
-pub(super) fn features(_: &mut Ask<'_>) -> Answer {
+pub(super) fn features(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(FEATURES.to_owned())
 }
 
-pub(super) fn node(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn node(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(ask.shared.node.clone())
 }
 
-pub(super) fn best_practices(_: &mut Ask<'_>) -> Answer {
+pub(super) fn best_practices(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("failed_best_practices=none".to_owned())
 }
 
-pub(super) fn connection(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn connection(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     pairs.add("local", ask.session.local);
     pairs.add("peer", &ask.session.peer);
@@ -67,18 +67,18 @@ pub(super) fn connection(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// One sink, the standard error of the process.
-pub(super) fn logs(_: &mut Ask<'_>) -> Answer {
+pub(super) fn logs(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("0:stderr".to_owned())
 }
 
-pub(super) fn log(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn log(ask: &mut Ask<'_>) -> InfoAnswer {
     match ask.parameters {
         "0" => Ok("any:INFO".to_owned()),
         _ => Err(InfoError::parameter("bad id")),
     }
 }
 
-pub(super) fn user_agent_set(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn user_agent_set(ask: &mut Ask<'_>) -> InfoAnswer {
     let Some(agent) = ask.parameter(&["value"]) else {
         return Err(InfoError::parameter("missing value"));
     };

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Answer, Ask, InfoError};
+use super::{Ask, InfoAnswer, InfoError};
 use crate::ScannedRecord;
 use crate::server::counters::Latency;
 use crate::server::served::ServedNamespace;
@@ -11,7 +11,7 @@ use crate::server::served::ServedNamespace;
 const TTL_BUCKETS: usize = 100;
 
 /// `latencies:`, or `latencies:hist=NAME`.
-pub(super) fn latencies(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn latencies(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut all = vec![("batch-index".to_owned(), &ask.shared.batches)];
     for served in &ask.shared.namespaces {
         let name = served.namespace.name();
@@ -47,7 +47,7 @@ fn describe(name: &str, latency: &Latency, seconds: f64) -> String {
 }
 
 /// `histogram:namespace=NAME;type=object-size|ttl`. Visits all records.
-pub(super) fn histogram(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn histogram(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = ask
         .namespace_name()
         .ok_or_else(|| InfoError::parameter("missing namespace"))?;

@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use super::result_code;
 use super::security::{Access, Permissions};
 use super::served::ServedNamespace;
-use super::shared::Shared;
+use super::shared::ServerShared;
 
 /// Further commands of a request are refused once its answers exceed this size.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -50,7 +50,7 @@ pub(crate) struct Session {
 /// A command, and who asks.
 #[derive(Debug)]
 struct Ask<'a> {
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     session: &'a mut Session,
     /// What follows the name and its separator.
     parameters: &'a str,
@@ -82,8 +82,8 @@ impl fmt::Display for InfoError {
     }
 }
 
-type Answer = Result<String, InfoError>;
-type Command = fn(&mut Ask<'_>) -> Answer;
+type InfoAnswer = Result<String, InfoError>;
+type InfoCommand = fn(&mut Ask<'_>) -> InfoAnswer;
 
 /// Who may give a command, where the server has users.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,7 @@ const TRUNCATE: Needs = Needs::Permission(Permissions::TRUNCATE);
 const FUNCTIONS: Needs = Needs::Permission(Permissions::FUNCTIONS);
 
 /// All commands, by name, and what they need.
-const COMMANDS: &[(&str, Needs, Command)] = &[
+const COMMANDS: &[(&str, Needs, InfoCommand)] = &[
     ("alumni-clear-std", Nothing, cluster::peers),
     ("alumni-tls-std", Nothing, cluster::peers),
     ("best-practices", Login, identity::best_practices),
@@ -204,7 +204,12 @@ const SUMMARY: &[&str] = &[
 ];
 
 /// Answers a request at the end of `out`.
-pub(crate) fn answer(shared: &Shared, session: &mut Session, request: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn answer(
+    shared: &ServerShared,
+    session: &mut Session,
+    request: &[u8],
+    out: &mut Vec<u8>,
+) {
     let text = String::from_utf8_lossy(request);
     let mut asked = text.lines().filter(|line| !line.is_empty()).peekable();
     if asked.peek().is_none() {
@@ -215,7 +220,7 @@ pub(crate) fn answer(shared: &Shared, session: &mut Session, request: &[u8], out
     asked.for_each(|command| answer_one(shared, session, command, out));
 }
 
-fn answer_one(shared: &Shared, session: &mut Session, command: &str, out: &mut Vec<u8>) {
+fn answer_one(shared: &ServerShared, session: &mut Session, command: &str, out: &mut Vec<u8>) {
     let separator = command.find(['/', ':', ';']).unwrap_or(command.len());
     let (name, rest) = command.split_at(separator);
     let found = COMMANDS.binary_search_by_key(&name, |(name, ..)| name);
@@ -299,21 +304,21 @@ impl Pairs {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-fn ok(_: &mut Ask<'_>) -> Answer {
+fn ok(_: &mut Ask<'_>) -> InfoAnswer {
     Ok("ok".to_owned())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-fn empty(_: &mut Ask<'_>) -> Answer {
+fn empty(_: &mut Ask<'_>) -> InfoAnswer {
     Ok(String::new())
 }
 
-fn enterprise_only(_: &mut Ask<'_>) -> Answer {
+fn enterprise_only(_: &mut Ask<'_>) -> InfoAnswer {
     Err(InfoError::new(25, "enterprise only"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-fn help(_: &mut Ask<'_>) -> Answer {
+fn help(_: &mut Ask<'_>) -> InfoAnswer {
     let names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
     Ok(names.join(";"))
 }

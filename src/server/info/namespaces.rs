@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::config::{add_namespace_config, capacity_bytes};
-use super::{Answer, Ask, Pairs};
+use super::{Ask, InfoAnswer, Pairs};
 use crate::server::served::ServedNamespace;
-use crate::server::shared::Shared;
+use crate::server::shared::ServerShared;
 
-pub(super) fn names(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn names(ask: &mut Ask<'_>) -> InfoAnswer {
     let names: Vec<&str> = ask
         .shared
         .namespaces
@@ -17,7 +17,7 @@ pub(super) fn names(ask: &mut Ask<'_>) -> Answer {
     Ok(names.join(";"))
 }
 
-pub(super) fn statistics(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     for (key, value) in node_statistics(ask.shared) {
         pairs.add(key, value);
@@ -26,7 +26,7 @@ pub(super) fn statistics(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// Returns the statistics of the node, by Aerospike's names.
-pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
+pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, String)> {
     let connections = &shared.connections;
     let opened = connections.opened.load(Ordering::Relaxed);
     let open = connections.open.load(Ordering::Relaxed);
@@ -230,7 +230,7 @@ const OF_SEVERAL_NODES: &[&str] = &[
     "fail_xdr_lost_conflict",
 ];
 
-pub(super) fn namespace(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn namespace(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = ask.namespace_name().unwrap_or(ask.parameters);
     let Some(served) = ask.served(name) else {
         return Ok("type=unknown".to_owned());
@@ -244,7 +244,7 @@ pub(super) fn namespace(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// `sets`, `sets/NAMESPACE`, `sets/NAMESPACE/SET`.
-pub(super) fn sets(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn sets(ask: &mut Ask<'_>) -> InfoAnswer {
     let (namespace, set) = match ask.namespace_name() {
         Some(namespace) => (namespace, ask.parameter(&["set"])),
         None => match ask.parameters.split_once('/') {

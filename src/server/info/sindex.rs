@@ -2,7 +2,7 @@
 
 use spikelet_storage::PARTITIONS;
 
-use super::{Answer, Ask, InfoError, Pairs};
+use super::{Ask, InfoAnswer, InfoError, Pairs};
 use crate::Error;
 use crate::base64;
 use crate::engine::{Index, IndexState};
@@ -39,7 +39,7 @@ const TOO_MANY_INDEXES: u8 = 206;
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=default|list|mapkeys|mapvalues;context=B64;bin=B;type=T`, with
 /// `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients; or
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=set`.
-pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn create(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = required(ask, "indexname")?;
     let namespace = required(ask, "namespace")?;
     if name.len() > NAME_BYTES_MAX {
@@ -186,7 +186,7 @@ fn source(ask: &Ask<'_>, bin: Option<&str>) -> Result<IndexSource, InfoError> {
 }
 
 /// `sindex-delete:namespace=N;indexname=I`.
-pub(super) fn delete(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn delete(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = required(ask, "indexname")?;
     let namespace = required(ask, "namespace")?;
     match ask.served(namespace).map(|served| &served.namespace) {
@@ -200,7 +200,7 @@ pub(super) fn delete(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// `sindex-exists:namespace=N;indexname=I`.
-pub(super) fn exists(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn exists(ask: &mut Ask<'_>) -> InfoAnswer {
     let name = required(ask, "indexname")?;
     let namespace = required(ask, "namespace")?;
     let found = known(ask, namespace)?
@@ -211,7 +211,7 @@ pub(super) fn exists(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// `sindex-list`, `sindex-list:namespace=N`, `sindex/N`. `sindex/N/I` asks for one.
-pub(super) fn list(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn list(ask: &mut Ask<'_>) -> InfoAnswer {
     let path = Some(ask.parameters).filter(|path| !path.is_empty() && !path.contains('='));
     if let Some((namespace, name)) = path.and_then(|path| path.split_once('/')) {
         return stat_of(ask, namespace, name);
@@ -268,7 +268,7 @@ fn describe(namespace: &str, index: &Index) -> Option<String> {
 }
 
 /// `sindex-stat:namespace=N;indexname=I`.
-pub(super) fn stat(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn stat(ask: &mut Ask<'_>) -> InfoAnswer {
     let (namespace, name) = match ask.parameters.split_once('/') {
         Some(both) => both,
         None => (required(ask, "namespace")?, required(ask, "indexname")?),
@@ -277,7 +277,7 @@ pub(super) fn stat(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// One of a set has as many entries as the set has records.
-fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> Answer {
+fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> InfoAnswer {
     let served = known(ask, namespace)?;
     let failure = served.builds.failure(name);
     let index = served.namespace.index_by_name(name).ok_or_else(|| {

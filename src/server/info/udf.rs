@@ -1,6 +1,6 @@
 //! The modules of user-defined functions: registered, listed, given back, removed.
 
-use super::{Answer, Ask};
+use super::{Ask, InfoAnswer};
 use crate::base64;
 use crate::server::lua;
 
@@ -8,7 +8,7 @@ use crate::server::lua;
 const FILE_NAME_BYTES_MAX: usize = 127;
 
 /// `udf-put:filename=F;content=B64;content-len=N;udf-type=LUA`. Errors have a form of their own: `error=..`.
-pub(super) fn put(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn put(ask: &mut Ask<'_>) -> InfoAnswer {
     let refused = |why: &str| Ok(format!("error={why}"));
     let Some(file) = file_name(ask) else {
         return refused("invalid_filename");
@@ -41,7 +41,7 @@ pub(super) fn put(ask: &mut Ask<'_>) -> Answer {
 
 /// `udf-remove:filename=F`.
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-pub(super) fn remove(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn remove(ask: &mut Ask<'_>) -> InfoAnswer {
     let Some(file) = file_name(ask) else {
         return Ok("error=invalid_filename".to_owned());
     };
@@ -53,7 +53,7 @@ pub(super) fn remove(ask: &mut Ask<'_>) -> Answer {
 
 /// `udf-get:filename=F`.
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
     let Some(file) = file_name(ask) else {
         return Ok("error=invalid_filename".to_owned());
     };
@@ -64,7 +64,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all commands")]
-pub(super) fn list(ask: &mut Ask<'_>) -> Answer {
+pub(super) fn list(ask: &mut Ask<'_>) -> InfoAnswer {
     let all = ask.shared.functions.modules.list();
     let each = |(file, hash): (String, String)| format!("filename={file},hash={hash},type=LUA;");
     Ok(all.into_iter().map(each).collect())

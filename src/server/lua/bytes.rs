@@ -180,7 +180,7 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
         ("int64_be", 8, false),
         ("int64_le", 8, true),
     ] {
-        let number = Number { len, is_little };
+        let number = BufferInteger { len, is_little };
         set(
             &format!("get_{name}"),
             reader(lua, move |this, at: i64| {
@@ -277,12 +277,12 @@ fn edit<R>(lua: &Lua, this: &mut Bytes, edit: impl FnOnce(&mut Bytes) -> R) -> R
 
 /// An integer in a buffer.
 #[derive(Clone, Copy)]
-struct Number {
+struct BufferInteger {
     len: usize,
     is_little: bool,
 }
 
-impl Number {
+impl BufferInteger {
     /// A single byte has no sign, others do.
     fn read(self, bytes: &[u8]) -> i64 {
         let join = |number: i64, byte: &u8| number << 8 | i64::from(*byte);

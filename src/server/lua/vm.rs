@@ -14,7 +14,7 @@ use super::bytes::{self, Bytes};
 use super::convert::Objects;
 use super::limit::{CHECK_EVERY, Limit, MEMORY_BYTES_MAX, too_large};
 use crate::Value;
-use crate::server::function_call::{Change, FunctionCall, FunctionResult, RecordInput};
+use crate::server::function_call::{FunctionCall, FunctionChange, FunctionResult, RecordInput};
 use crate::server::modules::Modules;
 use crate::value::{ParticleType, write_stored};
 
@@ -235,16 +235,16 @@ impl Vm {
 }
 
 /// The change that a function has made to its record.
-fn change_of(existed: bool, facts: &Table) -> Result<Change> {
+fn change_of(existed: bool, facts: &Table) -> Result<FunctionChange> {
     let flag =
         |name: &str| Ok::<_, mlua::Error>(facts.raw_get::<Option<bool>>(name)? == Some(true));
     let exists = flag("exists")?;
     let is_emptied = flag("is_emptied")?;
     if !exists {
         return Ok(if existed {
-            Change::Remove
+            FunctionChange::Remove
         } else {
-            Change::None
+            FunctionChange::None
         });
     }
     let writes: Table = facts.raw_get("writes")?;
@@ -258,14 +258,14 @@ fn change_of(existed: bool, facts: &Table) -> Result<Change> {
     let mut writes = writes?;
     writes.sort_by(|(one, _), (other, _)| one.cmp(other));
     if existed && !is_emptied && !flag("is_updated")? {
-        return Ok(Change::None);
+        return Ok(FunctionChange::None);
     }
     if !existed && writes.iter().all(|(_, value)| matches!(value, Value::Nil)) {
         return Err(mlua::Error::runtime(
             "aerospike:create: the record has no bins",
         ));
     }
-    Ok(Change::Write {
+    Ok(FunctionChange::Write {
         is_new: !existed,
         is_emptied,
         bins: writes,

@@ -4,13 +4,13 @@ use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
 use crate::record::BinName;
-use crate::server::bytes::Cursor;
+use crate::server::bytes::UnreadBytes;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Message};
 use crate::server::operation::{bin_name, operations_of};
 use crate::server::ops::code;
-use crate::server::reply::Reply;
-use crate::server::results::Results;
+use crate::server::reply::MessageReply;
+use crate::server::results::WireResults;
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
@@ -49,7 +49,7 @@ pub(super) fn projection_of(message: &Message<'_>) -> Result<Projection> {
 /// The list of bins of old clients: how many, then each with its length.
 fn names_of(list: &[u8]) -> Result<Vec<BinName>> {
     let cut = || Error::parameter("a list of bins ends before its last name");
-    let mut cursor = Cursor(list);
+    let mut cursor = UnreadBytes(list);
     let count = cursor.u8().ok_or_else(cut)?;
     let mut name = || {
         let len = cursor.u8().ok_or_else(cut)?;
@@ -64,7 +64,7 @@ pub(super) fn project(
     mode: Mode,
     record: &RemoteRecord<'_>,
     facts: &RecordFacts<'_>,
-    reply: &mut Reply<'_, '_>,
+    reply: &mut MessageReply<'_, '_>,
 ) -> Result<bool> {
     match projection {
         Projection::None => return Ok(true),
@@ -85,7 +85,7 @@ pub(super) fn project(
         }
         Projection::Operations(operations) => {
             let checked = Checked::new(operations, mode)?.seeing(facts);
-            checked.read_into(record.view()?, &mut Results::new(reply, None))?;
+            checked.read_into(record.view()?, &mut WireResults::new(reply, None))?;
         }
     }
     Ok(reply.op_count() > 0)

@@ -2,7 +2,7 @@
 
 use crate::Digest;
 use crate::engine::{NextEntry, PartitionQuery, PartitionStart};
-use crate::server::condition::Condition;
+use crate::server::condition::IndexCondition;
 use crate::server::job::Job;
 use crate::server::served::ServedNamespace;
 
@@ -36,12 +36,13 @@ pub(super) struct Allowance {
 }
 
 /// A partition, and the last record that the client has of it: its value in the index, if it names one, and its digest.
-pub(super) type Start = (u16, Option<(Option<i64>, Digest)>);
+pub(super) type QueryStart = (u16, Option<(Option<i64>, Digest)>);
 
 impl RecordSource {
-    pub(super) fn new(condition: Option<&Condition>, starts: Vec<Start>) -> Self {
+    pub(super) fn new(condition: Option<&IndexCondition>, starts: Vec<QueryStart>) -> Self {
         let Some(condition) = condition else {
-            let behind = |(partition, behind): Start| (partition, behind.map(|(_, digest)| digest));
+            let behind =
+                |(partition, behind): QueryStart| (partition, behind.map(|(_, digest)| digest));
             return Self::Partitions {
                 starts: starts.into_iter().map(behind).collect(),
                 next: 0,

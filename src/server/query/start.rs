@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::projection::{Projection, projection_of};
-use super::source::{RecordSource, Start};
+use super::source::{QueryStart, RecordSource};
 use super::stream::StreamState;
-use super::{LastSet, Query};
+use super::{LastSet, WireQuery};
 use crate::operation::{Checked, Mode};
 use crate::policy::RecordExistsAction;
-use crate::server::background::{Background, Work};
+use crate::server::background::{BackgroundJob, Work};
 use crate::server::batch::filter_of;
 use crate::server::command::{expiration, set_of};
-use crate::server::condition::Condition;
+use crate::server::condition::IndexCondition;
 use crate::server::fields::{Field, Fields};
 use crate::server::function_call::FunctionCall;
 use crate::server::job::{Job, JobKind, JobStart};
@@ -21,7 +21,7 @@ use crate::server::operation::operations_of;
 use crate::server::rate_limit::{Due, Pace, RateLimit};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
-use crate::server::shared::Shared;
+use crate::server::shared::ServerShared;
 use crate::{Digest, Error, Result, WritePolicy};
 
 /// How many partitions there are.
@@ -43,16 +43,16 @@ const IN_BACKGROUND: u8 = 2;
 /// What becomes of a message without a digest.
 pub(crate) enum Started<'a> {
     /// Records are to be returned.
-    Query(Box<Query<'a>>),
+    Query(Box<WireQuery<'a>>),
     /// Records are to be operated on, by another thread, once the client is answered.
-    Background(Box<Background>),
+    Background(Box<BackgroundJob>),
     /// An empty answer.
     Empty,
 }
 
 /// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
 pub(crate) fn start<'a>(
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     served: &'a ServedNamespace,
     message: &Message<'a>,
     client: &str,
@@ -81,7 +81,7 @@ pub(crate) fn start<'a>(
     if short && (writes || call.is_some() || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
-    let condition = match Condition::of(fields, &served.namespace, set) {
+    let condition = match IndexCondition::of(fields, &served.namespace, set) {
         // Operations on the records of no set are done.
         Err(result_code::INDEX_NOT_FOUND) if writes && set_id.is_none() => {
             return Ok(Started::Empty);
@@ -156,7 +156,7 @@ pub(crate) fn start<'a>(
         let (work, policy) = background_of(&message.head, message, served, call)
             .map_err(|error| error.result_code())?;
         let job = shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?;
-        return Ok(Started::Background(Box::new(Background {
+        return Ok(Started::Background(Box::new(BackgroundJob {
             namespace: served.namespace.clone(),
             set_id,
             condition,
@@ -184,7 +184,7 @@ pub(crate) fn start<'a>(
         0 => SHORT_TIMEOUT,
         ms => Duration::from_millis(u64::from(ms)),
     };
-    Ok(Started::Query(Box::new(Query {
+    Ok(Started::Query(Box::new(WireQuery {
         stream: call.map(StreamState::Ahead),
         shared,
         served,
@@ -210,7 +210,7 @@ fn starts_of(
     fields: &Fields<'_>,
     info3: Info3,
     by_index: bool,
-) -> std::result::Result<Vec<Start>, u8> {
+) -> std::result::Result<Vec<QueryStart>, u8> {
     let partitions = fields.get(Field::Partitions);
     let digests = fields.get(Field::Digests);
     if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
 use crate::server::ops::code;
-use crate::server::reply::{Answer, Reply, Room};
+use crate::server::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
 use crate::server::served::ServedNamespace;
 use crate::value::{ParticleType, Value, write_stored};
@@ -43,20 +43,20 @@ fn tell(values: &[Value], out: &mut ResponseBuffer<'_>) -> Result<(), String> {
     for value in values {
         let mut stored = Vec::new();
         let kind = write_stored(value, &mut stored).map_err(|error| error.to_string())?;
-        let mut reply = Reply::begin(out);
+        let mut reply = MessageReply::begin(out);
         if reply.op(code::READ, b"SUCCESS", kind, &stored).is_err() {
             // The room that was refused is given back.
-            let _: Room = reply.abandon();
+            let _: BudgetRoom = reply.abandon();
             return Err("there is no memory for the values of the stream".to_owned());
         }
-        reply.finish(&Answer::default());
+        reply.finish(&AnswerHeader::default());
     }
     Ok(())
 }
 
 /// Appends the message of a function that has failed.
 pub(super) fn tell_failure(text: &str, out: &mut ResponseBuffer<'_>) {
-    let mut reply = Reply::begin(out);
+    let mut reply = MessageReply::begin(out);
     let told = reply.op(
         code::READ,
         b"FAILURE",
@@ -64,9 +64,9 @@ pub(super) fn tell_failure(text: &str, out: &mut ResponseBuffer<'_>) {
         text.as_bytes(),
     );
     match told {
-        Ok(()) => reply.finish(&Answer::default()),
+        Ok(()) => reply.finish(&AnswerHeader::default()),
         Err(_) => {
-            let _: Room = reply.abandon();
+            let _: BudgetRoom = reply.abandon();
         }
     }
 }

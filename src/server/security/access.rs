@@ -12,7 +12,7 @@ use super::account::Account;
 use super::privilege::Permissions;
 use super::usage::{Rate, UserConnection};
 use super::users::Security;
-use crate::server::command::Command;
+use crate::server::command::RecordCommand;
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info2, Message, Verb};
 use crate::server::ops::{Ops, code};
@@ -91,7 +91,7 @@ impl Access {
     pub(crate) fn command(
         &mut self,
         served: &ServedNamespace,
-        command: &Command<'_>,
+        command: &RecordCommand<'_>,
     ) -> Result<(), u8> {
         if self.security.is_none() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Access {
     fn checked_command(
         &mut self,
         served: &ServedNamespace,
-        command: &Command<'_>,
+        command: &RecordCommand<'_>,
     ) -> Result<(), u8> {
         let namespace = served.namespace.name().as_bytes();
         let set = command.fields.get(Field::Set).unwrap_or_default();
@@ -255,7 +255,7 @@ fn place(namespace: &[u8], set: &[u8]) -> String {
 }
 
 /// The permissions that a request about a record needs.
-fn needed_by(command: &Command<'_>) -> Permissions {
+fn needed_by(command: &RecordCommand<'_>) -> Permissions {
     match command.verb() {
         Verb::Read => Permissions::READ,
         Verb::Delete => Permissions::WRITE,

@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 
 use super::access::Access;
 use super::account::Account;
-use super::directory::{Changed, Role};
+use super::directory::{Changed, UserRole};
 use super::password::{BadToken, StoredPassword};
 use super::privilege::{Permissions, Privilege, short_text};
 use super::users::Security;
-use crate::server::bytes::Cursor;
+use crate::server::bytes::UnreadBytes;
 use crate::server::fields::Fields;
 use crate::server::result_code;
 
@@ -52,10 +52,10 @@ enum Giver {
     Administrator,
 }
 
-type Run = fn(&mut Asked<'_>) -> Changed;
+type AdminRun = fn(&mut Asked<'_>) -> Changed;
 
 /// All commands: number, name in the audit log, who may give it, and its function.
-const COMMANDS: [(u8, &str, Giver, Run); 16] = [
+const COMMANDS: [(u8, &str, Giver, AdminRun); 16] = [
     (0, "authenticate", Giver::Anyone, authenticate),
     (1, "create user", Giver::Administrator, create_user),
     (2, "drop user", Giver::Administrator, drop_user),
@@ -97,17 +97,17 @@ impl Access {
     /// passwords are hashed, and changes stored.
     pub(crate) fn administer(&mut self, body: &[u8], out: &mut Vec<u8>) {
         let Some(security) = self.security.clone() else {
-            return Row::begin(out).end(result_code::SECURITY_NOT_SUPPORTED);
+            return AdminRow::begin(out).end(result_code::SECURITY_NOT_SUPPORTED);
         };
-        let mut cursor = Cursor(body);
+        let mut cursor = UnreadBytes(body);
         let head = cursor.take(HEAD_BYTES).unwrap_or_default();
         let (number, count) = match head {
             [_, _, number, count, ..] => (*number, *count),
-            _ => return Row::begin(out).end(result_code::SECURITY_FIELD),
+            _ => return AdminRow::begin(out).end(result_code::SECURITY_FIELD),
         };
         let found = COMMANDS.iter().find(|(known, ..)| *known == number);
         let Some((_, name, giver, run)) = found else {
-            return Row::begin(out).end(result_code::SECURITY_COMMAND);
+            return AdminRow::begin(out).end(result_code::SECURITY_COMMAND);
         };
         let fields = Fields::parse(&mut cursor, count.into()).filter(|_| cursor.is_empty());
         let user = self.user().map(str::to_owned);
@@ -124,7 +124,7 @@ impl Access {
         let code = done.err().unwrap_or(result_code::OK);
         // Rows of a query and the fields of a login are there already.
         if out.len() == from || code != result_code::OK {
-            Row::begin(out).end(code);
+            AdminRow::begin(out).end(code);
         }
         let user = user.as_deref().or(self.user());
         let action = format!("{name}{subject}");
@@ -182,7 +182,7 @@ impl<'a> Asked<'a> {
     }
 
     fn roles(&self) -> Changed<Vec<&'a str>> {
-        let mut cursor = Cursor(self.bytes(field::ROLES)?);
+        let mut cursor = UnreadBytes(self.bytes(field::ROLES)?);
         let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
         let roles: Option<Vec<_>> = (0..count).map(|_| short_text(&mut cursor)).collect();
         let roles = roles.filter(|_| cursor.is_empty());
@@ -200,7 +200,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Changes a role that was created.
-    fn change_role(&self, change: impl FnOnce(&mut Role) -> Changed) -> Changed {
+    fn change_role(&self, change: impl FnOnce(&mut UserRole) -> Changed) -> Changed {
         let name = self.text(field::ROLE)?;
         self.security
             .change(|directory| change(directory.role_mut(name)?))
@@ -224,7 +224,7 @@ fn login(asked: &mut Asked<'_>) -> Changed {
         .saturating_add(time.as_millis() as u64);
     let token = asked.security.tokens.token(user, &salt, ends_ms);
     let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-    let mut row = Row::begin(asked.out);
+    let mut row = AdminRow::begin(asked.out);
     row.field(field::SESSION_TOKEN, &token);
     row.field(field::SESSION_TTL, &seconds.to_be_bytes());
     row.end(result_code::OK);
@@ -309,7 +309,7 @@ fn revoke_roles(asked: &mut Asked<'_>) -> Changed {
 
 fn create_role(asked: &mut Asked<'_>) -> Changed {
     let name = asked.text(field::ROLE)?;
-    let mut role = Role::default();
+    let mut role = UserRole::default();
     if asked.has(field::PRIVILEGES) {
         role.privileges = asked.privileges()?.into_iter().collect();
     }
@@ -385,7 +385,7 @@ fn query_users(asked: &mut Asked<'_>) -> Changed {
     for (name, roles) in &rows {
         user_row(security, name, roles, asked.out);
     }
-    Row::begin(asked.out).end(result_code::SECURITY_END);
+    AdminRow::begin(asked.out).end(result_code::SECURITY_END);
     Ok(())
 }
 
@@ -406,7 +406,7 @@ fn user_row(security: &Security, name: &str, roles: &BTreeSet<Box<str>>, out: &m
         let numbers = numbers.iter().flat_map(|number| number.to_be_bytes());
         [4].into_iter().chain(numbers).collect::<Vec<u8>>()
     };
-    let mut row = Row::begin(out);
+    let mut row = AdminRow::begin(out);
     row.field(field::USER, name.as_bytes());
     row.field(field::ROLES, &list);
     row.field(field::READ_INFO, &info(account.read_quota, reads));
@@ -441,16 +441,16 @@ fn query_roles(asked: &mut Asked<'_>) -> Changed {
     for (role, name) in rows {
         role_row(&role, &name, asked.out);
     }
-    Row::begin(asked.out).end(result_code::SECURITY_END);
+    AdminRow::begin(asked.out).end(result_code::SECURITY_END);
     Ok(())
 }
 
-fn role_row(role: &Role, name: &str, out: &mut Vec<u8>) {
+fn role_row(role: &UserRole, name: &str, out: &mut Vec<u8>) {
     let mut privileges = vec![role.privileges.len().min(255) as u8];
     for privilege in role.privileges.iter().take(255) {
         privilege.write(&mut privileges);
     }
-    let mut row = Row::begin(out);
+    let mut row = AdminRow::begin(out);
     row.field(field::ROLE, name.as_bytes());
     row.field(field::PRIVILEGES, &privileges);
     if !role.allowlist.is_empty() {
@@ -462,13 +462,13 @@ fn role_row(role: &Role, name: &str, out: &mut Vec<u8>) {
 }
 
 /// An answer, or one of its rows.
-struct Row<'o> {
+struct AdminRow<'o> {
     out: &'o mut Vec<u8>,
     at: usize,
     fields: u8,
 }
 
-impl<'o> Row<'o> {
+impl<'o> AdminRow<'o> {
     fn begin(out: &'o mut Vec<u8>) -> Self {
         let at = out.len();
         out.extend_from_slice(&[0; HEAD_BYTES]);

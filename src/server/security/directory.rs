@@ -22,10 +22,10 @@ pub(super) type Changed<T = ()> = Result<T, u8>;
 
 /// All users and roles.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Directory {
+pub(super) struct UserDirectory {
     pub(super) users: BTreeMap<Box<str>, User>,
     /// Roles that clients have created.
-    roles: BTreeMap<Box<str>, Role>,
+    roles: BTreeMap<Box<str>, UserRole>,
 }
 
 /// A user.
@@ -37,7 +37,7 @@ pub(super) struct User {
 
 /// A role.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct Role {
+pub(super) struct UserRole {
     pub(super) privileges: BTreeSet<Privilege>,
     /// Networks between commas; empty: any address.
     pub(super) allowlist: Box<str>,
@@ -47,7 +47,7 @@ pub(super) struct Role {
     pub(super) write_quota: u32,
 }
 
-impl Directory {
+impl UserDirectory {
     /// The directory of a new server.
     pub(super) fn first(password: StoredPassword) -> Self {
         let first = User {
@@ -69,17 +69,17 @@ impl Directory {
     }
 
     /// Returns a role, whether it was created or is there anyway.
-    pub(super) fn role(&self, name: &str) -> Changed<Role> {
-        let own = predefined(name).map(|privileges| Role {
+    pub(super) fn role(&self, name: &str) -> Changed<UserRole> {
+        let own = predefined(name).map(|privileges| UserRole {
             privileges: privileges.into_iter().collect(),
-            ..Role::default()
+            ..UserRole::default()
         });
         own.or_else(|| self.roles.get(name).cloned())
             .ok_or(result_code::INVALID_ROLE)
     }
 
     /// Returns a role that was created: others do not change.
-    pub(super) fn role_mut(&mut self, name: &str) -> Changed<&mut Role> {
+    pub(super) fn role_mut(&mut self, name: &str) -> Changed<&mut UserRole> {
         self.roles.get_mut(name).ok_or(result_code::INVALID_ROLE)
     }
 
@@ -136,7 +136,7 @@ impl Directory {
         Ok(())
     }
 
-    pub(super) fn create_role(&mut self, name: &str, role: Role) -> Changed {
+    pub(super) fn create_role(&mut self, name: &str, role: UserRole) -> Changed {
         check_name(name, result_code::INVALID_ROLE)?;
         if self.role(name).is_ok() {
             return Err(result_code::ROLE_EXISTS);
@@ -155,7 +155,7 @@ impl Directory {
     }
 
     /// The roles of a user.
-    pub(super) fn roles_of(&self, user: &User) -> Vec<Role> {
+    pub(super) fn roles_of(&self, user: &User) -> Vec<UserRole> {
         let roles = user.roles.iter();
         roles.filter_map(|role| self.role(role).ok()).collect()
     }
@@ -171,7 +171,7 @@ impl Directory {
     }
 }
 
-impl Role {
+impl UserRole {
     /// Sets the networks from which users with this role may come; empty: any.
     pub(super) fn set_allowlist(&mut self, networks: &str) -> Changed {
         if !networks.is_empty() && Network::parse_list(networks).is_none() {
@@ -200,17 +200,17 @@ mod tests {
 
     #[test]
     fn users_and_roles_refer_to_each_other_while_both_are_there() {
-        let mut directory = Directory::first(password());
+        let mut directory = UserDirectory::first(password());
         let unknown = Err(result_code::INVALID_ROLE);
         assert_eq!(directory.create_user("ann", password(), &["own"]), unknown);
         directory.drop_user("ann").unwrap();
-        directory.create_role("own", Role::default()).unwrap();
+        directory.create_role("own", UserRole::default()).unwrap();
         assert_eq!(
-            directory.create_role("own", Role::default()),
+            directory.create_role("own", UserRole::default()),
             Err(result_code::ROLE_EXISTS)
         );
         assert_eq!(
-            directory.create_role("read", Role::default()),
+            directory.create_role("read", UserRole::default()),
             Err(result_code::ROLE_EXISTS)
         );
         directory

@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
-use crate::server::bytes::Cursor;
+use crate::server::bytes::UnreadBytes;
 use crate::server::result_code;
 
 bitflags! {
@@ -95,7 +95,7 @@ impl Privilege {
 
     /// Reads the list of a message. An error is the code of the answer.
     pub(super) fn read_all(list: &[u8]) -> Result<Vec<Self>, u8> {
-        let mut cursor = Cursor(list);
+        let mut cursor = UnreadBytes(list);
         let count = cursor.u8().ok_or(result_code::SECURITY_FIELD)?;
         let all = (0..count).map(|_| Self::read(&mut cursor));
         let all = all.collect::<Result<Vec<_>, u8>>()?;
@@ -103,7 +103,7 @@ impl Privilege {
         is_whole.then_some(all).ok_or(result_code::SECURITY_FIELD)
     }
 
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, u8> {
+    fn read(cursor: &mut UnreadBytes<'_>) -> Result<Self, u8> {
         let field = result_code::SECURITY_FIELD;
         let code = cursor.u8().ok_or(field)?;
         if !PRIVILEGES.iter().any(|(known, ..)| *known == code) {
@@ -143,7 +143,7 @@ impl Privilege {
 }
 
 /// A length in one byte, and text of this length.
-pub(super) fn short_text<'a>(cursor: &mut Cursor<'a>) -> Option<&'a str> {
+pub(super) fn short_text<'a>(cursor: &mut UnreadBytes<'a>) -> Option<&'a str> {
     let len = cursor.u8()?;
     std::str::from_utf8(cursor.take(len.into())?).ok()
 }

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::account::Account;
 use super::audit::{Actor, Audit};
-use super::directory::{Changed, Directory, FIRST_USER, Role};
+use super::directory::{Changed, FIRST_USER, UserDirectory, UserRole};
 use super::network::Network;
 use super::options::SecurityOptions;
 use super::password::{FIRST_PASSWORD, StoredPassword, TokenKey, client_hash};
@@ -28,7 +28,7 @@ const CHECKS_AT_ONCE: usize = 2;
 pub(crate) struct Security {
     /// Keeps users and roles; its clock is that of sessions and quotas.
     namespace: Namespace,
-    pub(super) directory: RwLock<Directory>,
+    pub(super) directory: RwLock<UserDirectory>,
     /// Held while the directory is changed and stored.
     changing: Mutex<()>,
     /// Counts the changes, so that connections look their rights up again.
@@ -51,7 +51,7 @@ impl Security {
         let namespaces = store.namespaces();
         let mut kept = None;
         for namespace in &namespaces {
-            if let Some(directory) = namespace.kept_access::<Directory>()? {
+            if let Some(directory) = namespace.kept_access::<UserDirectory>()? {
                 kept = Some((namespace.clone(), directory));
                 break;
             }
@@ -71,7 +71,7 @@ impl Security {
                 let password = StoredPassword::of(hash.as_bytes())?;
                 let password =
                     password.ok_or_else(|| Error::parameter("the first password has no hash"))?;
-                let directory = Directory::first(password);
+                let directory = UserDirectory::first(password);
                 namespace.keep_access(&directory)?;
                 (namespace, directory)
             }
@@ -91,21 +91,21 @@ impl Security {
 
     /// Whether the first user still has the first password, which is public.
     pub(crate) fn has_first_password(&self) -> bool {
-        let first = |directory: &Directory| {
+        let first = |directory: &UserDirectory| {
             let user = directory.user(FIRST_USER);
             user.is_ok_and(|user| user.password.is(FIRST_PASSWORD.as_bytes()))
         };
         self.read(first)
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&Directory) -> R) -> R {
+    pub(super) fn read<R>(&self, look: impl FnOnce(&UserDirectory) -> R) -> R {
         look(&self.directory.read())
     }
 
     /// Changes users and roles: all of it, stored, or nothing. An error is the code of the answer.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Directory) -> Changed) -> Changed {
+    pub(super) fn change(&self, change: impl FnOnce(&mut UserDirectory) -> Changed) -> Changed {
         let _changing = self.changing.lock();
-        let mut changed = self.read(Directory::clone);
+        let mut changed = self.read(UserDirectory::clone);
         change(&mut changed)?;
         if !changed.has_administrator() {
             return Err(result_code::ILLEGAL_STATE);
@@ -142,7 +142,7 @@ impl Security {
             let networks = Network::parse_list(list).ok_or(result_code::INVALID_ALLOWLIST)?;
             allowed.extend(networks);
         }
-        let most = |quota: fn(&Role) -> u32| roles.iter().map(quota).max().unwrap_or(0);
+        let most = |quota: fn(&UserRole) -> u32| roles.iter().map(quota).max().unwrap_or(0);
         Ok(Account {
             name: name.into(),
             salt,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::part::TransactionPart;
-use crate::server::counters::{ByOutcome, Outcome};
+use crate::server::counters::{ByOutcome, RequestOutcome};
 use crate::server::result_code;
 
 /// Counts of what transactions do, of a namespace.
@@ -40,7 +40,7 @@ impl TransactionCounters {
                 return false;
             }
         };
-        counters.add_many(Outcome::of(code), 1);
+        counters.add_many(RequestOutcome::of(code), 1);
         true
     }
 
@@ -53,11 +53,21 @@ impl TransactionCounters {
             ("mrt_roll_forward", &self.roll_forward),
             ("mrt_roll_back", &self.roll_back),
         ] {
-            let errors = [Outcome::NotFound, Outcome::FilteredOut, Outcome::Error];
+            let errors = [
+                RequestOutcome::NotFound,
+                RequestOutcome::FilteredOut,
+                RequestOutcome::Error,
+            ];
             let errors = errors.map(|outcome| counts.get(outcome)).iter().sum();
-            pairs.push((format!("{kind}_success"), counts.get(Outcome::Success)));
+            pairs.push((
+                format!("{kind}_success"),
+                counts.get(RequestOutcome::Success),
+            ));
             pairs.push((format!("{kind}_error"), errors));
-            pairs.push((format!("{kind}_timeout"), counts.get(Outcome::Timeout)));
+            pairs.push((
+                format!("{kind}_timeout"),
+                counts.get(RequestOutcome::Timeout),
+            ));
         }
         let expired = load(&self.expired_records);
         pairs.push(("mrt_monitor_roll_back_success".to_owned(), expired));

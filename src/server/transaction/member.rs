@@ -4,29 +4,29 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::part::{TransactionPart, transaction_of, version_bytes, version_of};
-use super::table::{Known, OpenTransaction, State};
-use crate::engine::{Address, Before, Provisional, ProvisionalWrite, WriteRefusal};
+use super::table::{KnownTransaction, OpenTransaction, TransactionState};
+use crate::engine::{Before, DigestAddress, Provisional, ProvisionalWrite, WriteRefusal};
 use crate::operation::Checked;
-use crate::server::command::{Command, Refusal, found, wrote};
+use crate::server::command::{CommandRefusal, RecordCommand, found, wrote};
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Info4, Verb};
 use crate::server::operation::operations_of;
-use crate::server::reply::{Answer, Reply};
+use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::{Digest, WritePolicy};
 
-type Answered = std::result::Result<Answer, Refusal>;
+type MemberAnswer = std::result::Result<AnswerHeader, CommandRefusal>;
 
 /// Answers a request of a transaction about a record.
 pub(crate) fn answer(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     part: TransactionPart,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MemberAnswer {
     if part == TransactionPart::Verify {
         return verify(command, served, address);
     }
@@ -41,10 +41,10 @@ pub(crate) fn answer(
         Verb::Read if command.head.info1.contains(Info1::READ) => {
             read(command, served, address, &transaction, reply)
         }
-        Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
+        Verb::Read => Err(CommandRefusal::Code(result_code::PARAMETER)),
         Verb::Write if command.calls_function() => {
             check_unlocked(served, &address.digest, Some(&transaction))?;
-            Err(Refusal::Code(result_code::UNSUPPORTED))
+            Err(CommandRefusal::Code(result_code::UNSUPPORTED))
         }
         Verb::Write => write(command, served, address, &transaction, scratch, reply),
         Verb::Delete => delete(command, served, address, &transaction),
@@ -56,34 +56,34 @@ pub(crate) fn check_unlocked(
     served: &ServedNamespace,
     digest: &Digest,
     own: Option<&Digest>,
-) -> std::result::Result<(), Refusal> {
+) -> std::result::Result<(), CommandRefusal> {
     match served
         .transactions
         .is_locked(&served.namespace, digest, own)
     {
-        true => Err(Refusal::Code(result_code::MRT_BLOCKED)),
+        true => Err(CommandRefusal::Code(result_code::MRT_BLOCKED)),
         false => Ok(()),
     }
 }
 
 /// Adds the version of a record to an answer.
-pub(crate) fn tell_version(reply: &mut Reply<'_, '_>, stamp: u64) {
+pub(crate) fn tell_version(reply: &mut MessageReply<'_, '_>, stamp: u64) {
     reply.field(Field::Version, &version_bytes(stamp));
 }
 
 /// Reads a record. The transaction's own version is answered without a record version, since the client must not verify
 /// it.
 fn read(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MemberAnswer {
     let namespace = &served.namespace;
     let with_bins = !command.head.info1.contains(Info1::NO_BINS);
     let known = served.transactions.find(namespace, transaction);
-    if let Known::Open(open) = &known
+    if let KnownTransaction::Open(open) = &known
         && let Some(state) = open.state()
         && let Some(write) = state.write_of(&address.digest)
     {
@@ -105,7 +105,7 @@ fn read(
     });
     match read {
         Ok(metadata) => Ok(found(&metadata)),
-        Err(refused) => Err(Refusal::Refused(WriteRefusal {
+        Err(refused) => Err(CommandRefusal::Refused(WriteRefusal {
             stamp: stamp.and_then(NonZeroU64::new),
             ..refused
         })),
@@ -113,13 +113,13 @@ fn read(
 }
 
 fn write(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MemberAnswer {
     command.check_reads()?;
     let operations = operations_of(&command.head, &command.ops)?;
     let checked = Checked::new(&operations, command.mode())?;
@@ -134,29 +134,29 @@ fn write(
 }
 
 fn delete(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
-) -> Answered {
+) -> MemberAnswer {
     let policy = command.delete_policy();
     change(command, served, address, transaction, &policy, |write| {
         let deleted = served.namespace.delete_provisional(write)?;
         Ok((deleted, ()))
     })?;
-    Ok(Answer::code(result_code::OK))
+    Ok(AnswerHeader::code(result_code::OK))
 }
 
 /// Keeps the version of a record that `make` returns, and locks the record for the transaction. Returns the second
 /// value of `make`.
 fn change<T>(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
     policy: &WritePolicy,
     make: impl FnOnce(&ProvisionalWrite<'_>) -> std::result::Result<(Provisional, T), WriteRefusal>,
-) -> std::result::Result<T, Refusal> {
+) -> std::result::Result<T, CommandRefusal> {
     let open = open_for(served, address, transaction)?;
     let mut state = open.state().ok_or(EXPIRED)?;
     let write = ProvisionalWrite {
@@ -170,36 +170,36 @@ fn change<T>(
     served
         .transactions
         .keep(&served.namespace, kept_for, address.digest, kept)
-        .map_err(Refusal::Code)?;
+        .map_err(CommandRefusal::Code)?;
     Ok(outcome)
 }
 
 /// The answer to a transaction that is not open.
-const EXPIRED: Refusal = Refusal::Code(result_code::MRT_EXPIRED);
+const EXPIRED: CommandRefusal = CommandRefusal::Code(result_code::MRT_EXPIRED);
 
 /// Returns the transaction that writes a record. Another transaction's lock is reported before this one's end.
 fn open_for(
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
-) -> std::result::Result<Arc<OpenTransaction>, Refusal> {
+) -> std::result::Result<Arc<OpenTransaction>, CommandRefusal> {
     check_unlocked(served, &address.digest, Some(transaction))?;
     match served.transactions.find(&served.namespace, transaction) {
-        Known::Open(open) => Ok(open),
-        Known::Ended(_) | Known::Nothing => Err(EXPIRED),
+        KnownTransaction::Open(open) => Ok(open),
+        KnownTransaction::Ended(_) | KnownTransaction::Nothing => Err(EXPIRED),
     }
 }
 
 /// Returns the version that the transaction's write changes.
 fn before<'s>(
-    command: &Command<'_>,
-    address: &Address<'_>,
+    command: &RecordCommand<'_>,
+    address: &DigestAddress<'_>,
     open: &OpenTransaction,
-    state: &'s State,
-) -> std::result::Result<Before<'s>, Refusal> {
+    state: &'s TransactionState,
+) -> std::result::Result<Before<'s>, CommandRefusal> {
     match state.write_of(&address.digest) {
         Some(_) if command.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
-            Err(Refusal::Code(result_code::MRT_ALREADY_LOCKED))
+            Err(CommandRefusal::Code(result_code::MRT_ALREADY_LOCKED))
         }
         Some(write) => Ok(Before::Provisional(write)),
         None => Ok(Before::Record {
@@ -210,16 +210,20 @@ fn before<'s>(
 }
 
 /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
-fn verify(command: &Command<'_>, served: &ServedNamespace, address: &Address<'_>) -> Answered {
+fn verify(
+    command: &RecordCommand<'_>,
+    served: &ServedNamespace,
+    address: &DigestAddress<'_>,
+) -> MemberAnswer {
     let Some(stamp) = version_of(&command.fields)? else {
-        return Err(Refusal::Code(result_code::PARAMETER));
+        return Err(CommandRefusal::Code(result_code::PARAMETER));
     };
     let (namespace, digest) = (&served.namespace, &address.digest);
     // This also ends a transaction that has held the lock past its deadline.
     let is_locked = served.transactions.is_locked(namespace, digest, None);
     match !is_locked && namespace.is_unchanged(digest, stamp)? {
-        true => Ok(Answer::code(result_code::OK)),
-        false => Err(Refusal::Code(result_code::MRT_VERSION_MISMATCH)),
+        true => Ok(AnswerHeader::code(result_code::OK)),
+        false => Err(CommandRefusal::Code(result_code::MRT_VERSION_MISMATCH)),
     }
 }
 
@@ -227,23 +231,23 @@ fn verify(command: &Command<'_>, served: &ServedNamespace, address: &Address<'_>
 fn roll(
     part: TransactionPart,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     transaction: &Digest,
-) -> Answered {
+) -> MemberAnswer {
     let namespace = &served.namespace;
-    if let Known::Open(open) = served.transactions.find(namespace, transaction)
+    if let KnownTransaction::Open(open) = served.transactions.find(namespace, transaction)
         && let Some(mut state) = open.state()
     {
         if part == TransactionPart::RollForward {
             tracing::debug!(
                 "one record of a transaction that is not committed cannot be rolled forward"
             );
-            return Err(Refusal::Code(result_code::PARAMETER));
+            return Err(CommandRefusal::Code(result_code::PARAMETER));
         }
         let open = (&*open, &mut *state);
         served
             .transactions
             .roll_back(namespace, open, &address.digest);
     }
-    Ok(Answer::code(result_code::OK))
+    Ok(AnswerHeader::code(result_code::OK))
 }

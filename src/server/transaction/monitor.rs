@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use super::part::{MONITOR_SET, monitor_digest};
 use super::table::{
-    DEFAULT_DURATION, Known, MAX_DURATION, MAX_RECORDS, OpenTransaction, State, TransactionEnd,
+    DEFAULT_DURATION, KnownTransaction, MAX_DURATION, MAX_RECORDS, OpenTransaction, TransactionEnd,
+    TransactionState,
 };
-use crate::engine::{Address, Before, Provisional, ProvisionalWrite, ReadTouch, RemoteRecord};
+use crate::engine::{
+    Before, DigestAddress, Provisional, ProvisionalWrite, ReadTouch, RemoteRecord,
+};
 use crate::operation::Checked;
-use crate::server::command::{Command, Refusal, found, wrote};
+use crate::server::command::{CommandRefusal, RecordCommand, found, wrote};
 use crate::server::fields::Field;
 use crate::server::message::{Info1, Verb};
 use crate::server::operation::operations_of;
 use crate::server::ops::code;
-use crate::server::reply::{Answer, Reply};
+use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
 use crate::value::ParticleType;
@@ -30,7 +33,7 @@ const COMMITTED_BIN: &[u8] = b"fwd";
 /// How long the monitor of a committed transaction is kept for a client that does not delete it.
 const COMMITTED_LIFE: Duration = Duration::from_secs(600);
 
-type Answered = std::result::Result<Answer, Refusal>;
+type MonitorAnswer = std::result::Result<AnswerHeader, CommandRefusal>;
 
 /// What a write to a monitor is for.
 enum MonitorWrite {
@@ -41,12 +44,12 @@ enum MonitorWrite {
 
 /// Answers a request about a monitor.
 pub(crate) fn answer(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MonitorAnswer {
     match command.verb() {
         Verb::Read => read(command, served, address, reply),
         Verb::Delete => close(served, address),
@@ -60,7 +63,7 @@ pub(crate) fn answer(
 }
 
 /// Monitors are written as clients write them, and not otherwise.
-fn write_of(command: &Command<'_>) -> std::result::Result<MonitorWrite, Refusal> {
+fn write_of(command: &RecordCommand<'_>) -> std::result::Result<MonitorWrite, CommandRefusal> {
     let (mut begins, mut commits) = (None, false);
     for op in command.ops.iter() {
         match (op.name, op.code) {
@@ -71,7 +74,7 @@ fn write_of(command: &Command<'_>) -> std::result::Result<MonitorWrite, Refusal>
                     let digest = monitor_digest(*number);
                     digest == command.digest
                 });
-                begins = Some(number.ok_or(Refusal::Code(result_code::PARAMETER))?);
+                begins = Some(number.ok_or(CommandRefusal::Code(result_code::PARAMETER))?);
             }
             (name, code::CDT_MODIFY) if name == DIGESTS_BIN.as_bytes() => {}
             _ => {
@@ -89,14 +92,14 @@ fn write_of(command: &Command<'_>) -> std::result::Result<MonitorWrite, Refusal>
 }
 
 fn read(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    address: &DigestAddress<'_>,
+    reply: &mut MessageReply<'_, '_>,
+) -> MonitorAnswer {
     let namespace = &served.namespace;
     let known = served.transactions.find(namespace, &address.digest);
-    if let Known::Open(open) = &known
+    if let KnownTransaction::Open(open) = &known
         && let Some(state) = open.state()
     {
         let with_bins = !command.head.info1.contains(Info1::NO_BINS);
@@ -114,13 +117,13 @@ fn read(
 
 /// Returns the monitor after the writes of a request.
 fn written(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     (before, expiration): (Option<&Provisional>, Expiration),
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> std::result::Result<(Provisional, Answer), Refusal> {
+    reply: &mut MessageReply<'_, '_>,
+) -> std::result::Result<(Provisional, AnswerHeader), CommandRefusal> {
     let operations = operations_of(&command.head, &command.ops)?;
     let checked = Checked::new(&operations, command.mode())?;
     let policy = WritePolicy::default()
@@ -137,7 +140,7 @@ fn written(
     let (monitor, outcome) =
         namespace.write_provisional(&write, &checked, scratch, &mut results)?;
     if record_count(&monitor) > MAX_RECORDS {
-        return Err(Refusal::Code(result_code::MRT_TOO_MANY_WRITES));
+        return Err(CommandRefusal::Code(result_code::MRT_TOO_MANY_WRITES));
     }
     let answer = wrote(&outcome);
     Ok((monitor, answer))
@@ -151,33 +154,35 @@ fn record_count(monitor: &Provisional) -> usize {
 }
 
 fn operate(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     begins: Option<i64>,
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MonitorAnswer {
     let (namespace, transactions) = (&served.namespace, &served.transactions);
-    let tell_deadline = |reply: &mut Reply<'_, '_>, deadline: u32| {
+    let tell_deadline = |reply: &mut MessageReply<'_, '_>, deadline: u32| {
         reply.field(Field::Deadline, &deadline.to_le_bytes());
     };
     match transactions.find(namespace, &address.digest) {
-        Known::Open(_) if begins.is_some() => Err(Refusal::Code(result_code::MRT_MONITOR_EXISTS)),
-        Known::Open(open) => {
+        KnownTransaction::Open(_) if begins.is_some() => {
+            Err(CommandRefusal::Code(result_code::MRT_MONITOR_EXISTS))
+        }
+        KnownTransaction::Open(open) => {
             let mut state = open.state().ok_or(EXPIRED)?;
             tell_deadline(reply, open.deadline());
             let before = (Some(&state.monitor), Expiration::Never);
             let (monitor, answer) = written(command, served, address, before, scratch, reply)?;
             let kept = transactions.keep_monitor(&mut state, monitor);
-            kept.map(|()| answer).map_err(Refusal::Code)
+            kept.map(|()| answer).map_err(CommandRefusal::Code)
         }
-        Known::Ended(_) => Err(EXPIRED),
-        Known::Nothing if is_committed(served, address)? => {
-            Err(Refusal::Code(result_code::MRT_COMMITTED))
+        KnownTransaction::Ended(_) => Err(EXPIRED),
+        KnownTransaction::Nothing if is_committed(served, address)? => {
+            Err(CommandRefusal::Code(result_code::MRT_COMMITTED))
         }
-        Known::Nothing if begins.is_none() => Err(EXPIRED),
-        Known::Nothing => {
+        KnownTransaction::Nothing if begins.is_none() => Err(EXPIRED),
+        KnownTransaction::Nothing => {
             let duration = match command.head.ttl {
                 0 => DEFAULT_DURATION,
                 seconds => Duration::from_secs(u64::from(seconds)),
@@ -194,19 +199,19 @@ fn operate(
             let before = (None, Expiration::Never);
             let (monitor, answer) = written(command, served, address, before, scratch, reply)?;
             let begun = transactions.begin(address.digest, deadline_ms, monitor);
-            begun.map(|_| answer).map_err(Refusal::Code)
+            begun.map(|_| answer).map_err(CommandRefusal::Code)
         }
     }
 }
 
 /// The answer to a transaction that is not open.
-const EXPIRED: Refusal = Refusal::Code(result_code::MRT_EXPIRED);
+const EXPIRED: CommandRefusal = CommandRefusal::Code(result_code::MRT_EXPIRED);
 
 /// Whether a transaction that is not open was committed: its monitor is a record then.
 fn is_committed(
     served: &ServedNamespace,
-    address: &Address<'_>,
-) -> std::result::Result<bool, Refusal> {
+    address: &DigestAddress<'_>,
+) -> std::result::Result<bool, CommandRefusal> {
     let namespace = &served.namespace;
     match namespace.read_at(address, None, ReadTouch::Never, |_| Ok(())) {
         Ok(()) => Ok(true),
@@ -217,15 +222,15 @@ fn is_committed(
 
 /// Commits: makes all writes of the transaction records, at once.
 fn commit(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
-    address: &Address<'_>,
+    address: &DigestAddress<'_>,
     scratch: &mut Vec<u8>,
-    reply: &mut Reply<'_, '_>,
-) -> Answered {
+    reply: &mut MessageReply<'_, '_>,
+) -> MonitorAnswer {
     let transactions = &served.transactions;
     match transactions.find(&served.namespace, &address.digest) {
-        Known::Open(open) => {
+        KnownTransaction::Open(open) => {
             if let Some(mut state) = open.state() {
                 let expires = Expiration::After(COMMITTED_LIFE);
                 let before = (Some(&state.monitor), expires);
@@ -234,25 +239,25 @@ fn commit(
                 return publish(command, served, &address.digest, open, &monitor).map(|()| answer);
             }
         }
-        Known::Ended(TransactionEnd::Aborted) => {
-            return Err(Refusal::Code(result_code::MRT_ABORTED));
+        KnownTransaction::Ended(TransactionEnd::Aborted) => {
+            return Err(CommandRefusal::Code(result_code::MRT_ABORTED));
         }
-        Known::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
-        Known::Nothing => {}
+        KnownTransaction::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
+        KnownTransaction::Nothing => {}
     }
     match is_committed(served, address)? {
-        true => Err(Refusal::Code(result_code::MRT_COMMITTED)),
+        true => Err(CommandRefusal::Code(result_code::MRT_COMMITTED)),
         false => Err(EXPIRED),
     }
 }
 
 fn publish(
-    command: &Command<'_>,
+    command: &RecordCommand<'_>,
     served: &ServedNamespace,
     digest: &Digest,
-    (open, state): (&OpenTransaction, &mut State),
+    (open, state): (&OpenTransaction, &mut TransactionState),
     monitor: &Provisional,
-) -> std::result::Result<(), Refusal> {
+) -> std::result::Result<(), CommandRefusal> {
     let (namespace, transactions) = (&served.namespace, &served.transactions);
     let all = state.all_with(*digest, monitor);
     let committed = namespace.commit_provisionals(&all, command.timeout());
@@ -264,7 +269,7 @@ fn publish(
         Err(error @ Error::Conflict { .. }) => {
             tracing::debug!(%error, "a transaction is rolled back at its commit");
             transactions.end(namespace, open, state, Some(TransactionEnd::Aborted));
-            Err(Refusal::Code(result_code::MRT_ABORTED))
+            Err(CommandRefusal::Code(result_code::MRT_ABORTED))
         }
         // In doubt: the records may have been written, so the transaction must not be noted as aborted.
         Err(error) if error.in_doubt() => {
@@ -283,24 +288,26 @@ fn publish(
 }
 
 /// Deletes the monitor. An uncommitted transaction is rolled back, since it cannot be committed without its monitor.
-fn close(served: &ServedNamespace, address: &Address<'_>) -> Answered {
+fn close(served: &ServedNamespace, address: &DigestAddress<'_>) -> MonitorAnswer {
     let (namespace, transactions) = (&served.namespace, &served.transactions);
     match transactions.find(namespace, &address.digest) {
-        Known::Open(open) => {
+        KnownTransaction::Open(open) => {
             if let Some(mut state) = open.state() {
                 let end = Some(TransactionEnd::Closed);
                 transactions.end(namespace, &open, &mut state, end);
-                return Ok(Answer::code(result_code::OK));
+                return Ok(AnswerHeader::code(result_code::OK));
             }
         }
-        Known::Ended(TransactionEnd::Aborted) => {
+        KnownTransaction::Ended(TransactionEnd::Aborted) => {
             transactions.note_closed(namespace, address.digest);
-            return Ok(Answer::code(result_code::OK));
+            return Ok(AnswerHeader::code(result_code::OK));
         }
-        Known::Ended(TransactionEnd::Closed) => return Err(Refusal::Code(result_code::NOT_FOUND)),
-        Known::Nothing => {}
+        KnownTransaction::Ended(TransactionEnd::Closed) => {
+            return Err(CommandRefusal::Code(result_code::NOT_FOUND));
+        }
+        KnownTransaction::Nothing => {}
     }
     namespace.delete_at(address, None, &WritePolicy::default())?;
     transactions.note_closed(namespace, address.digest);
-    Ok(Answer::code(result_code::OK))
+    Ok(AnswerHeader::code(result_code::OK))
 }

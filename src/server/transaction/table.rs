@@ -44,7 +44,7 @@ pub(crate) enum TransactionEnd {
 
 /// The table's answer about a transaction.
 #[derive(Clone, Debug)]
-pub(crate) enum Known {
+pub(crate) enum KnownTransaction {
     Open(Arc<OpenTransaction>),
     Ended(TransactionEnd),
     /// It has never begun, or was committed, or has ended long ago or before the server was started.
@@ -54,7 +54,7 @@ pub(crate) enum Known {
 /// The transactions of a namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
-    table: Mutex<Table>,
+    table: Mutex<TransactionTable>,
     /// The bytes of all provisional versions and of the open transactions.
     bytes: AtomicUsize,
     /// How many records open transactions have written.
@@ -63,7 +63,7 @@ pub(crate) struct Transactions {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct TransactionTable {
     open: HashMap<Digest, Arc<OpenTransaction>>,
     ended: HashMap<Digest, TransactionEnd>,
     /// When each ended transaction is forgotten, in the order of their ends.
@@ -77,12 +77,12 @@ pub(crate) struct OpenTransaction {
     pub(crate) monitor: Digest,
     /// When it is rolled back, in milliseconds since 2010.
     deadline_ms: u64,
-    state: Mutex<State>,
+    state: Mutex<TransactionState>,
 }
 
 /// The writes of a transaction.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct TransactionState {
     /// False if the transaction ended while a thread waited for this lock.
     is_open: bool,
     pub(crate) monitor: Provisional,
@@ -104,13 +104,13 @@ impl OpenTransaction {
     }
 
     /// Locks and returns the transaction's writes; `None` if it has ended.
-    pub(crate) fn state(&self) -> Option<MutexGuard<'_, State>> {
+    pub(crate) fn state(&self) -> Option<MutexGuard<'_, TransactionState>> {
         let state = self.state.lock();
         state.is_open.then_some(state)
     }
 }
 
-impl State {
+impl TransactionState {
     /// Returns the transaction's version of a record, if it has written the record.
     pub(crate) fn write_of(&self, digest: &Digest) -> Option<&Provisional> {
         self.writes.get(digest)
@@ -131,7 +131,7 @@ impl State {
 
 impl Transactions {
     /// Looks up a transaction. It is rolled back first if its deadline has passed.
-    pub(crate) fn find(&self, namespace: &Namespace, monitor: &Digest) -> Known {
+    pub(crate) fn find(&self, namespace: &Namespace, monitor: &Digest) -> KnownTransaction {
         let (open, ended) = {
             let table = self.table.lock();
             let open = table.open.get(monitor).map(Arc::clone);
@@ -143,9 +143,9 @@ impl Transactions {
                 self.expire(namespace, &open, open.state());
                 self.find(namespace, monitor)
             }
-            (Some(open), _) => Known::Open(open),
-            (None, Some(end)) => Known::Ended(end),
-            (None, None) => Known::Nothing,
+            (Some(open), _) => KnownTransaction::Open(open),
+            (None, Some(end)) => KnownTransaction::Ended(end),
+            (None, None) => KnownTransaction::Nothing,
         }
     }
 
@@ -168,7 +168,7 @@ impl Transactions {
         let open = Arc::new(OpenTransaction {
             monitor,
             deadline_ms,
-            state: Mutex::new(State {
+            state: Mutex::new(TransactionState {
                 is_open: true,
                 monitor: content,
                 writes: BTreeMap::new(),
@@ -198,7 +198,11 @@ impl Transactions {
     ///
     /// # Errors
     /// Code 18 if there is no memory for it.
-    pub(crate) fn keep_monitor(&self, state: &mut State, monitor: Provisional) -> Result<(), u8> {
+    pub(crate) fn keep_monitor(
+        &self,
+        state: &mut TransactionState,
+        monitor: Provisional,
+    ) -> Result<(), u8> {
         let (before, bytes) = (state.monitor.bytes(), monitor.bytes());
         self.take(before, bytes)?;
         state.bytes = state.bytes - before + bytes;
@@ -213,7 +217,7 @@ impl Transactions {
     pub(crate) fn keep(
         &self,
         namespace: &Namespace,
-        (transaction, state): (&OpenTransaction, &mut State),
+        (transaction, state): (&OpenTransaction, &mut TransactionState),
         digest: Digest,
         write: Provisional,
     ) -> Result<(), u8> {
@@ -242,7 +246,7 @@ impl Transactions {
     pub(crate) fn roll_back(
         &self,
         namespace: &Namespace,
-        (transaction, state): (&OpenTransaction, &mut State),
+        (transaction, state): (&OpenTransaction, &mut TransactionState),
         digest: &Digest,
     ) {
         if let Some(write) = state.writes.remove(digest) {
@@ -260,7 +264,7 @@ impl Transactions {
         &self,
         namespace: &Namespace,
         transaction: &OpenTransaction,
-        state: &mut State,
+        state: &mut TransactionState,
         end: Option<TransactionEnd>,
     ) {
         state.is_open = false;
@@ -306,7 +310,7 @@ impl Transactions {
         &self,
         namespace: &Namespace,
         transaction: &OpenTransaction,
-        state: Option<MutexGuard<'_, State>>,
+        state: Option<MutexGuard<'_, TransactionState>>,
     ) {
         let Some(mut state) = state.filter(|state| state.is_open) else {
             return;
@@ -361,7 +365,7 @@ impl Transactions {
     }
 }
 
-impl Table {
+impl TransactionTable {
     fn note_end(&mut self, monitor: Digest, end: TransactionEnd, now_ms: u64) {
         self.forget(now_ms);
         if self.ended.insert(monitor, end).is_none() {
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn ends_are_forgotten_by_time_and_by_number() {
-        let mut table = Table::default();
+        let mut table = TransactionTable::default();
         let digest = |number: usize| {
             let mut bytes = [0; Digest::LEN];
             bytes[..8].copy_from_slice(&number.to_le_bytes());

@@ -8,9 +8,10 @@ use crate::shard::auto_shard::{NextStep, Relief};
 use crate::shard::content::Content;
 use crate::shard::element_hash::shard;
 use crate::shard::policy::ShardReading;
-use crate::shard::protocol::start::{Goal, Start};
+use crate::shard::protocol::start::{Goal, Transition};
 use crate::shard::protocol::{
-    Observation, Read, RecordRef, Reply, Request, Root, Route, TransitionProgress,
+    AtomicRequest, CollectionRoot, CompanionRoute, Observation, Read, RecordRef, RequestReply,
+    TransitionProgress,
 };
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
@@ -23,7 +24,7 @@ impl<R: RecordSet> Handle<R> {
     /// As for [`Handle::transition`].
     pub(super) fn follow(
         &self,
-        route: Option<Route>,
+        route: Option<CompanionRoute>,
         step: NextStep,
         hash: u64,
         record_bytes: u64,
@@ -57,7 +58,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Reads the content of a shard, or of the root where there are none.
-    fn read_content(&self, route: Option<Route>, number: u64) -> Result<Content> {
+    fn read_content(&self, route: Option<CompanionRoute>, number: u64) -> Result<Content> {
         let place = route.map_or(RecordRef::Root, |route| {
             RecordRef::Companion(route.keys, number)
         });
@@ -71,7 +72,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Activates the collection, or splits its shards once, if it is still as this route says.
-    fn shard_further(&self, route: Option<Route>, shards: u64) -> Result<()> {
+    fn shard_further(&self, route: Option<CompanionRoute>, shards: u64) -> Result<()> {
         let goal = if route.is_some() {
             Goal::Split
         } else {
@@ -84,7 +85,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Merges the shards of this route, or the last one into the root, if the collection has been quiet for long enough.
-    fn merge_if_quiet(&self, route: Route) -> Result<()> {
+    fn merge_if_quiet(&self, route: CompanionRoute) -> Result<()> {
         let Some(readings) = self.read_shards(route)? else {
             return Ok(());
         };
@@ -108,7 +109,7 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Reads the generation, size and element count of each companion of this route. `None`: it is not there.
-    fn read_shards(&self, route: Route) -> Result<Option<Vec<ShardReading>>> {
+    fn read_shards(&self, route: CompanionRoute) -> Result<Option<Vec<ShardReading>>> {
         let presence = [self.executor.collection.presence(self.bin())];
         let policy = WritePolicy::default();
         let calls: Vec<_> = (0..route.shards)
@@ -134,10 +135,10 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Carries a transition from its beginning to its end, if the collection is still as this route says.
-    fn change_only_at(&self, route: Option<Route>, goal: Goal) -> Result<()> {
+    fn change_only_at(&self, route: Option<CompanionRoute>, goal: Goal) -> Result<()> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let start = Start::new(goal, now_us, token());
+        let start = Transition::new(goal, now_us, token());
         let root = self.run(match route {
             Some(route) => start.only_at(route.epoch),
             None => start,
@@ -191,10 +192,10 @@ impl<R: RecordSet> Handle<R> {
         &self,
         goal: Goal,
         observe: &mut dyn FnMut(Scheme, TransitionProgress) -> ControlFlow<()>,
-    ) -> Result<Option<Root>> {
+    ) -> Result<Option<CollectionRoot>> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let root = self.drive(Start::new(goal, now_us, token()), observe)?;
+        let root = self.drive(Transition::new(goal, now_us, token()), observe)?;
         if let Some(root) = &root {
             self.remember(root.route_hint(), lost_roots);
         }
@@ -237,10 +238,12 @@ impl<R: RecordSet> Handle<R> {
     fn check_content(&self, goal: Goal) -> Result<()> {
         match (goal, self.root()?.route()) {
             (Goal::Activate(_), None) => {
-                let whole =
-                    self.execute(&Request::read(RecordRef::Root, Read::Content), &mut None)?;
+                let whole = self.execute(
+                    &AtomicRequest::read(RecordRef::Root, Read::Content),
+                    &mut None,
+                )?;
                 match whole {
-                    Reply::Done(Observation {
+                    RequestReply::Done(Observation {
                         content: Some(content),
                         ..
                     }) => content.check(),
@@ -249,7 +252,7 @@ impl<R: RecordSet> Handle<R> {
             }
             (Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
                 let first = RecordRef::Companion(route.keys, 0);
-                self.execute(&Request::read(first, Read::State), &mut None)
+                self.execute(&AtomicRequest::read(first, Read::State), &mut None)
                     .map(|_| ())
             }
             _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::{Maps, ShardedMap};
 use crate::operations::maps;
-use crate::shard::merge::SortKey;
+use crate::shard::merge::ElementSortKey;
 use crate::shard::sorted::{Parts, SortedBin};
 use crate::{MapReturnType, Operation, RecordSet, Result, Value};
 
@@ -99,7 +99,7 @@ fn by_value<P: Parts<Bin = Maps, Error = E>, E: From<crate::Error>>(
         .flatten()
         .flat_map(Maps::items)
     {
-        let order = (SortKey::of(&value)?, SortKey::of(&key)?);
+        let order = (ElementSortKey::of(&value)?, ElementSortKey::of(&key)?);
         found.push((order, (key, value)));
     }
     match end {

@@ -8,7 +8,7 @@
 //! that leaves about the square root of the elements. Where it leaves more than half, the next draw is from the middle:
 //! then at least a quarter goes, for any order of elements and any writes meanwhile.
 
-use super::{Slice, SortKey, Sorted, SortedShards, Start};
+use super::{ElementSortKey, RunStart, ShardSlice, Sorted, SortedShards};
 use crate::value::Value;
 
 /// So many positions a shard may be left when the search ends: reading them costs less than another round.
@@ -16,13 +16,13 @@ const LEFT_PER_SHARD: u64 = 16;
 
 /// Where the cut of a shard may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct CutWindow {
     pub(super) from: u64,
     /// Included.
     pub(super) to: u64,
 }
 
-impl Window {
+impl CutWindow {
     pub(super) const fn len(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
@@ -45,7 +45,7 @@ pub(super) fn lengths<S: SortedShards>(shards: &mut S) -> Result<Vec<u64>, S::Er
 }
 
 /// How many elements from the beginnings of these windows to the position.
-pub(super) fn behind(windows: &[Window], position: u64) -> u64 {
+pub(super) fn behind(windows: &[CutWindow], position: u64) -> u64 {
     let before: u64 = windows.iter().map(|window| window.from).sum();
     position.saturating_sub(before).min(total(windows))
 }
@@ -54,10 +54,10 @@ pub(super) fn behind(windows: &[Window], position: u64) -> u64 {
 pub(super) fn windows<S: SortedShards>(
     shards: &mut S,
     position: u64,
-) -> Result<Option<Vec<Window>>, S::Error> {
-    let window = |to| Window { from: 0, to };
+) -> Result<Option<Vec<CutWindow>>, S::Error> {
+    let window = |to| CutWindow { from: 0, to };
     if shards.shards() == 1 {
-        let cut = Window {
+        let cut = CutWindow {
             from: position,
             to: position,
         };
@@ -70,7 +70,7 @@ pub(super) fn windows<S: SortedShards>(
     if position >= lengths.iter().sum() {
         return Ok(None);
     }
-    let mut windows: Vec<Window> = lengths.into_iter().map(window).collect();
+    let mut windows: Vec<CutWindow> = lengths.into_iter().map(window).collect();
     tighten(&mut windows, position);
     let enough = LEFT_PER_SHARD * windows.len() as u64;
     let mut draw = Draw::Alike;
@@ -94,12 +94,12 @@ pub(super) fn windows<S: SortedShards>(
     }
 }
 
-fn total(windows: &[Window]) -> u64 {
+fn total(windows: &[CutWindow]) -> u64 {
     windows.iter().map(|window| window.len()).sum()
 }
 
 /// The cuts add up to the position: what the other windows leave bounds each of them.
-fn tighten(windows: &mut [Window], position: u64) {
+fn tighten(windows: &mut [CutWindow], position: u64) {
     let from: u64 = windows.iter().map(|window| window.from).sum();
     let above = position.saturating_sub(from);
     for window in windows.iter_mut() {
@@ -121,12 +121,12 @@ enum Draw {
 }
 
 /// An element drawn from a window.
-struct Drawn {
+struct DrawnElement {
     shard: usize,
     rank: u64,
     /// The number of its positions.
     weight: u64,
-    key: SortKey,
+    key: ElementSortKey,
     value: Value,
 }
 
@@ -134,7 +134,7 @@ struct Drawn {
 /// shrink even while elements come and go.
 fn round<S: SortedShards>(
     shards: &mut S,
-    windows: &mut [Window],
+    windows: &mut [CutWindow],
     position: u64,
     draw: Draw,
 ) -> Result<(), S::Error> {
@@ -182,9 +182,9 @@ fn round<S: SortedShards>(
 /// One element of each window that is not empty, in order. A window that reaches behind its shard's end is cut.
 fn drawn<S: SortedShards>(
     shards: &mut S,
-    windows: &mut [Window],
+    windows: &mut [CutWindow],
     share: f64,
-) -> Result<Vec<Drawn>, S::Error> {
+) -> Result<Vec<DrawnElement>, S::Error> {
     let places: Vec<(usize, u64, u64)> = windows
         .iter()
         .enumerate()
@@ -195,11 +195,11 @@ fn drawn<S: SortedShards>(
             (shard, rank, window.len())
         })
         .collect();
-    let slices: Vec<Slice> = places
+    let slices: Vec<ShardSlice> = places
         .iter()
-        .map(|&(shard, rank, _)| Slice {
+        .map(|&(shard, rank, _)| ShardSlice {
             shard,
-            start: Start::Rank(rank),
+            start: RunStart::Rank(rank),
             limit: 1,
         })
         .collect();
@@ -208,11 +208,11 @@ fn drawn<S: SortedShards>(
         match (items.first(), windows.get_mut(shard)) {
             (Some(item), _) => {
                 let value = item.sorted_by().clone();
-                drawn.push(Drawn {
+                drawn.push(DrawnElement {
                     shard,
                     rank,
                     weight,
-                    key: SortKey::of(&value)?,
+                    key: ElementSortKey::of(&value)?,
                     value,
                 });
             }
@@ -225,7 +225,7 @@ fn drawn<S: SortedShards>(
 }
 
 /// The element in the middle of the weight.
-fn middle(drawn: &[Drawn]) -> Option<&Drawn> {
+fn middle(drawn: &[DrawnElement]) -> Option<&DrawnElement> {
     let all: u64 = drawn.iter().map(|drawn| drawn.weight).sum();
     let mut before = 0;
     drawn.iter().find(|drawn| {

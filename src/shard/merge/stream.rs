@@ -5,17 +5,17 @@ use std::collections::BinaryHeap;
 use std::ops::Bound;
 use std::vec::IntoIter;
 
-use super::{Run, Slice, SortKey, Sorted, SortedShards, Start, share};
+use super::{ElementSortKey, RunStart, ShardRun, ShardSlice, Sorted, SortedShards, share};
 use crate::Error;
 use crate::value::Value;
 
 /// Where a range ends.
-pub(super) struct End {
-    key: SortKey,
+pub(super) struct RangeEnd {
+    key: ElementSortKey,
     included: bool,
 }
 
-impl End {
+impl RangeEnd {
     /// `None`: nowhere.
     pub(super) fn of(bound: Bound<&Value>) -> Result<Option<Self>, Error> {
         let (value, included) = match bound {
@@ -23,19 +23,19 @@ impl End {
             Bound::Included(value) => (value, true),
             Bound::Excluded(value) => (value, false),
         };
-        let key = SortKey::of(value)?;
+        let key = ElementSortKey::of(value)?;
         Ok(Some(Self { key, included }))
     }
 
-    fn is_before(&self, key: &SortKey) -> bool {
+    fn is_before(&self, key: &ElementSortKey) -> bool {
         self.key < *key || (self.key == *key && !self.included)
     }
 }
 
 /// The rest of a shard.
-struct Stream<T> {
+struct ShardStream<T> {
     shard: usize,
-    start: Start,
+    start: RunStart,
     /// For how many elements it is asked next.
     ask: u64,
     fetched: IntoIter<T>,
@@ -43,9 +43,9 @@ struct Stream<T> {
     ended: bool,
 }
 
-impl<T: Sorted> Stream<T> {
-    fn slice(&self) -> Slice {
-        Slice {
+impl<T: Sorted> ShardStream<T> {
+    fn slice(&self) -> ShardSlice {
+        ShardSlice {
             shard: self.shard,
             start: self.start.clone(),
             limit: self.ask,
@@ -55,7 +55,7 @@ impl<T: Sorted> Stream<T> {
     fn fetched(mut self, items: Vec<T>) -> Self {
         match items.last() {
             Some(last) if items.len() as u64 >= self.ask => {
-                self.start = Start::After(last.sorted_by().clone());
+                self.start = RunStart::After(last.sorted_by().clone());
             }
             _ => self.ended = true,
         }
@@ -63,16 +63,16 @@ impl<T: Sorted> Stream<T> {
         self
     }
 
-    fn next(mut self) -> Result<Next<T>, Error> {
+    fn next(mut self) -> Result<NextItems<T>, Error> {
         let Some(item) = self.fetched.next() else {
             return Ok(if self.ended {
-                Next::Ended
+                NextItems::Ended
             } else {
-                Next::Dry(self)
+                NextItems::Dry(self)
             });
         };
-        Ok(Next::Front(Front {
-            key: SortKey::of(item.sorted_by())?,
+        Ok(NextItems::Front(NextElement {
+            key: ElementSortKey::of(item.sorted_by())?,
             item,
             behind: self,
         }))
@@ -80,60 +80,60 @@ impl<T: Sorted> Stream<T> {
 }
 
 /// The next items of a shard.
-enum Next<T> {
-    Front(Front<T>),
+enum NextItems<T> {
+    Front(NextElement<T>),
     /// It has to be asked.
-    Dry(Stream<T>),
+    Dry(ShardStream<T>),
     Ended,
 }
 
 /// The next element of a shard.
-struct Front<T> {
-    key: SortKey,
+struct NextElement<T> {
+    key: ElementSortKey,
     item: T,
-    behind: Stream<T>,
+    behind: ShardStream<T>,
 }
 
 /// Fronts are kept in a heap of the greatest: the least comes first.
-impl<T> Ord for Front<T> {
+impl<T> Ord for NextElement<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.cmp(&self.key)
     }
 }
 
-impl<T> PartialOrd for Front<T> {
+impl<T> PartialOrd for NextElement<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Front<T> {
+impl<T> PartialEq for NextElement<T> {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl<T> Eq for Front<T> {}
+impl<T> Eq for NextElement<T> {}
 
 /// The elements of all runs in order, without the first `skip`, at most `limit`. It ends: what a batch brings is merged
 /// before the next one is asked for, and a shard that brings less than it was asked for is not asked again.
 pub(super) fn merged<S: SortedShards>(
     shards: &mut S,
-    runs: Vec<Run>,
-    end: Option<End>,
+    runs: Vec<ShardRun>,
+    end: Option<RangeEnd>,
     mut skip: u64,
     limit: u64,
 ) -> Result<Vec<S::Item>, S::Error> {
-    let runs = match <[Run; 1]>::try_from(runs) {
+    let runs = match <[ShardRun; 1]>::try_from(runs) {
         Ok([run]) => return elements_of(shards, run, end.as_ref(), skip, limit),
         Err(runs) => runs,
     };
     let mut merged = Vec::new();
     let mut fronts = BinaryHeap::with_capacity(runs.len());
-    let mut dry: Vec<Stream<S::Item>> = runs
+    let mut dry: Vec<ShardStream<S::Item>> = runs
         .into_iter()
         .enumerate()
-        .map(|(shard, run)| Stream {
+        .map(|(shard, run)| ShardStream {
             shard,
             start: run.start,
             ask: run.first,
@@ -142,9 +142,9 @@ pub(super) fn merged<S: SortedShards>(
         })
         .collect();
     while !dry.is_empty() {
-        let slices: Vec<Slice> = dry.iter().map(Stream::slice).collect();
+        let slices: Vec<ShardSlice> = dry.iter().map(ShardStream::slice).collect();
         for (stream, items) in dry.drain(..).zip(shards.slices(&slices)?) {
-            if let Next::Front(front) = stream.fetched(items).next()? {
+            if let NextItems::Front(front) = stream.fetched(items).next()? {
                 fronts.push(front);
             }
         }
@@ -162,9 +162,9 @@ pub(super) fn merged<S: SortedShards>(
                 return Ok(merged);
             }
             match front.behind.next()? {
-                Next::Front(next) => fronts.push(next),
-                Next::Ended => {}
-                Next::Dry(mut stream) => {
+                NextItems::Front(next) => fronts.push(next),
+                NextItems::Ended => {}
+                NextItems::Dry(mut stream) => {
                     stream.ask = share(missing.saturating_add(skip), shards.shards());
                     dry.push(stream);
                     break;
@@ -178,13 +178,13 @@ pub(super) fn merged<S: SortedShards>(
 /// The elements of a single run, which are in order: as [`merged`], without a key for each of them.
 fn elements_of<S: SortedShards>(
     shards: &mut S,
-    run: Run,
-    end: Option<&End>,
+    run: ShardRun,
+    end: Option<&RangeEnd>,
     mut skip: u64,
     limit: u64,
 ) -> Result<Vec<S::Item>, S::Error> {
     let mut elements = Vec::new();
-    let mut slice = Slice {
+    let mut slice = ShardSlice {
         shard: 0,
         start: run.start,
         limit: run.first,
@@ -194,13 +194,13 @@ fn elements_of<S: SortedShards>(
         let items = items.unwrap_or_default();
         let next = match items.last() {
             Some(last) if items.len() as u64 >= slice.limit => {
-                Some(Start::After(last.sorted_by().clone()))
+                Some(RunStart::After(last.sorted_by().clone()))
             }
             _ => None,
         };
         for item in items {
             if let Some(end) = end
-                && end.is_before(&SortKey::of(item.sorted_by())?)
+                && end.is_before(&ElementSortKey::of(item.sorted_by())?)
             {
                 return Ok(elements);
             }
@@ -217,7 +217,7 @@ fn elements_of<S: SortedShards>(
             return Ok(elements);
         };
         let missing = limit - elements.len() as u64;
-        slice = Slice {
+        slice = ShardSlice {
             shard: 0,
             start,
             limit: share(missing.saturating_add(skip), 1),

@@ -4,12 +4,12 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::{Slice, SortKey, SortedShards, Start, len, page, page_after, range};
+use super::{ElementSortKey, RunStart, ShardSlice, SortedShards, len, page, page_after, range};
 use crate::value::Value;
 use crate::value::testing::any_value;
 use crate::{Error, Result};
 
-type Shard = Vec<(SortKey, Value)>;
+type Shard = Vec<(ElementSortKey, Value)>;
 /// Gets the number of the batch.
 type Meanwhile = Box<dyn FnMut(u64, &mut Vec<Shard>)>;
 
@@ -44,7 +44,7 @@ impl Counting {
         all.into_iter().map(|(_, value)| value).collect()
     }
 
-    fn search(&mut self, shard: usize, before: impl Fn(&SortKey) -> bool) -> usize {
+    fn search(&mut self, shard: usize, before: impl Fn(&ElementSortKey) -> bool) -> usize {
         let shard = &self.shards[shard];
         self.visits += u64::from((shard.len() + 1).next_power_of_two().ilog2());
         shard.partition_point(|(key, _)| before(key))
@@ -95,12 +95,12 @@ impl SortedShards for Counting {
         Ok(counts)
     }
 
-    fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Value>>> {
+    fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Value>>> {
         let slices = slices.iter().map(|slice| {
             let begin = match &slice.start {
-                Start::Rank(rank) => (*rank).min(u64::from(u32::MAX)) as usize,
-                Start::At(at) => self.search(slice.shard, |key| *key < self::key(at)),
-                Start::After(after) => self.search(slice.shard, |key| *key <= self::key(after)),
+                RunStart::Rank(rank) => (*rank).min(u64::from(u32::MAX)) as usize,
+                RunStart::At(at) => self.search(slice.shard, |key| *key < self::key(at)),
+                RunStart::After(after) => self.search(slice.shard, |key| *key <= self::key(after)),
             };
             let shard = self.shards[slice.shard].iter().skip(begin);
             let limit = usize::try_from(slice.limit).unwrap_or(usize::MAX);
@@ -114,8 +114,8 @@ impl SortedShards for Counting {
     }
 }
 
-fn key(value: &Value) -> SortKey {
-    SortKey::of(value).unwrap()
+fn key(value: &Value) -> ElementSortKey {
+    ElementSortKey::of(value).unwrap()
 }
 
 fn scrambled(number: u64) -> u64 {

@@ -30,11 +30,11 @@ impl WriteWindow {
         };
         let mut seen = slot.load(Ordering::Relaxed);
         loop {
-            let count = match Slot::of(seen) {
-                Slot { second: of, count } if of == second as u32 => count.saturating_add(1),
+            let count = match SecondSlot::of(seen) {
+                SecondSlot { second: of, count } if of == second as u32 => count.saturating_add(1),
                 _ => 1,
             };
-            let next = Slot {
+            let next = SecondSlot {
                 second: second as u32,
                 count,
             };
@@ -59,7 +59,7 @@ impl WriteWindow {
         let now = now_ms / 1000;
         let slots = self.seconds.iter();
         let counts = slots.map(|slot| {
-            let slot = Slot::of(slot.load(Ordering::Relaxed));
+            let slot = SecondSlot::of(slot.load(Ordering::Relaxed));
             let age = (now as u32).wrapping_sub(slot.second);
             let is_within = (1..=WINDOW_SECONDS as u32).contains(&age);
             if is_within { u64::from(slot.count) } else { 0 }
@@ -101,12 +101,12 @@ impl WriteWindow {
 
 /// A second and its counts.
 #[derive(Clone, Copy)]
-struct Slot {
+struct SecondSlot {
     second: u32,
     count: u32,
 }
 
-impl Slot {
+impl SecondSlot {
     const fn of(word: u64) -> Self {
         Self {
             second: (word >> 32) as u32,

@@ -4,18 +4,19 @@
 //! the caller goes on behind it. It must never take a step of a transition that is over; every precondition names
 //! the epoch for that.
 
-use super::rules::{Rule, keeps};
+use super::rules::{ProtocolRule, keeps};
 use super::{
-    Companion, CompanionState, Edit, Failure, Kind, Machine, Precondition, Progress, Read,
-    RecordRef, Reply, Request, Root, Token, TransitionProgress,
+    AtomicRequest, CollectionKind, CollectionRoot, Companion, CompanionState, CompanionToken,
+    Failure, Machine, MachineProgress, Precondition, Read, RecordRef, RequestEdit, RequestReply,
+    TransitionProgress,
 };
 use crate::shard::scheme::Scheme;
 
 /// Where a transition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Advance<P> {
-    root: Root,
-    token: Token,
+    root: CollectionRoot,
+    token: CompanionToken,
     step: AdvanceStep<P>,
 }
 
@@ -26,20 +27,20 @@ pub(crate) struct AdvanceEnd;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum AdvanceStep<P> {
     /// Activation: places this companion. The tokens of the companions before it; `None` for filled ones.
-    Place(u64, Vec<Option<Token>>),
+    Place(u64, Vec<Option<CompanionToken>>),
     /// Another caller has placed this companion or filled it: reads which.
-    LookPlaced(u64, Vec<Option<Token>>),
+    LookPlaced(u64, Vec<Option<CompanionToken>>),
     /// The frozen collection, and whether its activation is still under way.
-    ReadWhole(Vec<Option<Token>>),
+    ReadWhole(Vec<Option<CompanionToken>>),
     /// Fills a companion with its part of the collection.
-    Fill(u64, Token, P, Vec<Option<Token>>),
+    Fill(u64, CompanionToken, P, Vec<Option<CompanionToken>>),
 
     /// Split: places the new companion of this one's pair.
     PlaceHalf(u64),
     LookHalf(u64),
     /// Freezes this companion and reads its content.
-    FreezeToSplit(u64, Option<Token>),
-    FillHalf(u64, P, Token),
+    FreezeToSplit(u64, Option<CompanionToken>),
+    FillHalf(u64, P, CompanionToken),
     RemoveMoved(u64, P),
 
     /// Merge: reads whether this companion has absorbed the other one of its pair.
@@ -71,7 +72,7 @@ pub(crate) enum Again {
 
 impl<P: Clone> Advance<P> {
     /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
-    pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
+    pub(crate) fn new(root: &CollectionRoot, has_bin: bool, token: CompanionToken) -> Option<Self> {
         let step = match root.scheme {
             Scheme::Unsharded | Scheme::Active { .. } => return None,
             Scheme::Activating { .. } => AdvanceStep::Place(0, Vec::new()),
@@ -86,15 +87,15 @@ impl<P: Clone> Advance<P> {
     }
 
     /// Takes a reply within another machine, and continues that with the rest of the transition; `None`: it is over.
-    pub(crate) fn then<K: Kind<Part = P>, M, O>(
+    pub(crate) fn then<K: CollectionKind<Part = P>, M, O>(
         self,
-        reply: Reply<K>,
-        go: impl FnOnce(Option<Self>) -> Progress<M, O>,
-    ) -> Progress<M, O> {
+        reply: RequestReply<K>,
+        go: impl FnOnce(Option<Self>) -> MachineProgress<M, O>,
+    ) -> MachineProgress<M, O> {
         match self.resume(reply) {
-            Progress::Next(advance) => go(Some(advance)),
-            Progress::Done(AdvanceEnd) => go(None),
-            Progress::Failed(failure) => Progress::Failed(failure),
+            MachineProgress::Next(advance) => go(Some(advance)),
+            MachineProgress::Done(AdvanceEnd) => go(None),
+            MachineProgress::Failed(failure) => MachineProgress::Failed(failure),
         }
     }
 
@@ -135,8 +136,8 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    fn go(self, step: AdvanceStep<P>) -> Progress<Self, AdvanceEnd> {
-        Progress::Next(Self { step, ..self })
+    fn go(self, step: AdvanceStep<P>) -> MachineProgress<Self, AdvanceEnd> {
+        MachineProgress::Next(Self { step, ..self })
     }
 
     /// Goes on with the companion after this one, or ends the transition after the last one.
@@ -144,7 +145,7 @@ impl<P: Clone> Advance<P> {
         self,
         shard: u64,
         step: impl FnOnce(u64) -> AdvanceStep<P>,
-    ) -> Progress<Self, AdvanceEnd> {
+    ) -> MachineProgress<Self, AdvanceEnd> {
         if shard + 1 < self.of() {
             self.go(step(shard + 1))
         } else {
@@ -155,9 +156,9 @@ impl<P: Clone> Advance<P> {
     fn placed(
         self,
         shard: u64,
-        mut tokens: Vec<Option<Token>>,
-        token: Option<Token>,
-    ) -> Progress<Self, AdvanceEnd> {
+        mut tokens: Vec<Option<CompanionToken>>,
+        token: Option<CompanionToken>,
+    ) -> MachineProgress<Self, AdvanceEnd> {
         tokens.push(token);
         if shard + 1 < self.of() {
             self.go(AdvanceStep::Place(shard + 1, tokens))
@@ -167,7 +168,12 @@ impl<P: Clone> Advance<P> {
     }
 
     /// Fills the next companion, from this one on, that is not filled yet.
-    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, AdvanceEnd> {
+    fn fill(
+        self,
+        from: u64,
+        whole: P,
+        tokens: Vec<Option<CompanionToken>>,
+    ) -> MachineProgress<Self, AdvanceEnd> {
         let mut unfilled = tokens
             .iter()
             .zip(0..)
@@ -179,54 +185,59 @@ impl<P: Clone> Advance<P> {
     }
 
     /// The token of a companion that another caller has placed; `None` if it is filled.
-    fn found<K: Kind<Part = P>>(
+    fn found<K: CollectionKind<Part = P>>(
         &self,
         shard: u64,
-        reply: Reply<K>,
-    ) -> Result<Option<Token>, Progress<Self, AdvanceEnd>> {
+        reply: RequestReply<K>,
+    ) -> Result<Option<CompanionToken>, MachineProgress<Self, AdvanceEnd>> {
         match reply {
-            Reply::Done(seen) => match seen.companion {
-                None => Err(Progress::Failed(Failure::Collision(self.root.keys, shard))),
+            RequestReply::Done(seen) => match seen.companion {
+                None => Err(MachineProgress::Failed(Failure::Collision(
+                    self.root.keys,
+                    shard,
+                ))),
                 Some((companion, _)) if companion.epoch != self.root.epoch => {
-                    Err(Progress::Done(AdvanceEnd))
+                    Err(MachineProgress::Done(AdvanceEnd))
                 }
                 Some((_, CompanionState::Placed(token))) => Ok(Some(token)),
                 Some(_) => Ok(None),
             },
             // It was there a moment ago: another transition has passed, or another program interferes.
-            Reply::NotFound | Reply::FilteredOut => Err(Progress::Next(Self {
-                step: AdvanceStep::Missing(shard),
-                ..self.clone()
-            })),
+            RequestReply::NotFound | RequestReply::FilteredOut => {
+                Err(MachineProgress::Next(Self {
+                    step: AdvanceStep::Missing(shard),
+                    ..self.clone()
+                }))
+            }
         }
     }
 }
 
-impl<K: Kind> Machine<K> for Advance<K::Part> {
+impl<K: CollectionKind> Machine<K> for Advance<K::Part> {
     type Outcome = AdvanceEnd;
 
-    fn request(&self) -> Request<K> {
+    fn request(&self) -> AtomicRequest<K> {
         let epoch = self.root.epoch;
         let older = || Precondition::OlderThan(epoch);
         let at = |shard: u64| RecordRef::Companion(self.root.keys, shard);
         let bears = || Precondition::Bears(self.root.description.clone());
         let place = |shard| {
-            let edit = Edit::Place(self.new_companion(), self.token);
-            Request::write(at(shard), older(), edit)
+            let edit = RequestEdit::Place(self.new_companion(), self.token);
+            AtomicRequest::write(at(shard), older(), edit)
         };
         let fill = |shard, part, token| {
             let precondition = Precondition::Placed(self.new_companion(), token);
-            Request::write(at(shard), precondition, Edit::Fill(part))
+            AtomicRequest::write(at(shard), precondition, RequestEdit::Fill(part))
         };
-        let freeze = |shard| Request {
+        let freeze = |shard| AtomicRequest {
             read: Read::Content,
-            ..Request::write(at(shard), older(), Edit::Freeze)
+            ..AtomicRequest::write(at(shard), older(), RequestEdit::Freeze)
         };
-        let look = |shard| Request::read(at(shard), Read::State);
+        let look = |shard| AtomicRequest::read(at(shard), Read::State);
         match &self.step {
             AdvanceStep::Place(shard, _) => place(*shard),
             AdvanceStep::LookPlaced(shard, _) => look(*shard),
-            AdvanceStep::ReadWhole(_) => Request::read(RecordRef::Root, Read::Content),
+            AdvanceStep::ReadWhole(_) => AtomicRequest::read(RecordRef::Root, Read::Content),
             AdvanceStep::Fill(shard, token, whole, _) => {
                 fill(*shard, K::part(whole, self.of(), *shard), *token)
             }
@@ -239,44 +250,50 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             }
             AdvanceStep::RemoveMoved(shard, whole) => {
                 let moved = K::part(whole, self.of() * 2, self.half(*shard));
-                let edit = Edit::RemoveMoved(moved, self.new_companion());
-                Request::write(at(*shard), older(), edit)
+                let edit = RequestEdit::RemoveMoved(moved, self.new_companion());
+                AtomicRequest::write(at(*shard), older(), edit)
             }
             AdvanceStep::LookAbsorbed(shard, _) => look(*shard),
             AdvanceStep::FreezeHalf(shard, _) => freeze(self.half(*shard)),
             AdvanceStep::Absorb(shard, half) => {
-                let edit = Edit::Absorb(half.clone(), self.new_companion());
-                Request::write(at(*shard), older(), edit)
+                let edit = RequestEdit::Absorb(half.clone(), self.new_companion());
+                AtomicRequest::write(at(*shard), older(), edit)
             }
             AdvanceStep::DeleteHalf(shard) => {
-                Request::write(at(self.half(*shard)), older(), Edit::Delete)
+                AtomicRequest::write(at(self.half(*shard)), older(), RequestEdit::Delete)
             }
             AdvanceStep::FreezeOnly => freeze(0),
             AdvanceStep::RestoreToRoot(whole) => {
                 // The step may be repeated: while this precondition holds, neither of them is written.
-                Request::write(RecordRef::Root, bears(), Edit::RestoreToRoot(whole.clone()))
+                AtomicRequest::write(
+                    RecordRef::Root,
+                    bears(),
+                    RequestEdit::RestoreToRoot(whole.clone()),
+                )
             }
-            AdvanceStep::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
-            AdvanceStep::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
+            AdvanceStep::DeleteOnly => AtomicRequest::write(at(0), older(), RequestEdit::Delete),
+            AdvanceStep::Delete(shard) => {
+                AtomicRequest::write(at(*shard), older(), RequestEdit::Delete)
+            }
             AdvanceStep::Finish => {
                 let edit = match self.root.scheme {
                     Scheme::Activating { .. } | Scheme::Deleting { .. } => {
-                        Edit::FinishAndRemoveBin(self.target())
+                        RequestEdit::FinishAndRemoveBin(self.target())
                     }
-                    _ => Edit::Finish(self.target()),
+                    _ => RequestEdit::Finish(self.target()),
                 };
-                Request::write(RecordRef::Root, bears(), edit)
+                AtomicRequest::write(RecordRef::Root, bears(), edit)
             }
-            AdvanceStep::Missing(_) => Request::read(RecordRef::Root, Read::State),
+            AdvanceStep::Missing(_) => AtomicRequest::read(RecordRef::Root, Read::State),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, AdvanceEnd> {
+    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, AdvanceEnd> {
         // The end is a placeholder here: every arm below sets the next step.
         let step = std::mem::replace(&mut self.step, AdvanceStep::Finish);
         match step {
             AdvanceStep::Place(shard, tokens) => match reply {
-                Reply::Done(_) => {
+                RequestReply::Done(_) => {
                     let token = self.token;
                     self.placed(shard, tokens, Some(token))
                 }
@@ -287,25 +304,27 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 Err(end) => end,
             },
             AdvanceStep::ReadWhole(tokens) => match reply {
-                Reply::Done(seen) if seen.root.is_as(&self.root) || !keeps(Rule::Evidence) => {
+                RequestReply::Done(seen)
+                    if seen.root.is_as(&self.root) || !keeps(ProtocolRule::Evidence) =>
+                {
                     if seen.root.is_as(&self.root) {
                         // Other collections of the record may have changed meanwhile.
                         self.root.description = seen.root.description;
                     }
                     match seen.content {
                         Some(whole) => self.fill(0, whole, tokens),
-                        None => Progress::Done(AdvanceEnd),
+                        None => MachineProgress::Done(AdvanceEnd),
                     }
                 }
-                _ => Progress::Done(AdvanceEnd),
+                _ => MachineProgress::Done(AdvanceEnd),
             },
             AdvanceStep::Fill(shard, _, whole, tokens) => match reply {
-                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
+                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
                 _ => self.fill(shard + 1, whole, tokens),
             },
 
             AdvanceStep::PlaceHalf(shard) => match reply {
-                Reply::Done(_) => {
+                RequestReply::Done(_) => {
                     let token = Some(self.token);
                     self.go(AdvanceStep::FreezeToSplit(shard, token))
                 }
@@ -316,9 +335,9 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 Err(end) => end,
             },
             AdvanceStep::FreezeToSplit(shard, token) => match (reply, token) {
-                (Reply::NotFound, _) => self.go(AdvanceStep::Missing(shard)),
-                (Reply::FilteredOut, _) => self.behind(shard, AdvanceStep::PlaceHalf),
-                (Reply::Done(seen), token) => match (seen.content, token) {
+                (RequestReply::NotFound, _) => self.go(AdvanceStep::Missing(shard)),
+                (RequestReply::FilteredOut, _) => self.behind(shard, AdvanceStep::PlaceHalf),
+                (RequestReply::Done(seen), token) => match (seen.content, token) {
                     (None, _) => self.go(AdvanceStep::Missing(shard)),
                     (Some(whole), Some(token)) => {
                         self.go(AdvanceStep::FillHalf(shard, whole, token))
@@ -327,19 +346,19 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 },
             },
             AdvanceStep::FillHalf(shard, whole, _) => match reply {
-                Reply::NotFound => {
+                RequestReply::NotFound => {
                     let half = self.half(shard);
                     self.go(AdvanceStep::Missing(half))
                 }
                 _ => self.go(AdvanceStep::RemoveMoved(shard, whole)),
             },
             AdvanceStep::RemoveMoved(shard, _) => match reply {
-                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
+                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
                 _ => self.behind(shard, AdvanceStep::PlaceHalf),
             },
 
             AdvanceStep::LookAbsorbed(shard, again) => match reply {
-                Reply::Done(seen) => match seen.companion {
+                RequestReply::Done(seen) => match seen.companion {
                     Some((companion, _)) if companion.epoch < self.root.epoch => {
                         self.go(AdvanceStep::FreezeHalf(shard, again))
                     }
@@ -351,7 +370,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 _ => self.go(AdvanceStep::Missing(shard)),
             },
             AdvanceStep::FreezeHalf(shard, again) => match (reply, again) {
-                (Reply::Done(seen), _) => match seen.content {
+                (RequestReply::Done(seen), _) => match seen.content {
                     Some(half) => self.go(AdvanceStep::Absorb(shard, half)),
                     None => {
                         let half = self.half(shard);
@@ -366,7 +385,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 }
             },
             AdvanceStep::Absorb(shard, _) => match reply {
-                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
+                RequestReply::NotFound => self.go(AdvanceStep::Missing(shard)),
                 _ => self.go(AdvanceStep::DeleteHalf(shard)),
             },
             AdvanceStep::DeleteHalf(shard) => {
@@ -374,34 +393,34 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             }
 
             AdvanceStep::FreezeOnly => match reply {
-                Reply::Done(seen) => match seen.content {
+                RequestReply::Done(seen) => match seen.content {
                     Some(whole) => self.go(AdvanceStep::RestoreToRoot(whole)),
                     None => self.go(AdvanceStep::Missing(0)),
                 },
                 _ => self.go(AdvanceStep::Missing(0)),
             },
             AdvanceStep::RestoreToRoot(_) => match reply {
-                Reply::Done(_) => self.go(AdvanceStep::DeleteOnly),
-                _ if !keeps(Rule::RestoreBeforeDelete) => self.go(AdvanceStep::DeleteOnly),
+                RequestReply::Done(_) => self.go(AdvanceStep::DeleteOnly),
+                _ if !keeps(ProtocolRule::RestoreBeforeDelete) => self.go(AdvanceStep::DeleteOnly),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
-                _ => Progress::Done(AdvanceEnd),
+                _ => MachineProgress::Done(AdvanceEnd),
             },
             AdvanceStep::DeleteOnly => self.go(AdvanceStep::Finish),
 
             AdvanceStep::Delete(shard) => self.behind(shard, AdvanceStep::Delete),
 
-            AdvanceStep::Finish => Progress::Done(AdvanceEnd),
+            AdvanceStep::Finish => MachineProgress::Done(AdvanceEnd),
             AdvanceStep::Missing(shard) => match reply {
-                Reply::Done(seen) if seen.root.is_as(&self.root) => {
+                RequestReply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Another caller has put it back in the meantime.
                         self.go(AdvanceStep::DeleteOnly)
                     } else {
-                        Progress::Failed(Failure::Missing(shard))
+                        MachineProgress::Failed(Failure::Missing(shard))
                     }
                 }
-                _ => Progress::Done(AdvanceEnd),
+                _ => MachineProgress::Done(AdvanceEnd),
             },
         }
     }

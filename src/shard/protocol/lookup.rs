@@ -1,24 +1,25 @@
 //! A read of one element. It reads through transitions, and advances one only if its companions keep changing.
 
 use super::advance::Advance;
-use super::rules::{Rule, keeps};
-use super::view::{PATIENCE, Source, in_root};
+use super::rules::{ProtocolRule, keeps};
+use super::view::{PATIENCE, ViewRecord, in_root};
 use super::write::ElementResult;
 use super::{
-    Companion, CompanionState, Failure, Kind, Machine, Neighbors, Observation, Precondition,
-    Progress, Read, RecordRef, Reply, Request, Root, Route, RouteHint, Token,
+    AtomicRequest, CollectionKind, CollectionRoot, Companion, CompanionRoute, CompanionState,
+    CompanionToken, Failure, Machine, MachineProgress, NeighborCollections, Observation,
+    Precondition, Read, RecordRef, RequestReply, RouteHint,
 };
 use crate::shard::element_hash::shard;
 use crate::shard::scheme::Scheme;
 
 /// A read of the element of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Lookup<K: Kind> {
+pub(crate) struct Lookup<K: CollectionKind> {
     hash: u64,
     act: K::Act,
-    token: Token,
+    token: CompanionToken,
     /// A route whose companion did not answer, and the error if the root still says that route.
-    refused: Option<(Route, Failure)>,
+    refused: Option<(CompanionRoute, Failure)>,
     patience: u8,
     step: LookupStep<K::Part>,
 }
@@ -26,33 +27,38 @@ pub(crate) struct Lookup<K: Kind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LookupStep<P> {
     /// Reads the root's bin, if the collection is unsharded: cheaper than reading the description first.
-    Unsharded(Neighbors),
+    Unsharded(NeighborCollections),
     ReadRoot,
     /// Reads the companion of a route that is remembered, or was read in the root.
-    Companion(Route, Origin),
+    Companion(CompanionRoute, LookupOrigin),
     /// In a transition: reads the companion of the element by the smaller number of shards.
-    Low(Root),
+    Low(CollectionRoot),
     /// In a transition: reads the companion of the element by the greater number of shards.
-    High(Root),
+    High(CollectionRoot),
     Advance(Advance<P>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Origin {
+enum LookupOrigin {
     RouteHint,
     Root,
 }
 
-impl Origin {
+impl LookupOrigin {
     /// A route of the past leads to no frozen companion.
     fn takes_frozen(self) -> bool {
-        self == Self::Root || !keeps(Rule::RememberedNotFrozen)
+        self == Self::Root || !keeps(ProtocolRule::RememberedNotFrozen)
     }
 }
 
-impl<K: Kind> Lookup<K> {
+impl<K: CollectionKind> Lookup<K> {
     /// `remembered`: where the collection was at the last call.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
+    pub(crate) fn new(
+        hash: u64,
+        act: K::Act,
+        remembered: RouteHint,
+        token: CompanionToken,
+    ) -> Self {
         Self {
             hash,
             act,
@@ -62,16 +68,16 @@ impl<K: Kind> Lookup<K> {
             step: match remembered {
                 RouteHint::Unknown => LookupStep::ReadRoot,
                 RouteHint::Unsharded(neighbors) => LookupStep::Unsharded(neighbors),
-                RouteHint::Sharded(route) => LookupStep::Companion(route, Origin::RouteHint),
+                RouteHint::Sharded(route) => LookupStep::Companion(route, LookupOrigin::RouteHint),
             },
         }
     }
 
-    fn go(self, step: LookupStep<K::Part>) -> Progress<Self, ElementResult<K::Answer>> {
-        Progress::Next(Self { step, ..self })
+    fn go(self, step: LookupStep<K::Part>) -> MachineProgress<Self, ElementResult<K::Answer>> {
+        MachineProgress::Next(Self { step, ..self })
     }
 
-    fn again(mut self) -> Progress<Self, ElementResult<K::Answer>> {
+    fn again(mut self) -> MachineProgress<Self, ElementResult<K::Answer>> {
         self.patience = self.patience.saturating_sub(1);
         self.go(LookupStep::ReadRoot)
     }
@@ -79,20 +85,21 @@ impl<K: Kind> Lookup<K> {
     const fn found(
         answer: Option<K::Answer>,
         remembered: RouteHint,
-    ) -> Progress<Self, ElementResult<K::Answer>> {
-        Progress::Done(ElementResult { answer, remembered })
+    ) -> MachineProgress<Self, ElementResult<K::Answer>> {
+        MachineProgress::Done(ElementResult { answer, remembered })
     }
 
-    fn judge(mut self, seen: Observation<K>) -> Progress<Self, ElementResult<K::Answer>> {
+    fn judge(mut self, seen: Observation<K>) -> MachineProgress<Self, ElementResult<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
-        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersAdvanceDeletion) {
+        if in_root(&root, seen.has_bin) || deleting && !keeps(ProtocolRule::ReadersAdvanceDeletion)
+        {
             return Self::found(seen.answer, root.route_hint());
         }
         if let Some(route) = root.route() {
             return match self.refused {
-                Some((refused, failure)) if refused == route => Progress::Failed(failure),
-                _ => self.go(LookupStep::Companion(route, Origin::Root)),
+                Some((refused, failure)) if refused == route => MachineProgress::Failed(failure),
+                _ => self.go(LookupStep::Companion(route, LookupOrigin::Root)),
             };
         }
         if (deleting || self.patience == 0)
@@ -106,7 +113,7 @@ impl<K: Kind> Lookup<K> {
     }
 
     /// Returns the smaller and the greater number of shards of a transition.
-    const fn shards(root: &Root) -> (u64, u64) {
+    const fn shards(root: &CollectionRoot) -> (u64, u64) {
         match root.scheme {
             Scheme::Splitting { from } => (from, from * 2),
             Scheme::Merging { from } => (from / 2, from),
@@ -114,19 +121,19 @@ impl<K: Kind> Lookup<K> {
         }
     }
 
-    fn low(&self, root: &Root) -> u64 {
+    fn low(&self, root: &CollectionRoot) -> u64 {
         shard(self.hash, Self::shards(root).0)
     }
 
-    fn high(&self, root: &Root) -> u64 {
+    fn high(&self, root: &CollectionRoot) -> u64 {
         shard(self.hash, Self::shards(root).1)
     }
 }
 
 /// A companion that has content, and its answer.
-fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)> {
+fn looked_at<K: CollectionKind>(reply: RequestReply<K>) -> Option<(Companion, Option<K::Answer>)> {
     match reply {
-        Reply::Done(seen) => match seen.companion? {
+        RequestReply::Done(seen) => match seen.companion? {
             (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some((companion, seen.answer)),
         },
@@ -134,20 +141,22 @@ fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)>
     }
 }
 
-impl<K: Kind> Machine<K> for Lookup<K> {
+impl<K: CollectionKind> Machine<K> for Lookup<K> {
     type Outcome = ElementResult<K::Answer>;
 
-    fn request(&self) -> Request<K> {
+    fn request(&self) -> AtomicRequest<K> {
         let at = |keys, shard| {
             let place = RecordRef::Companion(keys, shard);
-            Request::read(place, Read::User(self.act.clone()))
+            AtomicRequest::read(place, Read::User(self.act.clone()))
         };
         match &self.step {
             LookupStep::Unsharded(neighbors) => {
-                Request::read(RecordRef::Root, Read::User(self.act.clone()))
+                AtomicRequest::read(RecordRef::Root, Read::User(self.act.clone()))
                     .on_condition(Precondition::Unsharded(*neighbors))
             }
-            LookupStep::ReadRoot => Request::read(RecordRef::Root, Read::User(self.act.clone())),
+            LookupStep::ReadRoot => {
+                AtomicRequest::read(RecordRef::Root, Read::User(self.act.clone()))
+            }
             LookupStep::Companion(route, origin) => {
                 let request = at(route.keys, route.shard_of(self.hash));
                 if origin.takes_frozen() {
@@ -163,25 +172,27 @@ impl<K: Kind> Machine<K> for Lookup<K> {
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ElementResult<K::Answer>> {
+    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, ElementResult<K::Answer>> {
         match std::mem::replace(&mut self.step, LookupStep::ReadRoot) {
             LookupStep::Unsharded(neighbors) => match reply {
-                Reply::Done(seen) => Self::found(seen.answer, RouteHint::Unsharded(neighbors)),
-                Reply::NotFound => Self::found(None, RouteHint::default()),
-                Reply::FilteredOut => self.go(LookupStep::ReadRoot),
+                RequestReply::Done(seen) => {
+                    Self::found(seen.answer, RouteHint::Unsharded(neighbors))
+                }
+                RequestReply::NotFound => Self::found(None, RouteHint::default()),
+                RequestReply::FilteredOut => self.go(LookupStep::ReadRoot),
             },
             LookupStep::ReadRoot => match reply {
-                Reply::Done(seen) => self.judge(seen),
+                RequestReply::Done(seen) => self.judge(seen),
                 _ => Self::found(None, RouteHint::default()),
             },
             LookupStep::Companion(route, origin) => {
-                let source = Source::Companion {
+                let source = ViewRecord::Companion {
                     keys: route.keys,
                     shard: route.shard_of(self.hash),
                     companion: route.companion(),
                     frozen_too: origin.takes_frozen(),
                 };
-                let filtered_out = matches!(reply, Reply::FilteredOut);
+                let filtered_out = matches!(reply, RequestReply::FilteredOut);
                 match source.accept(reply) {
                     Ok(answer) => Self::found(answer, RouteHint::Sharded(route)),
                     Err(failure) => {

@@ -1,7 +1,7 @@
 //! The protocol as machines of pure steps: the shipped code is the checked code.
 //!
 //! A machine is plain data. [`Machine::request`] says which operation on one record comes next, [`Machine::resume`] takes
-//! what it answered. A [`Request`] is data, too: `executor` turns it into operations and a filter on a real store, the model
+//! what it answered. A [`AtomicRequest`] is data, too: `executor` turns it into operations and a filter on a real store, the model
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`advance`]: carries a transition to its end. [`start`]: starts one.
@@ -20,14 +20,14 @@ pub(crate) mod write;
 use std::fmt::Debug;
 
 use super::description::{Description, SharedDescription};
-pub(crate) use super::route::{Neighbors, Route, RouteHint};
+pub(crate) use super::route::{CompanionRoute, NeighborCollections, RouteHint};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 
 /// The content of a collection and the calls on it: values in a real store, a few bits in the model.
-pub(crate) trait Kind: Clone + Debug {
+pub(crate) trait CollectionKind: Clone + Debug {
     /// The content of a collection, or of a part of it.
     type Part: Clone + Debug;
     /// What a caller reads or changes of the collection in one record.
@@ -47,13 +47,13 @@ pub(crate) enum RecordRef {
     Companion(KeyForm, u64),
 }
 
-/// The condition on an existing record: otherwise the reply is [`Reply::FilteredOut`].
+/// The condition on an existing record: otherwise the reply is [`RequestReply::FilteredOut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Precondition {
     /// No condition: for reads that find out the record's state.
     None,
-    /// Root: the collection is unsharded; with [`Neighbors::None`], so is every other one of the record.
-    Unsharded(Neighbors),
+    /// Root: the collection is unsharded; with [`NeighborCollections::None`], so is every other one of the record.
+    Unsharded(NeighborCollections),
     /// Root: it bears this description.
     Bears(SharedDescription),
     /// Root: it bears this description, and has no bin of the collection's name.
@@ -63,7 +63,7 @@ pub(crate) enum Precondition {
     /// Companion of this collection, older than this.
     OlderThan(Epoch),
     /// Companion that is being made under this token.
-    Placed(Companion, Token),
+    Placed(Companion, CompanionToken),
 }
 
 impl Precondition {
@@ -76,9 +76,9 @@ impl Precondition {
     }
 }
 
-/// What a request changes. Nothing but [`Edit::User`], [`Edit::Mark`] and [`Edit::Place`] creates a record.
+/// What a request changes. Nothing but [`RequestEdit::User`], [`RequestEdit::Mark`] and [`RequestEdit::Place`] creates a record.
 #[derive(Clone, Debug)]
-pub(crate) enum Edit<K: Kind> {
+pub(crate) enum RequestEdit<K: CollectionKind> {
     /// The request only reads.
     None,
     /// The caller's own write.
@@ -95,7 +95,7 @@ pub(crate) enum Edit<K: Kind> {
     /// Root: deletes the bin of an unsharded collection.
     Clear,
     /// Companion: replaces any older one by one without content, marked by this token.
-    Place(Companion, Token),
+    Place(Companion, CompanionToken),
     /// Companion: fills a placed one, and opens it.
     Fill(K::Part),
     /// Companion: closes it to writes.
@@ -110,8 +110,8 @@ pub(crate) enum Edit<K: Kind> {
 
 /// What a request reads, after its edit.
 #[derive(Clone, Debug)]
-pub(crate) enum Read<K: Kind> {
-    /// Nothing but what [`Edit::User`] answers.
+pub(crate) enum Read<K: CollectionKind> {
+    /// Nothing but what [`RequestEdit::User`] answers.
     Nothing,
     /// The state of the record.
     State,
@@ -124,19 +124,19 @@ pub(crate) enum Read<K: Kind> {
 
 /// One atomic operation on one record.
 #[derive(Clone, Debug)]
-pub(crate) struct Request<K: Kind> {
+pub(crate) struct AtomicRequest<K: CollectionKind> {
     pub(crate) place: RecordRef,
     pub(crate) precondition: Precondition,
-    pub(crate) edit: Edit<K>,
+    pub(crate) edit: RequestEdit<K>,
     pub(crate) read: Read<K>,
 }
 
-impl<K: Kind> Request<K> {
+impl<K: CollectionKind> AtomicRequest<K> {
     pub(crate) const fn read(place: RecordRef, read: Read<K>) -> Self {
         Self {
             place,
             precondition: Precondition::None,
-            edit: Edit::None,
+            edit: RequestEdit::None,
             read,
         }
     }
@@ -149,7 +149,11 @@ impl<K: Kind> Request<K> {
         }
     }
 
-    pub(crate) const fn write(place: RecordRef, precondition: Precondition, edit: Edit<K>) -> Self {
+    pub(crate) const fn write(
+        place: RecordRef,
+        precondition: Precondition,
+        edit: RequestEdit<K>,
+    ) -> Self {
         Self {
             place,
             precondition,
@@ -161,7 +165,7 @@ impl<K: Kind> Request<K> {
 
 /// The result of a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply<K: Kind> {
+pub(crate) enum RequestReply<K: CollectionKind> {
     /// There is no such record, and the request creates none.
     NotFound,
     /// The precondition does not hold.
@@ -172,9 +176,9 @@ pub(crate) enum Reply<K: Kind> {
 
 /// The reading of a request. Parts that were not asked for are as in a record without bins.
 #[derive(Clone, Debug)]
-pub(crate) struct Observation<K: Kind> {
+pub(crate) struct Observation<K: CollectionKind> {
     /// The collection's state in the root.
-    pub(crate) root: Root,
+    pub(crate) root: CollectionRoot,
     /// The state of a companion; `None` if the record does not belong to this collection.
     pub(crate) companion: Option<(Companion, CompanionState)>,
     /// Whether the collection's bin is there.
@@ -184,11 +188,11 @@ pub(crate) struct Observation<K: Kind> {
     pub(crate) answer: Option<K::Answer>,
 }
 
-impl<K: Kind> Observation<K> {
+impl<K: CollectionKind> Observation<K> {
     /// Returns an observation of a record without bins.
     pub(crate) fn nothing() -> Self {
         Self {
-            root: Root::default(),
+            root: CollectionRoot::default(),
             companion: None,
             has_bin: false,
             content: None,
@@ -199,7 +203,7 @@ impl<K: Kind> Observation<K> {
 
 /// The state of one collection in its root, and of the others of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Root {
+pub(crate) struct CollectionRoot {
     pub(crate) scheme: Scheme,
     /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
@@ -209,7 +213,7 @@ pub(crate) struct Root {
     pub(crate) description: SharedDescription,
 }
 
-impl Root {
+impl CollectionRoot {
     /// The part of a description for the collection in this bin.
     ///
     /// # Errors
@@ -233,9 +237,9 @@ impl Root {
     }
 
     /// Returns the companions of the collection, unless it is unsharded or in transition.
-    pub(crate) const fn route(&self) -> Option<Route> {
+    pub(crate) const fn route(&self) -> Option<CompanionRoute> {
         match self.scheme {
-            Scheme::Active { shards } => Some(Route {
+            Scheme::Active { shards } => Some(CompanionRoute {
                 shards,
                 epoch: self.epoch,
                 keys: self.keys,
@@ -253,11 +257,11 @@ impl Root {
     }
 
     /// Returns whether other collections of the record are sharded, for a collection that is not.
-    pub(crate) fn neighbors(&self) -> Neighbors {
+    pub(crate) fn neighbors(&self) -> NeighborCollections {
         if self.description.is_empty() {
-            Neighbors::None
+            NeighborCollections::None
         } else {
-            Neighbors::Sharded
+            NeighborCollections::Sharded
         }
     }
 }
@@ -268,15 +272,15 @@ pub(crate) enum CompanionState {
     Live,
     Frozen,
     /// It is being made, and has no content yet.
-    Placed(Token),
+    Placed(CompanionToken),
 }
 
 /// Identifies one attempt to make a companion; never used twice. Only callers who knew a companion's token when they
 /// found the transition still under way fill it: a late caller leaves a husk at worst, which is never read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Token(pub(crate) u64);
+pub(crate) struct CompanionToken(pub(crate) u64);
 
-impl Token {
+impl CompanionToken {
     /// Returns the next token of the same machine.
     pub(crate) const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -302,22 +306,22 @@ pub(crate) enum Failure {
 
 /// The state of a machine after a reply: it goes on, has an outcome, or fails.
 #[derive(Clone, Debug)]
-pub(crate) enum Progress<M, O> {
+pub(crate) enum MachineProgress<M, O> {
     Next(M),
     Done(O),
     Failed(Failure),
 }
 
 /// A machine of pure steps.
-pub(crate) trait Machine<K: Kind>: Sized {
+pub(crate) trait Machine<K: CollectionKind>: Sized {
     /// The result of the machine.
     type Outcome;
 
     /// Returns the next operation.
-    fn request(&self) -> Request<K>;
+    fn request(&self) -> AtomicRequest<K>;
 
     /// Continues with the reply to it.
-    fn resume(self, reply: Reply<K>) -> Progress<Self, Self::Outcome>;
+    fn resume(self, reply: RequestReply<K>) -> MachineProgress<Self, Self::Outcome>;
 
     /// Returns how far a transition has come, if the machine advances one.
     fn transition(&self) -> Option<(Scheme, TransitionProgress)> {

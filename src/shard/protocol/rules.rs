@@ -2,7 +2,7 @@
 
 /// A rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum ProtocolRule {
     /// Only callers who found the transition under way after a companion was placed fill it.
     Evidence,
     /// A remembered route leads to no frozen companion.
@@ -17,12 +17,12 @@ pub(crate) enum Rule {
 
 #[cfg(test)]
 thread_local! {
-    static LEFT_OUT: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+    static LEFT_OUT: std::cell::Cell<Option<ProtocolRule>> = const { std::cell::Cell::new(None) };
 }
 
 /// Leaves a rule out, in this thread, while `run` runs.
 #[cfg(test)]
-pub(crate) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
+pub(crate) fn without<R>(rule: ProtocolRule, run: impl FnOnce() -> R) -> R {
     LEFT_OUT.set(Some(rule));
     let result = run();
     LEFT_OUT.set(None);
@@ -31,13 +31,13 @@ pub(crate) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
 
 /// Whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(test)]
-pub(crate) fn keeps(rule: Rule) -> bool {
+pub(crate) fn keeps(rule: ProtocolRule) -> bool {
     LEFT_OUT.get() != Some(rule)
 }
 
 /// Whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(not(test))]
 #[inline]
-pub(crate) const fn keeps(_: Rule) -> bool {
+pub(crate) const fn keeps(_: ProtocolRule) -> bool {
     true
 }

@@ -2,8 +2,9 @@
 
 use super::advance::Advance;
 use super::{
-    Edit, Failure, Kind, Machine, Neighbors, Precondition, Progress, Read, RecordRef, Reply,
-    Request, Root, Token, TransitionProgress,
+    AtomicRequest, CollectionKind, CollectionRoot, CompanionToken, Failure, Machine,
+    MachineProgress, NeighborCollections, Precondition, Read, RecordRef, RequestEdit, RequestReply,
+    TransitionProgress,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::scheme::{Epoch, Scheme};
@@ -27,10 +28,10 @@ pub(crate) enum Goal {
 
 /// A transition from its beginning to its end. Its outcome is the root as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Start<P> {
+pub(crate) struct Transition<P> {
     goal: Goal,
     now_us: u64,
-    token: Token,
+    token: CompanionToken,
     /// How many companions a split or merge is to end with, once that is known.
     target: Option<u64>,
     /// If set, nothing is begun unless this is the number of the collection's last transition.
@@ -50,16 +51,16 @@ pub(crate) struct Start<P> {
 enum StartStep<P> {
     ReadRoot,
     /// Reads whether the key of a companion is free, up to a last one; then the root is marked.
-    Check(u64, u64, Root, Scheme),
-    Mark(Root, Scheme),
+    Check(u64, u64, CollectionRoot, Scheme),
+    Mark(CollectionRoot, Scheme),
     Advance(Advance<P>),
     /// Deletes the collection in the root.
-    Clear(Neighbors),
+    Clear(NeighborCollections),
 }
 
-impl<P: Clone> Start<P> {
+impl<P: Clone> Transition<P> {
     /// `now_us`: the time in microseconds, from which the epoch is made.
-    pub(crate) const fn new(goal: Goal, now_us: u64, token: Token) -> Self {
+    pub(crate) const fn new(goal: Goal, now_us: u64, token: CompanionToken) -> Self {
         Self {
             goal,
             now_us,
@@ -81,12 +82,18 @@ impl<P: Clone> Start<P> {
         }
     }
 
-    fn go(self, step: StartStep<P>) -> Progress<Self, Root> {
-        Progress::Next(Self { step, ..self })
+    fn go(self, step: StartStep<P>) -> MachineProgress<Self, CollectionRoot> {
+        MachineProgress::Next(Self { step, ..self })
     }
 
     /// Marks a root, if the keys of new companions are free.
-    fn check(self, from: u64, to: u64, root: Root, scheme: Scheme) -> Progress<Self, Root> {
+    fn check(
+        self,
+        from: u64,
+        to: u64,
+        root: CollectionRoot,
+        scheme: Scheme,
+    ) -> MachineProgress<Self, CollectionRoot> {
         if from < to {
             self.go(StartStep::Check(from, to, root, scheme))
         } else {
@@ -94,9 +101,13 @@ impl<P: Clone> Start<P> {
         }
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Root> {
+    fn judge(
+        mut self,
+        root: CollectionRoot,
+        has_bin: bool,
+    ) -> MachineProgress<Self, CollectionRoot> {
         if self.only_at.is_some_and(|epoch| epoch != root.epoch) {
-            return Progress::Done(root);
+            return MachineProgress::Done(root);
         }
         let token = self.token;
         self.apart = None;
@@ -120,7 +131,7 @@ impl<P: Clone> Start<P> {
         }
         match (self.goal, root.scheme) {
             (Goal::Activate(_), Scheme::Unsharded) if root.description.has_unknown_forms() => {
-                Progress::Failed(Failure::OtherForm)
+                MachineProgress::Failed(Failure::OtherForm)
             }
             (Goal::Activate(shards), Scheme::Unsharded) => {
                 self.check(0, shards, root, Scheme::Activating { shards })
@@ -128,9 +139,9 @@ impl<P: Clone> Start<P> {
             (Goal::Split, Scheme::Active { shards }) => {
                 let target = *self.target.get_or_insert(shards * 2);
                 if shards >= target {
-                    Progress::Done(root)
+                    MachineProgress::Done(root)
                 } else if target > SHARDS_MAX {
-                    Progress::Failed(Failure::NotApplicable(root.scheme))
+                    MachineProgress::Failed(Failure::NotApplicable(root.scheme))
                 } else {
                     self.check(shards, shards * 2, root, Scheme::Splitting { from: shards })
                 }
@@ -138,16 +149,16 @@ impl<P: Clone> Start<P> {
             (Goal::Merge, Scheme::Active { shards }) => {
                 let target = *self.target.get_or_insert(shards / 2);
                 if target == 0 {
-                    Progress::Failed(Failure::NotApplicable(root.scheme))
+                    MachineProgress::Failed(Failure::NotApplicable(root.scheme))
                 } else if shards <= target {
-                    Progress::Done(root)
+                    MachineProgress::Done(root)
                 } else {
                     self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
             // A caller who advances a deactivation takes a bin in the root for the collection, and deletes the companion.
             (Goal::Deactivate, Scheme::Active { .. }) if has_bin => {
-                Progress::Failed(Failure::Foreign)
+                MachineProgress::Failed(Failure::Foreign)
             }
             (Goal::Deactivate, Scheme::Active { shards: 1 }) => {
                 self.go(StartStep::Mark(root, Scheme::Deactivating))
@@ -155,28 +166,28 @@ impl<P: Clone> Start<P> {
             (Goal::Deactivate, Scheme::Active { shards }) => {
                 self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
             }
-            (Goal::Delete, _) if self.deleted => Progress::Done(root),
+            (Goal::Delete, _) if self.deleted => MachineProgress::Done(root),
             (Goal::Delete, Scheme::Active { shards }) => {
                 self.go(StartStep::Mark(root, Scheme::Deleting { shards }))
             }
             (Goal::Delete, Scheme::Unsharded) => self.go(StartStep::Clear(root.neighbors())),
             // A split or merge that has come this far was overtaken by others.
             (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
-                Progress::Failed(Failure::NotApplicable(root.scheme))
+                MachineProgress::Failed(Failure::NotApplicable(root.scheme))
             }
-            _ => Progress::Done(root),
+            _ => MachineProgress::Done(root),
         }
     }
 }
 
-impl<K: Kind> Machine<K> for Start<K::Part> {
-    type Outcome = Root;
+impl<K: CollectionKind> Machine<K> for Transition<K::Part> {
+    type Outcome = CollectionRoot;
 
-    fn request(&self) -> Request<K> {
+    fn request(&self) -> AtomicRequest<K> {
         match &self.step {
-            StartStep::ReadRoot => Request::read(RecordRef::Root, Read::State),
+            StartStep::ReadRoot => AtomicRequest::read(RecordRef::Root, Read::State),
             StartStep::Check(shard, _, root, _) => {
-                Request::read(RecordRef::Companion(root.keys, *shard), Read::State)
+                AtomicRequest::read(RecordRef::Companion(root.keys, *shard), Read::State)
             }
             StartStep::Mark(root, scheme) => {
                 let latest = root.description.latest();
@@ -186,40 +197,42 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                     Scheme::Deactivating => Precondition::Bare(description),
                     _ => Precondition::Bears(description),
                 };
-                let edit = Edit::Mark(*scheme, epoch, self.apart);
-                Request::write(RecordRef::Root, precondition, edit)
+                let edit = RequestEdit::Mark(*scheme, epoch, self.apart);
+                AtomicRequest::write(RecordRef::Root, precondition, edit)
             }
             StartStep::Advance(advance) => advance.request(),
-            StartStep::Clear(neighbors) => Request::write(
+            StartStep::Clear(neighbors) => AtomicRequest::write(
                 RecordRef::Root,
                 Precondition::Unsharded(*neighbors),
-                Edit::Clear,
+                RequestEdit::Clear,
             ),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Root> {
+    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, CollectionRoot> {
         match std::mem::replace(&mut self.step, StartStep::ReadRoot) {
             StartStep::ReadRoot => match reply {
-                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.judge(Root::default(), false),
+                RequestReply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.judge(CollectionRoot::default(), false),
             },
             StartStep::Check(shard, to, root, scheme) => match reply {
-                Reply::Done(seen) if seen.companion.is_none() && root.keys.is_apart(shard) => {
-                    Progress::Failed(Failure::Collision(root.keys, shard))
+                RequestReply::Done(seen)
+                    if seen.companion.is_none() && root.keys.is_apart(shard) =>
+                {
+                    MachineProgress::Failed(Failure::Collision(root.keys, shard))
                 }
                 // It belongs to another: the new companions get keys of their own.
-                Reply::Done(seen) if seen.companion.is_none() => {
+                RequestReply::Done(seen) if seen.companion.is_none() => {
                     let first = match scheme {
                         Scheme::Splitting { from } => from,
                         _ => 0,
                     };
                     self.apart = Some(first);
                     let keys = root.keys.apart(first);
-                    self.check(first, to, Root { keys, ..root }, scheme)
+                    self.check(first, to, CollectionRoot { keys, ..root }, scheme)
                 }
                 reply => {
-                    if let Reply::Done(seen) = reply
+                    if let RequestReply::Done(seen) = reply
                         && let Some((companion, _)) = seen.companion
                     {
                         self.newest = self.newest.max(companion.epoch);
@@ -228,7 +241,7 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 }
             },
             StartStep::Mark(_, scheme) => {
-                let marked = matches!(reply, Reply::Done(_));
+                let marked = matches!(reply, RequestReply::Done(_));
                 if marked {
                     // The transition under way is ours now.
                     self.only_at = None;
@@ -241,8 +254,8 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 self.go(advance.map_or(StartStep::ReadRoot, StartStep::Advance))
             }),
             StartStep::Clear(_) => match reply {
-                Reply::FilteredOut => self.go(StartStep::ReadRoot),
-                _ => Progress::Done(Root::default()),
+                RequestReply::FilteredOut => self.go(StartStep::ReadRoot),
+                _ => MachineProgress::Done(CollectionRoot::default()),
             },
         }
     }

@@ -4,10 +4,10 @@
 //! element that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
 use super::advance::Advance;
-use super::rules::{Rule, keeps};
+use super::rules::{ProtocolRule, keeps};
 use super::{
-    Companion, CompanionState, Failure, Kind, Machine, Progress, Read, RecordRef, Reply, Request,
-    Root, Route, Token,
+    AtomicRequest, CollectionKind, CollectionRoot, Companion, CompanionRoute, CompanionState,
+    CompanionToken, Failure, Machine, MachineProgress, Read, RecordRef, RequestReply,
 };
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: u8 = 2;
 
 /// One record of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum ViewRecord {
     /// The root, while the collection is in it.
     Root,
     /// A companion, while it is of this number of shards and epoch.
@@ -34,7 +34,7 @@ pub(crate) enum Source {
     },
 }
 
-impl Source {
+impl ViewRecord {
     pub(crate) const fn place(&self) -> RecordRef {
         match self {
             Self::Root => RecordRef::Root,
@@ -46,10 +46,15 @@ impl Source {
     ///
     /// # Errors
     /// The record's error if the root has not changed.
-    pub(crate) fn accept<K: Kind>(&self, reply: Reply<K>) -> Result<Option<K::Answer>, Failure> {
+    pub(crate) fn accept<K: CollectionKind>(
+        &self,
+        reply: RequestReply<K>,
+    ) -> Result<Option<K::Answer>, Failure> {
         match (self, reply) {
-            (Self::Root, Reply::Done(seen)) if in_root(&seen.root, seen.has_bin) => Ok(seen.answer),
-            (Self::Root, Reply::NotFound) => Ok(None),
+            (Self::Root, RequestReply::Done(seen)) if in_root(&seen.root, seen.has_bin) => {
+                Ok(seen.answer)
+            }
+            (Self::Root, RequestReply::NotFound) => Ok(None),
             (Self::Root, _) => Err(Failure::Missing(0)),
             (
                 Self::Companion {
@@ -58,7 +63,7 @@ impl Source {
                     companion,
                     frozen_too,
                 },
-                Reply::Done(seen),
+                RequestReply::Done(seen),
             ) => match seen.companion {
                 Some((found, CompanionState::Live)) if found == *companion => {
                     if seen.has_bin {
@@ -79,7 +84,7 @@ impl Source {
 }
 
 /// Returns whether the root's own bin is the collection.
-pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
+pub(crate) const fn in_root(root: &CollectionRoot, has_bin: bool) -> bool {
     match root.scheme {
         Scheme::Unsharded | Scheme::Activating { .. } => true,
         Scheme::Deactivating => has_bin,
@@ -89,27 +94,27 @@ pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
 
 /// The records that together hold the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct View {
+pub(crate) struct RecordsView {
     /// The root from which the view was made.
-    pub(crate) root: Root,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) root: CollectionRoot,
+    pub(crate) sources: Vec<ViewRecord>,
 }
 
-impl View {
+impl RecordsView {
     /// Returns the view of a remembered route, without reading the root.
-    pub(crate) fn remembered(route: Route) -> Self {
-        Self::active(route, !keeps(Rule::RememberedNotFrozen))
+    pub(crate) fn remembered(route: CompanionRoute) -> Self {
+        Self::active(route, !keeps(ProtocolRule::RememberedNotFrozen))
     }
 
-    fn active(route: Route, frozen_too: bool) -> Self {
-        let sources = (0..route.shards).map(|shard| Source::Companion {
+    fn active(route: CompanionRoute, frozen_too: bool) -> Self {
+        let sources = (0..route.shards).map(|shard| ViewRecord::Companion {
             keys: route.keys,
             shard,
             companion: route.companion(),
             frozen_too,
         });
         Self {
-            root: Root {
+            root: CollectionRoot {
                 scheme: Scheme::Active {
                     shards: route.shards,
                 },
@@ -126,7 +131,7 @@ impl View {
 /// A view that did not hold, and the error if the root has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rejection {
-    pub(crate) root: Root,
+    pub(crate) root: CollectionRoot,
     pub(crate) failure: Failure,
     /// How often a transition may still be looked at.
     pub(crate) patience: u8,
@@ -135,86 +140,86 @@ pub(crate) struct Rejection {
 /// The machine that makes a view: it reads the root, and in a transition the companions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Survey<P> {
-    token: Token,
+    token: CompanionToken,
     refused: Option<Rejection>,
     patience: u8,
-    step: Step<P>,
+    step: ViewStep<P>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Step<P> {
+enum ViewStep<P> {
     ReadRoot,
     /// A companion that was there before the transition.
-    Low(u64, View),
+    Low(u64, RecordsView),
     /// The companion that is new in its pair.
-    High(u64, View),
+    High(u64, RecordsView),
     Advance(Advance<P>),
 }
 
 /// A view, and how much patience is left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SurveyResult {
-    pub(crate) view: View,
+    pub(crate) view: RecordsView,
     pub(crate) patience: u8,
 }
 
 impl<P: Clone> Survey<P> {
     /// `refused`: the view that did not hold, if there was one.
-    pub(crate) fn new(refused: Option<Rejection>, token: Token) -> Self {
+    pub(crate) fn new(refused: Option<Rejection>, token: CompanionToken) -> Self {
         Self {
             token,
             patience: refused
                 .as_ref()
                 .map_or(PATIENCE, |refused| refused.patience),
             refused,
-            step: Step::ReadRoot,
+            step: ViewStep::ReadRoot,
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, SurveyResult> {
-        Progress::Next(Self { step, ..self })
+    fn go(self, step: ViewStep<P>) -> MachineProgress<Self, SurveyResult> {
+        MachineProgress::Next(Self { step, ..self })
     }
 
-    fn done(self, view: View) -> Progress<Self, SurveyResult> {
-        Progress::Done(SurveyResult {
+    fn done(self, view: RecordsView) -> MachineProgress<Self, SurveyResult> {
+        MachineProgress::Done(SurveyResult {
             view,
             patience: self.patience,
         })
     }
 
-    fn again(mut self) -> Progress<Self, SurveyResult> {
+    fn again(mut self) -> MachineProgress<Self, SurveyResult> {
         self.patience = self.patience.saturating_sub(1);
-        self.go(Step::ReadRoot)
+        self.go(ViewStep::ReadRoot)
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, SurveyResult> {
+    fn judge(mut self, root: CollectionRoot, has_bin: bool) -> MachineProgress<Self, SurveyResult> {
         if let Some(refused) = &self.refused
             && root.route().is_some()
             && refused.root.is_as(&root)
         {
-            return Progress::Failed(refused.failure);
+            return MachineProgress::Failed(refused.failure);
         }
         let sources = Vec::new();
         let advance = matches!(root.scheme, Scheme::Deleting { .. })
-            && keeps(Rule::ReadersAdvanceDeletion)
+            && keeps(ProtocolRule::ReadersAdvanceDeletion)
             || self.patience == 0;
         if advance && let Some(advance) = Advance::new(&root, has_bin, self.token) {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Advance(advance));
+            return self.go(ViewStep::Advance(advance));
         }
         match root.route() {
-            Some(route) => self.done(View::active(route, true)),
+            Some(route) => self.done(RecordsView::active(route, true)),
             None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
-                let sources = vec![Source::Root];
-                self.done(View { root, sources })
+                let sources = vec![ViewRecord::Root];
+                self.done(RecordsView { root, sources })
             }
-            None => self.go(Step::Low(0, View { root, sources })),
+            None => self.go(ViewStep::Low(0, RecordsView { root, sources })),
         }
     }
 
     /// Returns how many pairs of companions the transition has.
-    const fn pairs(root: &Root) -> u64 {
+    const fn pairs(root: &CollectionRoot) -> u64 {
         match root.scheme {
             Scheme::Splitting { from } => from,
             Scheme::Merging { from } => from / 2,
@@ -222,9 +227,9 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn behind(self, shard: u64, view: View) -> Progress<Self, SurveyResult> {
+    fn behind(self, shard: u64, view: RecordsView) -> MachineProgress<Self, SurveyResult> {
         if shard + 1 < Self::pairs(&view.root) {
-            self.go(Step::Low(shard + 1, view))
+            self.go(ViewStep::Low(shard + 1, view))
         } else {
             self.done(view)
         }
@@ -232,9 +237,9 @@ impl<P: Clone> Survey<P> {
 }
 
 /// A companion that was read, if it has content.
-fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
+fn looked_at<K: CollectionKind>(reply: &RequestReply<K>) -> Option<Companion> {
     match reply {
-        Reply::Done(seen) => match seen.companion? {
+        RequestReply::Done(seen) => match seen.companion? {
             (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some(companion),
         },
@@ -242,37 +247,37 @@ fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
     }
 }
 
-impl<K: Kind> Machine<K> for Survey<K::Part> {
+impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
     type Outcome = SurveyResult;
 
-    fn request(&self) -> Request<K> {
+    fn request(&self) -> AtomicRequest<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(RecordRef::Root, Read::State),
-            Step::Low(shard, view) => {
-                Request::read(RecordRef::Companion(view.root.keys, *shard), Read::State)
+            ViewStep::ReadRoot => AtomicRequest::read(RecordRef::Root, Read::State),
+            ViewStep::Low(shard, view) => {
+                AtomicRequest::read(RecordRef::Companion(view.root.keys, *shard), Read::State)
             }
-            Step::High(shard, view) => {
+            ViewStep::High(shard, view) => {
                 let half = shard + Self::pairs(&view.root);
                 let place = RecordRef::Companion(view.root.keys, half);
-                Request::read(place, Read::State)
+                AtomicRequest::read(place, Read::State)
             }
-            Step::Advance(advance) => advance.request(),
+            ViewStep::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, SurveyResult> {
-        let source = |view: &View, shard, companion| Source::Companion {
+    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, SurveyResult> {
+        let source = |view: &RecordsView, shard, companion| ViewRecord::Companion {
             keys: view.root.keys,
             shard,
             companion,
             frozen_too: true,
         };
-        match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::ReadRoot => match reply {
-                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.judge(Root::default(), false),
+        match std::mem::replace(&mut self.step, ViewStep::ReadRoot) {
+            ViewStep::ReadRoot => match reply {
+                RequestReply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.judge(CollectionRoot::default(), false),
             },
-            Step::Low(shard, mut view) => {
+            ViewStep::Low(shard, mut view) => {
                 let Some(companion) = looked_at(&reply) else {
                     return self.again();
                 };
@@ -282,17 +287,19 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 }
                 view.sources.push(source(&view, shard, companion));
                 let both = match view.root.scheme {
-                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreHalfBeforeRemoval),
+                    Scheme::Splitting { .. } => {
+                        !old || !keeps(ProtocolRule::IgnoreHalfBeforeRemoval)
+                    }
                     Scheme::Merging { .. } => old,
                     _ => false,
                 };
                 if both {
-                    self.go(Step::High(shard, view))
+                    self.go(ViewStep::High(shard, view))
                 } else {
                     self.behind(shard, view)
                 }
             }
-            Step::High(shard, mut view) => {
+            ViewStep::High(shard, mut view) => {
                 let splitting = matches!(view.root.scheme, Scheme::Splitting { .. });
                 match looked_at(&reply) {
                     Some(companion) if splitting == (companion.epoch == view.root.epoch) => {
@@ -300,12 +307,12 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                         view.sources.push(source(&view, half, companion));
                         self.behind(shard, view)
                     }
-                    _ if !keeps(Rule::IgnoreHalfBeforeRemoval) => self.behind(shard, view),
+                    _ if !keeps(ProtocolRule::IgnoreHalfBeforeRemoval) => self.behind(shard, view),
                     _ => self.again(),
                 }
             }
-            Step::Advance(advance) => advance.then(reply, |advance| {
-                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
+            ViewStep::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(ViewStep::ReadRoot, ViewStep::Advance))
             }),
         }
     }

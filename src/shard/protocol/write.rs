@@ -2,30 +2,31 @@
 
 use super::advance::Advance;
 use super::{
-    Edit, Failure, Kind, Machine, Neighbors, Precondition, Progress, Read, RecordRef, Reply,
-    Request, Root, Route, RouteHint, Token,
+    AtomicRequest, CollectionKind, CollectionRoot, CompanionRoute, CompanionToken, Failure,
+    Machine, MachineProgress, NeighborCollections, Precondition, Read, RecordRef, RequestEdit,
+    RequestReply, RouteHint,
 };
 use crate::shard::scheme::Scheme;
 
 /// A write to the element of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Write<K: Kind> {
+pub(crate) struct ElementWrite<K: CollectionKind> {
     hash: u64,
     act: K::Act,
-    token: Token,
+    token: CompanionToken,
     /// A route whose companion refused the write.
-    refused: Option<Route>,
+    refused: Option<CompanionRoute>,
     step: WriteStep<K::Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum WriteStep<P> {
     /// Writes to the root, if the collection is unsharded.
-    Unsharded(Neighbors),
+    Unsharded(NeighborCollections),
     ReadRoot,
-    Companion(Route),
+    Companion(CompanionRoute),
     /// Reads why the right companion refused the write.
-    Diagnose(Route),
+    Diagnose(CompanionRoute),
     Advance(Advance<P>),
 }
 
@@ -38,31 +39,40 @@ pub(crate) struct ElementResult<A> {
     pub(crate) remembered: RouteHint,
 }
 
-impl<K: Kind> Write<K> {
+impl<K: CollectionKind> ElementWrite<K> {
     /// `remembered`: where the collection was at the last call.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
+    pub(crate) fn new(
+        hash: u64,
+        act: K::Act,
+        remembered: RouteHint,
+        token: CompanionToken,
+    ) -> Self {
         Self {
             hash,
             act,
             token,
             refused: None,
             step: match remembered {
-                RouteHint::Unknown => WriteStep::Unsharded(Neighbors::None),
+                RouteHint::Unknown => WriteStep::Unsharded(NeighborCollections::None),
                 RouteHint::Unsharded(neighbors) => WriteStep::Unsharded(neighbors),
                 RouteHint::Sharded(route) => WriteStep::Companion(route),
             },
         }
     }
 
-    fn go(self, step: WriteStep<K::Part>) -> Progress<Self, ElementResult<K::Answer>> {
-        Progress::Next(Self { step, ..self })
+    fn go(self, step: WriteStep<K::Part>) -> MachineProgress<Self, ElementResult<K::Answer>> {
+        MachineProgress::Next(Self { step, ..self })
     }
 
-    fn place(&self, route: Route) -> RecordRef {
+    fn place(&self, route: CompanionRoute) -> RecordRef {
         RecordRef::Companion(route.keys, route.shard_of(self.hash))
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, ElementResult<K::Answer>> {
+    fn judge(
+        mut self,
+        root: CollectionRoot,
+        has_bin: bool,
+    ) -> MachineProgress<Self, ElementResult<K::Answer>> {
         let token = self.token;
         if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
@@ -76,45 +86,45 @@ impl<K: Kind> Write<K> {
     }
 }
 
-impl<K: Kind> Machine<K> for Write<K> {
+impl<K: CollectionKind> Machine<K> for ElementWrite<K> {
     type Outcome = ElementResult<K::Answer>;
 
-    fn request(&self) -> Request<K> {
-        let user = || Edit::User(self.act.clone());
+    fn request(&self) -> AtomicRequest<K> {
+        let user = || RequestEdit::User(self.act.clone());
         match &self.step {
             WriteStep::Unsharded(neighbors) => {
-                Request::write(RecordRef::Root, Precondition::Unsharded(*neighbors), user())
+                AtomicRequest::write(RecordRef::Root, Precondition::Unsharded(*neighbors), user())
             }
-            WriteStep::ReadRoot => Request::read(RecordRef::Root, Read::State),
-            WriteStep::Companion(route) => Request::write(
+            WriteStep::ReadRoot => AtomicRequest::read(RecordRef::Root, Read::State),
+            WriteStep::Companion(route) => AtomicRequest::write(
                 self.place(*route),
                 Precondition::Live(route.companion()),
                 user(),
             ),
-            WriteStep::Diagnose(route) => Request::read(self.place(*route), Read::State),
+            WriteStep::Diagnose(route) => AtomicRequest::read(self.place(*route), Read::State),
             WriteStep::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ElementResult<K::Answer>> {
+    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, ElementResult<K::Answer>> {
         match std::mem::replace(&mut self.step, WriteStep::ReadRoot) {
             WriteStep::Unsharded(neighbors) => match reply {
-                Reply::FilteredOut => self.go(WriteStep::ReadRoot),
-                Reply::NotFound => Progress::Done(ElementResult {
+                RequestReply::FilteredOut => self.go(WriteStep::ReadRoot),
+                RequestReply::NotFound => MachineProgress::Done(ElementResult {
                     answer: None,
                     remembered: RouteHint::default(),
                 }),
-                Reply::Done(seen) => Progress::Done(ElementResult {
+                RequestReply::Done(seen) => MachineProgress::Done(ElementResult {
                     answer: seen.answer,
                     remembered: RouteHint::Unsharded(neighbors),
                 }),
             },
             WriteStep::ReadRoot => match reply {
-                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.go(WriteStep::Unsharded(Neighbors::None)),
+                RequestReply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.go(WriteStep::Unsharded(NeighborCollections::None)),
             },
             WriteStep::Companion(route) => match reply {
-                Reply::Done(seen) => Progress::Done(ElementResult {
+                RequestReply::Done(seen) => MachineProgress::Done(ElementResult {
                     answer: seen.answer,
                     remembered: RouteHint::Sharded(route),
                 }),
@@ -125,14 +135,14 @@ impl<K: Kind> Machine<K> for Write<K> {
             },
             WriteStep::Diagnose(route) => {
                 let shard = route.shard_of(self.hash);
-                Progress::Failed(match reply {
-                    Reply::Done(seen)
+                MachineProgress::Failed(match reply {
+                    RequestReply::Done(seen)
                         if !seen.has_bin
                             && seen.companion.map(|(it, _)| it) == Some(route.companion()) =>
                     {
                         Failure::NoBin(shard)
                     }
-                    Reply::Done(seen) if seen.companion.is_none() => {
+                    RequestReply::Done(seen) if seen.companion.is_none() => {
                         Failure::Collision(route.keys, shard)
                     }
                     _ => Failure::Missing(shard),

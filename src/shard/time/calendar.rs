@@ -64,9 +64,9 @@ impl TimeWidth {
     }
 
     /// Returns the bucket of a time.
-    pub(super) const fn bucket(self, at: Micros) -> Bucket {
+    pub(super) const fn bucket(self, at: Micros) -> TimeBucket {
         let second = at.0.div_euclid(1_000_000);
-        Bucket(second - second.rem_euclid(self.seconds()))
+        TimeBucket(second - second.rem_euclid(self.seconds()))
     }
 
     /// Returns the name of the bucket that holds a time, as in the keys of records: `2026-11-21-06-35`,
@@ -97,7 +97,7 @@ impl TimeWidth {
     }
 
     /// Returns the name of a bucket, as [`TimeWidth::bucket_name`].
-    pub(super) fn name_of(self, bucket: Bucket) -> String {
+    pub(super) fn name_of(self, bucket: TimeBucket) -> String {
         let day = day_name(bucket.0);
         let hour = bucket.0.rem_euclid(DAY) / HOUR;
         let minute = bucket.0.rem_euclid(HOUR) / MINUTE;
@@ -189,9 +189,9 @@ const fn first_day(year: i64) -> i64 {
 
 /// The beginning of a bucket, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Bucket(pub(super) i64);
+pub(super) struct TimeBucket(pub(super) i64);
 
-impl Bucket {
+impl TimeBucket {
     /// No bucket begins before this one.
     pub(super) const FIRST: Self = Self(SECONDS.start);
 }

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::calendar::Bucket;
-use super::layout::{Child, Page, Route};
+use super::calendar::TimeBucket;
+use super::layout::{DirectoryPage, PageEntry, TimeRoute};
 use super::steps::{
-    CollectionState, Direction, EntryRange, PartState, ReadError, ReadResult, Steps,
+    CollectionState, Direction, PageRange, PartState, ReadResult, StepError, TimeSteps,
 };
 use crate::record::companion_key::KeyForm;
 
@@ -15,18 +15,18 @@ const ENTRIES: usize = 64;
 /// The entries of a page, read a few at a time.
 #[derive(Debug)]
 pub(super) struct Entries {
-    page: Page,
+    page: DirectoryPage,
     /// The part that is not read yet.
-    range: EntryRange,
+    range: PageRange,
     read: VecDeque<i64>,
     ended: bool,
 }
 
 impl Entries {
-    pub(super) fn new(page: Page, (from, to): (i64, i64), direction: Direction) -> Self {
+    pub(super) fn new(page: DirectoryPage, (from, to): (i64, i64), direction: Direction) -> Self {
         Self {
             page,
-            range: EntryRange {
+            range: PageRange {
                 from,
                 to,
                 direction,
@@ -38,7 +38,7 @@ impl Entries {
     }
 
     /// Returns the next entry. `accept`: whether a page in this state has entries that count.
-    pub(super) fn next<S: Steps, E: From<crate::Error>>(
+    pub(super) fn next<S: TimeSteps, E: From<crate::Error>>(
         &mut self,
         steps: &S,
         keys: KeyForm,
@@ -63,18 +63,18 @@ impl Entries {
 /// The buckets in use of a range, in order, by the directory.
 pub(super) struct Buckets<'a, S> {
     steps: &'a S,
-    route: Route,
-    range: (Bucket, Bucket),
+    route: TimeRoute,
+    range: (TimeBucket, TimeBucket),
     direction: Direction,
     /// Pages that are being read, the top page first.
     pages: Vec<Entries>,
 }
 
-impl<'a, S: Steps> Buckets<'a, S> {
+impl<'a, S: TimeSteps> Buckets<'a, S> {
     pub(super) fn new(
         steps: &'a S,
         collection: CollectionState,
-        range: (Bucket, Bucket),
+        range: (TimeBucket, TimeBucket),
         direction: Direction,
     ) -> Self {
         let mut buckets = Self {
@@ -84,18 +84,18 @@ impl<'a, S: Steps> Buckets<'a, S> {
             direction,
             pages: Vec::new(),
         };
-        buckets.descend(Page::Top);
+        buckets.descend(DirectoryPage::Top);
         buckets
     }
 
-    fn descend(&mut self, page: Page) {
+    fn descend(&mut self, page: DirectoryPage) {
         let entry = |bucket| self.steps.layout().entry(page, bucket);
         let range = (entry(self.range.0), entry(self.range.1));
         self.pages.push(Entries::new(page, range, self.direction));
     }
 
     /// Returns the next buckets, `limit` at most.
-    pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<Bucket>> {
+    pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<TimeBucket>> {
         let mut batch = Vec::new();
         while batch.len() < limit
             && let Some(bucket) = self.next()?
@@ -106,21 +106,21 @@ impl<'a, S: Steps> Buckets<'a, S> {
     }
 
     /// Returns the next bucket.
-    pub(super) fn next(&mut self) -> ReadResult<Option<Bucket>> {
+    pub(super) fn next(&mut self) -> ReadResult<Option<TimeBucket>> {
         let epoch = self.route.epoch;
         while let Some(entries) = self.pages.last_mut() {
             let page = entries.page;
             let entry = entries.next(self.steps, self.route.keys, |state| match state {
                 PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
-                    Err(ReadError::Stale)
+                    Err(StepError::Stale)
                 }
                 // Left over, or nothing was entered yet.
                 state => Ok(state == PartState::Open(epoch)),
             })?;
             match entry.map(|entry| self.steps.layout().child(page, entry)) {
                 None => drop(self.pages.pop()),
-                Some(Child::Page(page)) => self.descend(page),
-                Some(Child::Bucket(bucket)) => return Ok(Some(bucket)),
+                Some(PageEntry::Page(page)) => self.descend(page),
+                Some(PageEntry::Bucket(bucket)) => return Ok(Some(bucket)),
             }
         }
         Ok(None)

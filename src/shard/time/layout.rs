@@ -5,7 +5,7 @@
 //! (or, for buckets of minutes, the days) of a year, of the buckets of a day. No page ever has more than 10,000 entries.
 
 use super::calendar::{
-    Bucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
+    TimeBucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
 };
 use crate::expression::ExpType;
 use crate::expressions::{and, eq, list_bin, lists, lt};
@@ -24,7 +24,7 @@ const PAGE: &str = "buckets";
 
 /// How a collection is sharded by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Layout {
+pub(super) struct TimeLayout {
     pub(super) width: TimeWidth,
     /// The number of shards of each bucket: a power of two.
     pub(super) shards: u64,
@@ -32,22 +32,22 @@ pub(super) struct Layout {
 
 /// Whether the collection is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum UsePhase {
     Active,
     Deleting,
 }
 
 /// A record of the collection beside its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Part {
+pub(super) enum CollectionPart {
     /// A shard of a bucket.
-    Shard(Bucket, u64),
-    Page(Page),
+    Shard(TimeBucket, u64),
+    Page(DirectoryPage),
 }
 
 /// A page of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Page {
+pub(super) enum DirectoryPage {
     /// Lists the years in use.
     Top,
     /// Lists the parts in use of the year that begins here.
@@ -58,33 +58,33 @@ pub(super) enum Page {
 
 /// The meaning of an entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Child {
-    Page(Page),
-    Bucket(Bucket),
+pub(super) enum PageEntry {
+    Page(DirectoryPage),
+    Bucket(TimeBucket),
 }
 
 /// Where the companions of one generation of the collection are: what a handle remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Route {
+pub(super) struct TimeRoute {
     pub(super) epoch: Epoch,
     pub(super) keys: KeyForm,
 }
 
 /// The root of the companions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner<'a> {
+pub(super) struct CompanionRoot<'a> {
     pub(super) root: &'a Key<'a>,
     pub(super) bin: BinName,
 }
 
-impl Layout {
+impl TimeLayout {
     /// Returns the collection's entry in the bin `subkeys`.
-    pub(super) fn value(self, phase: Phase) -> Value {
+    pub(super) fn value(self, phase: UsePhase) -> Value {
         let mut items = vec![TIME_SHARDS.into(), self.width.to_string().into()];
         if self.shards > 1 {
             items.push(int(self.shards));
         }
-        if phase == Phase::Deleting {
+        if phase == UsePhase::Deleting {
             items.push(DELETING.into());
         }
         list(items)
@@ -94,8 +94,8 @@ impl Layout {
     ///
     /// # Errors
     /// [`crate::Error::ShardScheme`] for anything but this layout.
-    pub(super) fn parse(self, value: &Value) -> Result<Phase> {
-        for phase in [Phase::Active, Phase::Deleting] {
+    pub(super) fn parse(self, value: &Value) -> Result<UsePhase> {
+        for phase in [UsePhase::Active, UsePhase::Deleting] {
             if *value == self.value(phase) {
                 return Ok(phase);
             }
@@ -110,59 +110,78 @@ impl Layout {
     }
 
     /// Returns the shards of a bucket.
-    pub(super) fn parts(self, bucket: Bucket) -> impl Iterator<Item = Part> {
-        (0..self.shards).map(move |shard| Part::Shard(bucket, shard))
+    pub(super) fn parts(self, bucket: TimeBucket) -> impl Iterator<Item = CollectionPart> {
+        (0..self.shards).map(move |shard| CollectionPart::Shard(bucket, shard))
     }
 
     /// Returns the page that lists a part, and the entry by which it does; `None` for the top page.
-    pub(super) const fn listing(self, part: Part) -> Option<(Page, i64)> {
+    pub(super) const fn listing(self, part: CollectionPart) -> Option<(DirectoryPage, i64)> {
         match (part, self.width) {
-            (Part::Shard(bucket, _), TimeWidth::Minutes(_)) => {
-                Some((Page::Day(day_begin(bucket.0)), bucket.0))
+            (CollectionPart::Shard(bucket, _), TimeWidth::Minutes(_)) => {
+                Some((DirectoryPage::Day(day_begin(bucket.0)), bucket.0))
             }
-            (Part::Shard(bucket, _), _) => Some((Page::Year(year_begin(bucket.0)), bucket.0)),
-            (Part::Page(Page::Day(day)), _) => Some((Page::Year(year_begin(day)), day)),
-            (Part::Page(Page::Year(year)), _) => Some((Page::Top, year)),
-            (Part::Page(Page::Top), _) => None,
+            (CollectionPart::Shard(bucket, _), _) => {
+                Some((DirectoryPage::Year(year_begin(bucket.0)), bucket.0))
+            }
+            (CollectionPart::Page(DirectoryPage::Day(day)), _) => {
+                Some((DirectoryPage::Year(year_begin(day)), day))
+            }
+            (CollectionPart::Page(DirectoryPage::Year(year)), _) => {
+                Some((DirectoryPage::Top, year))
+            }
+            (CollectionPart::Page(DirectoryPage::Top), _) => None,
         }
     }
 
     /// Returns the entry of a page of this kind under which a bucket is found.
-    pub(super) const fn entry(self, page: Page, bucket: Bucket) -> i64 {
+    pub(super) const fn entry(self, page: DirectoryPage, bucket: TimeBucket) -> i64 {
         match (page, self.width) {
-            (Page::Top, _) => year_begin(bucket.0),
-            (Page::Year(_), TimeWidth::Minutes(_)) => day_begin(bucket.0),
-            (Page::Year(_) | Page::Day(_), _) => bucket.0,
+            (DirectoryPage::Top, _) => year_begin(bucket.0),
+            (DirectoryPage::Year(_), TimeWidth::Minutes(_)) => day_begin(bucket.0),
+            (DirectoryPage::Year(_) | DirectoryPage::Day(_), _) => bucket.0,
         }
     }
 
     /// Returns the meaning of an entry of a page.
-    pub(super) const fn child(self, page: Page, entry: i64) -> Child {
+    pub(super) const fn child(self, page: DirectoryPage, entry: i64) -> PageEntry {
         match (page, self.width) {
-            (Page::Top, _) => Child::Page(Page::Year(entry)),
-            (Page::Year(_), TimeWidth::Minutes(_)) => Child::Page(Page::Day(entry)),
-            (Page::Year(_) | Page::Day(_), _) => Child::Bucket(Bucket(entry)),
+            (DirectoryPage::Top, _) => PageEntry::Page(DirectoryPage::Year(entry)),
+            (DirectoryPage::Year(_), TimeWidth::Minutes(_)) => {
+                PageEntry::Page(DirectoryPage::Day(entry))
+            }
+            (DirectoryPage::Year(_) | DirectoryPage::Day(_), _) => {
+                PageEntry::Bucket(TimeBucket(entry))
+            }
         }
     }
 
     /// Returns the first second behind all times of a part, in seconds since 1970; `None` for the top page, which has no end.
-    pub(super) const fn end(self, part: Part) -> Option<i64> {
+    pub(super) const fn end(self, part: CollectionPart) -> Option<i64> {
         match part {
-            Part::Shard(bucket, _) => Some(bucket.0 + self.width.seconds()),
-            Part::Page(Page::Day(day)) => Some(day_end(day)),
-            Part::Page(Page::Year(year)) => Some(year_end(year)),
-            Part::Page(Page::Top) => None,
+            CollectionPart::Shard(bucket, _) => Some(bucket.0 + self.width.seconds()),
+            CollectionPart::Page(DirectoryPage::Day(day)) => Some(day_end(day)),
+            CollectionPart::Page(DirectoryPage::Year(year)) => Some(year_end(year)),
+            CollectionPart::Page(DirectoryPage::Top) => None,
         }
     }
 
     /// Returns the key of a part.
-    pub(super) fn key(self, owner: Owner<'_>, keys: KeyForm, part: Part) -> Key<'static> {
+    pub(super) fn key(
+        self,
+        owner: CompanionRoot<'_>,
+        keys: KeyForm,
+        part: CollectionPart,
+    ) -> Key<'static> {
         let name = match part {
-            Part::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),
-            Part::Shard(bucket, shard) => format!("{}:{shard}", self.width.name_of(bucket)),
-            Part::Page(Page::Top) => PAGE.to_owned(),
-            Part::Page(Page::Year(year)) => format!("{}:{PAGE}", year_name(year)),
-            Part::Page(Page::Day(day)) => format!("{}:{PAGE}", day_name(day)),
+            CollectionPart::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),
+            CollectionPart::Shard(bucket, shard) => {
+                format!("{}:{shard}", self.width.name_of(bucket))
+            }
+            CollectionPart::Page(DirectoryPage::Top) => PAGE.to_owned(),
+            CollectionPart::Page(DirectoryPage::Year(year)) => {
+                format!("{}:{PAGE}", year_name(year))
+            }
+            CollectionPart::Page(DirectoryPage::Day(day)) => format!("{}:{PAGE}", day_name(day)),
         };
         match keys.by_bin() {
             false => suffixed_key(owner.root, &name),
@@ -171,7 +190,12 @@ impl Layout {
     }
 
     /// Returns the value of a part's bin `shard_of`.
-    pub(super) fn shard_of(self, owner: Owner<'_>, route: Route, part: Part) -> Value {
+    pub(super) fn shard_of(
+        self,
+        owner: CompanionRoot<'_>,
+        route: TimeRoute,
+        part: CollectionPart,
+    ) -> Value {
         let [shards, number, begin] = part.numbers(self);
         let mut items = vec![
             key_value(owner.root),
@@ -187,14 +211,14 @@ impl Layout {
     }
 }
 
-impl Part {
+impl CollectionPart {
     /// Returns the `shard_of` of a part: the shards of its bucket (0: it is a page), its number, its beginning.
-    const fn numbers(self, layout: Layout) -> [i64; 3] {
+    const fn numbers(self, layout: TimeLayout) -> [i64; 3] {
         match self {
             Self::Shard(bucket, shard) => [layout.shards as i64, shard as i64, bucket.0],
-            Self::Page(Page::Top) => [0, 0, 0],
-            Self::Page(Page::Year(year)) => [0, 1, year],
-            Self::Page(Page::Day(day)) => [0, 2, day],
+            Self::Page(DirectoryPage::Top) => [0, 0, 0],
+            Self::Page(DirectoryPage::Year(year)) => [0, 1, year],
+            Self::Page(DirectoryPage::Day(day)) => [0, 2, day],
         }
     }
 
@@ -202,8 +226,8 @@ impl Part {
     pub(super) fn epoch_in(
         self,
         value: &Value,
-        layout: Layout,
-        owner: Owner<'_>,
+        layout: TimeLayout,
+        owner: CompanionRoot<'_>,
         keys: KeyForm,
     ) -> Option<Epoch> {
         let Value::List(items) = value else {
@@ -233,7 +257,12 @@ impl Part {
     }
 
     /// Returns the filter of a step on this part if it is of an earlier epoch.
-    pub(super) fn is_before(self, layout: Layout, owner: Owner<'_>, route: Route) -> Expression {
+    pub(super) fn is_before(
+        self,
+        layout: TimeLayout,
+        owner: CompanionRoot<'_>,
+        route: TimeRoute,
+    ) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
@@ -282,15 +311,15 @@ mod tests {
     use crate::Error;
     use crate::shard::time::calendar::MinuteWidth;
 
-    const HOURLY: Layout = Layout {
+    const HOURLY: TimeLayout = TimeLayout {
         width: TimeWidth::Hourly,
         shards: 1,
     };
-    const MINUTES: Layout = Layout {
+    const MINUTES: TimeLayout = TimeLayout {
         width: TimeWidth::Minutes(MinuteWidth::FIVE),
         shards: 1,
     };
-    const DAILY_8: Layout = Layout {
+    const DAILY_8: TimeLayout = TimeLayout {
         width: TimeWidth::Daily,
         shards: 8,
     };
@@ -306,11 +335,11 @@ mod tests {
     #[test]
     fn the_root_says_what_is_documented() {
         for (layout, phase, form) in [
-            (HOURLY, Phase::Active, "time-shards hourly"),
-            (HOURLY, Phase::Deleting, "time-shards hourly deleting"),
-            (MINUTES, Phase::Active, "time-shards 5-minute"),
-            (DAILY_8, Phase::Active, "time-shards daily 8"),
-            (DAILY_8, Phase::Deleting, "time-shards daily 8 deleting"),
+            (HOURLY, UsePhase::Active, "time-shards hourly"),
+            (HOURLY, UsePhase::Deleting, "time-shards hourly deleting"),
+            (MINUTES, UsePhase::Active, "time-shards 5-minute"),
+            (DAILY_8, UsePhase::Active, "time-shards daily 8"),
+            (DAILY_8, UsePhase::Deleting, "time-shards daily 8 deleting"),
         ] {
             assert_eq!(layout.value(phase), words(form));
             assert_eq!(layout.parse(&words(form)).unwrap(), phase, "{form}");
@@ -328,17 +357,17 @@ mod tests {
         }
     }
 
-    fn owner<'a>(root: &'a Key<'a>) -> Owner<'a> {
+    fn owner<'a>(root: &'a Key<'a>) -> CompanionRoot<'a> {
         let bin = BinName::new("said").unwrap();
-        Owner { root, bin }
+        CompanionRoot { root, bin }
     }
 
     #[test]
     fn companions_have_the_documented_keys() {
-        let shard = Part::Shard(Bucket(1_795_240_800), 3);
-        let year = Part::Page(Page::Year(year_begin(1_795_240_800)));
-        let day = Part::Page(Page::Day(day_begin(1_795_240_800)));
-        let top = Part::Page(Page::Top);
+        let shard = CollectionPart::Shard(TimeBucket(1_795_240_800), 3);
+        let year = CollectionPart::Page(DirectoryPage::Year(year_begin(1_795_240_800)));
+        let day = CollectionPart::Page(DirectoryPage::Day(day_begin(1_795_240_800)));
+        let top = CollectionPart::Page(DirectoryPage::Top);
         let cases = [
             (
                 HOURLY,
@@ -377,17 +406,17 @@ mod tests {
     fn a_companion_knows_its_own_description_from_anothers() {
         let root = Key::from("chat");
         let parts = [
-            Part::Shard(Bucket(0), 3),
-            Part::Shard(Bucket(86_400), 2),
-            Part::Shard(Bucket(86_400), 3),
-            Part::Page(Page::Top),
-            Part::Page(Page::Year(0)),
-            Part::Page(Page::Day(0)),
+            CollectionPart::Shard(TimeBucket(0), 3),
+            CollectionPart::Shard(TimeBucket(86_400), 2),
+            CollectionPart::Shard(TimeBucket(86_400), 3),
+            CollectionPart::Page(DirectoryPage::Top),
+            CollectionPart::Page(DirectoryPage::Year(0)),
+            CollectionPart::Page(DirectoryPage::Day(0)),
         ];
         for keys in [KeyForm::Plain, KeyForm::ByBin] {
             let epoch = Epoch(7);
             for part in parts {
-                let described = DAILY_8.shard_of(owner(&root), Route { epoch, keys }, part);
+                let described = DAILY_8.shard_of(owner(&root), TimeRoute { epoch, keys }, part);
                 for other in parts {
                     let read = other.epoch_in(&described, DAILY_8, owner(&root), keys);
                     assert_eq!(
@@ -410,7 +439,7 @@ mod tests {
                 );
             }
         }
-        let top = Part::Page(Page::Top);
+        let top = CollectionPart::Page(DirectoryPage::Top);
         assert_eq!(
             top.epoch_in(&words("chat 8 3 7"), DAILY_8, owner(&root), KeyForm::Plain),
             None
@@ -419,23 +448,29 @@ mod tests {
 
     #[test]
     fn each_part_is_listed_where_it_is_looked_for() {
-        let bucket = Bucket(1_795_240_800);
+        let bucket = TimeBucket(1_795_240_800);
         for (layout, depth) in [(HOURLY, 2), (DAILY_8, 2), (MINUTES, 3)] {
-            let bucket = Bucket(bucket.0 - bucket.0.rem_euclid(layout.width.seconds()));
-            let mut part = Part::Shard(bucket, 0);
+            let bucket = TimeBucket(bucket.0 - bucket.0.rem_euclid(layout.width.seconds()));
+            let mut part = CollectionPart::Shard(bucket, 0);
             let mut pages = 0;
             while let Some((page, entry)) = layout.listing(part) {
                 assert_eq!(layout.entry(page, bucket), entry);
                 let child = match part {
-                    Part::Shard(bucket, _) => Child::Bucket(bucket),
-                    Part::Page(page) => Child::Page(page),
+                    CollectionPart::Shard(bucket, _) => PageEntry::Bucket(bucket),
+                    CollectionPart::Page(page) => PageEntry::Page(page),
                 };
                 assert_eq!(layout.child(page, entry), child);
-                assert!(layout.end(part) <= layout.end(Part::Page(page)) || page == Page::Top);
-                part = Part::Page(page);
+                assert!(
+                    layout.end(part) <= layout.end(CollectionPart::Page(page))
+                        || page == DirectoryPage::Top
+                );
+                part = CollectionPart::Page(page);
                 pages += 1;
             }
-            assert_eq!((part, pages), (Part::Page(Page::Top), depth));
+            assert_eq!(
+                (part, pages),
+                (CollectionPart::Page(DirectoryPage::Top), depth)
+            );
         }
     }
 

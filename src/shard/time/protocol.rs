@@ -7,18 +7,18 @@
 //!   a deletion of the collection sees its entry.
 //! * Pages are deleted behind all that they list.
 //!
-//! All of it is written against [`Steps`], each of which is one atomic operation on one record. `record_steps` does them on a
+//! All of it is written against [`TimeSteps`], each of which is one atomic operation on one record. `record_steps` does them on a
 //! store; the `model` does them on plain data, in every order.
 
 use std::sync::{PoisonError, RwLock};
 
-use super::calendar::Bucket;
+use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
-use super::layout::{Child, Page, Part, Phase, Route};
-use super::rules::{Rule, keeps};
+use super::layout::{CollectionPart, DirectoryPage, PageEntry, TimeRoute, UsePhase};
+use super::rules::{StepRule, keeps};
 use super::steps::{
-    CollectionState, Direction, PartState, ReadError, ReadResult, RootState, StepOutcome, Steps,
-    Token,
+    CollectionState, Direction, PartState, PlacingToken, ReadResult, RootState, StepError,
+    StepOutcome, TimeSteps,
 };
 use crate::Result;
 use crate::shard::scheme::Epoch;
@@ -50,10 +50,10 @@ enum Entering {
 pub(super) struct Protocol<S> {
     pub(super) steps: S,
     /// Where it was, and how many roots had been lost before the root was asked.
-    remembered: RwLock<(Option<Route>, u64)>,
+    remembered: RwLock<(Option<TimeRoute>, u64)>,
 }
 
-impl<S: Steps> Protocol<S> {
+impl<S: TimeSteps> Protocol<S> {
     pub(super) fn new(steps: S) -> Self {
         Self {
             steps,
@@ -63,7 +63,7 @@ impl<S: Steps> Protocol<S> {
 
     /// A caller that remembers a route.
     #[cfg(test)]
-    pub(super) fn with_route(steps: S, route: Option<Route>) -> Self {
+    pub(super) fn with_route(steps: S, route: Option<TimeRoute>) -> Self {
         let lost_roots = steps.lost_roots();
         Self {
             steps,
@@ -72,7 +72,7 @@ impl<S: Steps> Protocol<S> {
     }
 
     /// Does something with the record of a part that is made if need be.
-    pub(super) fn add(&self, part: Part, act: &S::Act) -> Result<S::Answer> {
+    pub(super) fn add(&self, part: CollectionPart, act: &S::Act) -> Result<S::Answer> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
             let Some(route) = self.route_to_add(part)? else {
@@ -90,8 +90,8 @@ impl<S: Steps> Protocol<S> {
     /// Does something with the record of a part if there is one.
     pub(super) fn remove(
         &self,
-        bucket: Bucket,
-        part: Part,
+        bucket: TimeBucket,
+        part: CollectionPart,
         act: &S::Act,
     ) -> Result<Option<S::Answer>> {
         for _ in 0..ATTEMPTS_MAX {
@@ -112,7 +112,7 @@ impl<S: Steps> Protocol<S> {
             match self.steps.act(route, part, act)? {
                 StepOutcome::Done(answer) => return Ok(Some(answer)),
                 // By now it may be under other keys.
-                _ if remembered.is_some() && keeps(Rule::AbsentByFreshRoute) => self.forget(),
+                _ if remembered.is_some() && keeps(StepRule::AbsentByFreshRoute) => self.forget(),
                 StepOutcome::NotFound => return Ok(None),
                 StepOutcome::FilteredOut => match self.steps.look(route.keys, part)? {
                     PartState::Open(found) if found == route.epoch => {}
@@ -131,9 +131,9 @@ impl<S: Steps> Protocol<S> {
     /// collection was deleted and begun anew meanwhile.
     pub(super) fn read<T: Default>(
         &self,
-        (first, last): (Bucket, Bucket),
+        (first, last): (TimeBucket, TimeBucket),
         direction: Direction,
-        mut read: impl FnMut(&S, Route, &mut Buckets<'_, S>) -> ReadResult<T>,
+        mut read: impl FnMut(&S, TimeRoute, &mut Buckets<'_, S>) -> ReadResult<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
@@ -150,8 +150,8 @@ impl<S: Steps> Protocol<S> {
             let mut buckets = Buckets::new(&self.steps, collection, (first, last), direction);
             match read(&self.steps, collection.route, &mut buckets) {
                 Ok(read) => return Ok(read),
-                Err(ReadError::Failed(error)) => return Err(error),
-                Err(ReadError::Stale) => {}
+                Err(StepError::Failed(error)) => return Err(error),
+                Err(StepError::Stale) => {}
             }
         }
         Err(self.steps.restless())
@@ -176,7 +176,7 @@ impl<S: Steps> Protocol<S> {
 
     /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or a
     /// deletion was ended; look again.
-    fn route_to_add(&self, part: Part) -> Result<Option<Route>> {
+    fn route_to_add(&self, part: CollectionPart) -> Result<Option<TimeRoute>> {
         if let Some(route) = self.recalled() {
             return Ok(Some(route));
         }
@@ -189,10 +189,10 @@ impl<S: Steps> Protocol<S> {
 
     /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by hand has left
     /// no number to begin after.
-    fn begin(&self, root: &RootState, first: Part) -> Result<()> {
+    fn begin(&self, root: &RootState, first: CollectionPart) -> Result<()> {
         let mut after = Epoch::default();
         // Every generation has a top page.
-        for part in [Part::Page(Page::Top), first] {
+        for part in [CollectionPart::Page(DirectoryPage::Top), first] {
             match self.steps.look(root.keys, part)? {
                 PartState::Open(found) | PartState::Placed(found, _) => after = after.max(found),
                 PartState::Absent => {}
@@ -208,8 +208,8 @@ impl<S: Steps> Protocol<S> {
 
     /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
     /// known.
-    fn make(&self, route: Route, part: Part) -> Result<bool> {
-        if keeps(Rule::EnterBeforeEvidence) {
+    fn make(&self, route: TimeRoute, part: CollectionPart) -> Result<bool> {
+        if keeps(StepRule::EnterBeforeEvidence) {
             match self.enter(route, part)? {
                 Entering::Done => {}
                 Entering::Again => return Ok(true),
@@ -220,14 +220,14 @@ impl<S: Steps> Protocol<S> {
             Some(token) => self.open(route, part, token)?,
             None => true,
         };
-        if !keeps(Rule::EnterBeforeEvidence) {
+        if !keeps(StepRule::EnterBeforeEvidence) {
             self.enter(route, part)?;
         }
         Ok(holds)
     }
 
     /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
-    fn resolve(&self, route: Route, part: Part) -> Result<bool> {
+    fn resolve(&self, route: TimeRoute, part: CollectionPart) -> Result<bool> {
         match self.steps.look(route.keys, part)? {
             // It was entered before it was placed.
             PartState::Placed(found, token) if found == route.epoch => {
@@ -246,10 +246,10 @@ impl<S: Steps> Protocol<S> {
     }
 
     /// Opens a placed record, if the collection is still the same. Returns as [`Protocol::make`].
-    fn open(&self, route: Route, part: Part, token: Token) -> Result<bool> {
-        let is_current = !keeps(Rule::Evidence)
+    fn open(&self, route: TimeRoute, part: CollectionPart, token: PlacingToken) -> Result<bool> {
+        let is_current = !keeps(StepRule::Evidence)
             || self.steps.root()?.collection.is_some_and(|collection| {
-                collection.phase == Phase::Active && collection.route == route
+                collection.phase == UsePhase::Active && collection.route == route
             });
         if is_current {
             self.steps.open(route, part, token)?;
@@ -261,14 +261,14 @@ impl<S: Steps> Protocol<S> {
     }
 
     /// Enters a part into the page that lists it, or makes that page.
-    fn enter(&self, route: Route, part: Part) -> Result<Entering> {
+    fn enter(&self, route: TimeRoute, part: CollectionPart) -> Result<Entering> {
         let Some((page, entry)) = self.steps.layout().listing(part) else {
             return Ok(Entering::Done);
         };
         let holds = match self.steps.enter(route, page, entry)? {
             StepOutcome::Done(()) => return Ok(Entering::Done),
-            StepOutcome::NotFound => self.make(route, Part::Page(page))?,
-            StepOutcome::FilteredOut => self.resolve(route, Part::Page(page))?,
+            StepOutcome::NotFound => self.make(route, CollectionPart::Page(page))?,
+            StepOutcome::FilteredOut => self.resolve(route, CollectionPart::Page(page))?,
         };
         Ok(if holds {
             Entering::Again
@@ -283,7 +283,7 @@ impl<S: Steps> Protocol<S> {
         let root = self.steps.root()?;
         match root.collection {
             Some(collection)
-                if collection.phase == Phase::Deleting && keeps(Rule::HelpDeleting) =>
+                if collection.phase == UsePhase::Deleting && keeps(StepRule::HelpDeleting) =>
             {
                 self.finish_deletion(&root, collection)?;
                 Ok(Seen::Deletion)
@@ -301,14 +301,14 @@ impl<S: Steps> Protocol<S> {
     }
 
     fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {
-        self.delete_page(collection.route, Page::Top)?;
+        self.delete_page(collection.route, DirectoryPage::Top)?;
         self.steps.clear(root).map(drop)
     }
 
     /// Deletes all that a page lists, and then the page.
-    fn delete_page(&self, route: Route, page: Page) -> Result<()> {
-        if !keeps(Rule::PageBehindChildren) {
-            self.steps.delete(route, Part::Page(page))?;
+    fn delete_page(&self, route: TimeRoute, page: DirectoryPage) -> Result<()> {
+        if !keeps(StepRule::PageBehindChildren) {
+            self.steps.delete(route, CollectionPart::Page(page))?;
         }
         let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
         while let Some(entry) = entries.next(&self.steps, route.keys, |state| -> Result<bool> {
@@ -316,14 +316,16 @@ impl<S: Steps> Protocol<S> {
             Ok(matches!(state, PartState::Open(found) if found < route.epoch))
         })? {
             match self.steps.layout().child(page, entry) {
-                Child::Page(page) => self.delete_page(route, page)?,
-                Child::Bucket(bucket) => self.delete_bucket(route, bucket)?,
+                PageEntry::Page(page) => self.delete_page(route, page)?,
+                PageEntry::Bucket(bucket) => self.delete_bucket(route, bucket)?,
             }
         }
-        self.steps.delete(route, Part::Page(page)).map(drop)
+        self.steps
+            .delete(route, CollectionPart::Page(page))
+            .map(drop)
     }
 
-    fn delete_bucket(&self, route: Route, bucket: Bucket) -> Result<()> {
+    fn delete_bucket(&self, route: TimeRoute, bucket: TimeBucket) -> Result<()> {
         for part in self.steps.layout().parts(bucket) {
             self.steps.delete(route, part)?;
         }
@@ -331,7 +333,7 @@ impl<S: Steps> Protocol<S> {
     }
 
     /// Returns the remembered route.
-    pub(super) fn recalled(&self) -> Option<Route> {
+    pub(super) fn recalled(&self) -> Option<TimeRoute> {
         let lost_roots = self.steps.lost_roots();
         let remembered = self.remembered.read();
         let (route, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
@@ -339,7 +341,7 @@ impl<S: Steps> Protocol<S> {
         route.filter(|_| as_of == lost_roots)
     }
 
-    fn remember(&self, route: Option<Route>, lost_roots: u64) {
+    fn remember(&self, route: Option<TimeRoute>, lost_roots: u64) {
         if self.recalled() == route && route.is_some() {
             return;
         }

@@ -3,9 +3,9 @@
 use std::ops::{Bound, RangeBounds};
 use std::time::SystemTime;
 
-use super::calendar::{Bucket, Micros};
+use super::calendar::{Micros, TimeBucket};
 use super::directory::Buckets;
-use super::layout::Route;
+use super::layout::TimeRoute;
 use super::protocol::Protocol;
 use super::read::{ElementRange, count, newest, oldest};
 use super::record_steps::RecordSteps;
@@ -146,7 +146,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         direction: Direction,
         mut read: impl FnMut(
             &RecordSteps<R>,
-            Route,
+            TimeRoute,
             &mut Buckets<'_, RecordSteps<R>>,
             &ElementRange,
         ) -> ReadResult<T>,
@@ -154,7 +154,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         let Some(elements) = elements else {
             return Ok(T::default());
         };
-        let buckets: (Bucket, Bucket) = elements.buckets(self.protocol.steps.layout.width);
+        let buckets: (TimeBucket, TimeBucket) = elements.buckets(self.protocol.steps.layout.width);
         self.protocol
             .read(buckets, direction, |steps, route, buckets| {
                 read(steps, route, buckets, &elements)

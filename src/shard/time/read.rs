@@ -5,13 +5,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
 use std::time::SystemTime;
 
-use super::calendar::{Bucket, Micros, TimeWidth};
+use super::calendar::{Micros, TimeBucket, TimeWidth};
 use super::directory::Buckets;
-use super::layout::{Part, Route};
+use super::layout::{CollectionPart, TimeRoute};
 use super::record_steps::RecordSteps;
-use super::steps::{PartState, ReadError, ReadResult};
+use super::steps::{PartState, ReadResult, StepError};
 use crate::operations::lists;
-use crate::shard::merge::{self, SortKey};
+use crate::shard::merge::{self, ElementSortKey};
 use crate::shard::sorted::{Lists, Parts};
 use crate::value::Value;
 use crate::{Error, ListReturnType, Operation, RecordCall, RecordSet, Result};
@@ -56,7 +56,7 @@ impl ElementRange {
     }
 
     /// Returns the first and the last bucket of the range.
-    pub(super) const fn buckets(&self, width: TimeWidth) -> (Bucket, Bucket) {
+    pub(super) const fn buckets(&self, width: TimeWidth) -> (TimeBucket, TimeBucket) {
         (
             width.bucket(self.lower.0),
             width.bucket(Micros(self.upper.0.0 - 1)),
@@ -64,7 +64,7 @@ impl ElementRange {
     }
 
     /// Returns the bounds to ask for in some buckets: none for a bucket within.
-    fn bounds(&self, width: TimeWidth, buckets: &[Bucket]) -> (Bound<&Value>, Bound<&Value>) {
+    fn bounds(&self, width: TimeWidth, buckets: &[TimeBucket]) -> (Bound<&Value>, Bound<&Value>) {
         let (first, last) = self.buckets(width);
         let lower = match buckets.contains(&first) {
             true => self.lower.1.as_ref(),
@@ -94,7 +94,7 @@ fn timed(pair: Value) -> ReadResult<Timed> {
     {
         return Ok((Micros(at).time(), element));
     }
-    Err(ReadError::Failed(Error::ShardScheme {
+    Err(StepError::Failed(Error::ShardScheme {
         found: "an element of a bucket".into(),
         why: "it is no pair of a time and a value: another program has written it",
     }))
@@ -103,7 +103,7 @@ fn timed(pair: Value) -> ReadResult<Timed> {
 /// Counts the elements of a range.
 pub(super) fn count<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: Route,
+    route: TimeRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
 ) -> ReadResult<u64> {
@@ -122,7 +122,7 @@ pub(super) fn count<R: RecordSet>(
 /// Reads the first elements of a range, `limit` at most.
 pub(super) fn oldest<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: Route,
+    route: TimeRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
     limit: u64,
@@ -154,7 +154,7 @@ pub(super) fn oldest<R: RecordSet>(
 /// Reads the last elements of a range, `limit` at most, the last one first.
 pub(super) fn newest<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: Route,
+    route: TimeRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
     limit: u64,
@@ -187,17 +187,17 @@ const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
 /// The records of some buckets, as sorted shards.
 struct BucketRecords<'a, R> {
     steps: &'a RecordSteps<R>,
-    route: Route,
-    parts: Vec<Part>,
+    route: TimeRoute,
+    parts: Vec<CollectionPart>,
 }
 
 /// The reading of one shard from its end on.
 struct Tail {
-    part: Part,
+    part: CollectionPart,
     /// Where to go on; `None`: at the end.
     before: Option<Value>,
     /// Elements that were read and not returned yet, the greatest first.
-    read: VecDeque<(SortKey, Value)>,
+    read: VecDeque<(ElementSortKey, Value)>,
     /// Whether all of it was read.
     ended: bool,
 }
@@ -216,7 +216,12 @@ impl Tail {
     }
 
     /// Takes the answer; nothing below the bound counts.
-    fn take(&mut self, answer: Option<Value>, limit: u64, lower: Option<&SortKey>) -> Result<()> {
+    fn take(
+        &mut self,
+        answer: Option<Value>,
+        limit: u64,
+        lower: Option<&ElementSortKey>,
+    ) -> Result<()> {
         let items = match answer {
             Some(Value::List(items)) => items.into_items(),
             _ => Vec::new(),
@@ -224,7 +229,7 @@ impl Tail {
         self.ended = (items.len() as u64) < limit;
         self.before = items.first().cloned();
         for item in items.into_iter().rev() {
-            let key = SortKey::of(&item)?;
+            let key = ElementSortKey::of(&item)?;
             if lower.is_some_and(|lower| key < *lower) {
                 self.ended = true;
                 break;
@@ -236,7 +241,7 @@ impl Tail {
 }
 
 impl<'a, R: RecordSet> BucketRecords<'a, R> {
-    fn new(steps: &'a RecordSteps<R>, route: Route, buckets: &[Bucket]) -> Self {
+    fn new(steps: &'a RecordSteps<R>, route: TimeRoute, buckets: &[TimeBucket]) -> Self {
         let buckets = buckets.iter();
         Self {
             steps,
@@ -255,8 +260,8 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
         upper: Option<&Value>,
         limit: u64,
     ) -> ReadResult<Vec<Value>> {
-        let lower = lower.map(SortKey::of).transpose()?;
-        let tail = |part: &Part| Tail {
+        let lower = lower.map(ElementSortKey::of).transpose()?;
+        let tail = |part: &CollectionPart| Tail {
             part: *part,
             before: upper.cloned(),
             read: VecDeque::new(),
@@ -274,9 +279,9 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
             let answers = self.ask_parts(asked.collect())?;
             for (mut tail, answer) in dry.drain(..).zip(answers) {
                 tail.take(answer, share, lower.as_ref())?;
-                fronts.extend(Front::of(tail));
+                fronts.extend(GreatestElement::of(tail));
             }
-            while let Some(Front { item, tail, .. }) = fronts.pop() {
+            while let Some(GreatestElement { item, tail, .. }) = fronts.pop() {
                 newest.push(item);
                 if newest.len() as u64 >= limit {
                     return Ok(newest);
@@ -285,14 +290,14 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
                     dry.push(tail);
                     break;
                 }
-                fronts.extend(Front::of(tail));
+                fronts.extend(GreatestElement::of(tail));
             }
         }
         Ok(newest)
     }
 
     /// Asks records, in one batch. `None`: nothing has been added to the record.
-    fn ask_parts(&self, asked: Vec<(Part, Operation)>) -> ReadResult<Vec<Option<Value>>> {
+    fn ask_parts(&self, asked: Vec<(CollectionPart, Operation)>) -> ReadResult<Vec<Option<Value>>> {
         let (steps, route) = (self.steps, self.route);
         let asked: Vec<_> = asked
             .into_iter()
@@ -322,7 +327,7 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
                     None => Err(Error::bin_not_found(steps.bin()).into()),
                 },
                 PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    Err(ReadError::Stale)
+                    Err(StepError::Stale)
                 }
                 // Left over, or not open yet.
                 _ => Ok(None),
@@ -333,42 +338,42 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
 }
 
 /// The greatest element of a shard that was not given yet.
-struct Front {
-    key: SortKey,
+struct GreatestElement {
+    key: ElementSortKey,
     item: Value,
     tail: Tail,
 }
 
-impl Front {
+impl GreatestElement {
     fn of(mut tail: Tail) -> Option<Self> {
         let (key, item) = tail.read.pop_front()?;
         Some(Self { key, item, tail })
     }
 }
 
-impl Ord for Front {
+impl Ord for GreatestElement {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key)
     }
 }
 
-impl PartialOrd for Front {
+impl PartialOrd for GreatestElement {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Front {
+impl PartialEq for GreatestElement {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for Front {}
+impl Eq for GreatestElement {}
 
 impl<R: RecordSet> Parts for BucketRecords<'_, R> {
     type Bin = Lists;
-    type Error = ReadError;
+    type Error = StepError;
 
     fn parts(&self) -> usize {
         self.parts.len()

@@ -7,17 +7,20 @@ use std::time::{Duration, Instant};
 
 use spikelet_storage::EPOCH_UNIX_SECONDS;
 
-use super::calendar::Bucket;
-use super::layout::{Layout, Owner, Page, Part, Phase, Route};
+use super::calendar::TimeBucket;
+use super::layout::{
+    CollectionPart, CompanionRoot, DirectoryPage, TimeLayout, TimeRoute, UsePhase,
+};
 use super::steps::{
-    CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Steps, Token,
+    CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
+    TimeSteps,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
 use crate::policy::{MAX_TIME_TO_LIVE, RecordExistsAction};
 use crate::record::BinName;
 use crate::record::companion_key::{KeyForm, text};
-use crate::shard::address::Address;
+use crate::shard::address::CollectionAddress;
 use crate::shard::companions::Companions;
 use crate::shard::content::Collection;
 use crate::shard::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
@@ -40,17 +43,21 @@ pub(super) struct RecordSteps<R> {
     pub(super) records: R,
     key: Key<'static>,
     bin: BinName,
-    pub(super) layout: Layout,
+    pub(super) layout: TimeLayout,
     pub(super) retention: Option<Duration>,
     policy: WritePolicy,
     /// How open buckets are written, of each shard the bucket that was written last.
-    open: Companions<(Bucket, Route)>,
+    open: Companions<(TimeBucket, TimeRoute)>,
     tokens: AtomicU64,
 }
 
 impl<R: RecordSet> RecordSteps<R> {
-    pub(super) fn new(address: Address<R>, layout: Layout, policy: &WritePolicy) -> Self {
-        let Address { records, key, bin } = address;
+    pub(super) fn new(
+        address: CollectionAddress<R>,
+        layout: TimeLayout,
+        policy: &WritePolicy,
+    ) -> Self {
+        let CollectionAddress { records, key, bin } = address;
         Self {
             records,
             key,
@@ -82,12 +89,12 @@ impl<R: RecordSet> RecordSteps<R> {
         &self.policy
     }
 
-    pub(super) fn key_of(&self, keys: KeyForm, part: Part) -> Key<'static> {
+    pub(super) fn key_of(&self, keys: KeyForm, part: CollectionPart) -> Key<'static> {
         self.layout.key(self.owner(), keys, part)
     }
 
-    const fn owner(&self) -> Owner<'_> {
-        Owner {
+    const fn owner(&self) -> CompanionRoot<'_> {
+        CompanionRoot {
             root: &self.key,
             bin: self.bin,
         }
@@ -99,7 +106,7 @@ impl<R: RecordSet> RecordSteps<R> {
     }
 
     /// Returns for how much longer a part is kept: nothing if it is past the retention; `None`: for ever.
-    pub(super) fn kept_for(&self, part: Part) -> Option<Duration> {
+    pub(super) fn kept_for(&self, part: CollectionPart) -> Option<Duration> {
         let (retention, end) = (self.retention?, self.layout.end(part)?);
         let retention_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
         let left_ms = (end * 1000)
@@ -109,7 +116,7 @@ impl<R: RecordSet> RecordSteps<R> {
     }
 
     /// Returns when a part expires that is written now.
-    fn expiration(&self, part: Part) -> Expiration {
+    fn expiration(&self, part: CollectionPart) -> Expiration {
         match self.kept_for(part) {
             // To the next second; one that is past by now was not when the call began.
             Some(left) if left < MAX_TIME_TO_LIVE => {
@@ -119,9 +126,9 @@ impl<R: RecordSet> RecordSteps<R> {
         }
     }
 
-    fn token(&self) -> Token {
+    fn token(&self) -> PlacingToken {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed) & TOKEN_BITS;
-        Token(1 + token.cast_signed())
+        PlacingToken(1 + token.cast_signed())
     }
 
     /// Does one operation, again within the policy's time where the record is fought over: for everything but what the
@@ -190,22 +197,22 @@ impl<R: RecordSet> RecordSteps<R> {
     }
 
     /// Returns the description with this collection in a phase.
-    fn marked(&self, root: &RootState, phase: Phase, epoch: Epoch) -> Result<Description> {
+    fn marked(&self, root: &RootState, phase: UsePhase, epoch: Epoch) -> Result<Description> {
         let form = Form::of(&self.layout.value(phase))?;
         Ok(root.description.marked(self.bin, form, epoch))
     }
 
     /// Returns the filter of an open part.
-    fn is_open(&self, route: Route, part: Part) -> Expression {
+    fn is_open(&self, route: TimeRoute, part: CollectionPart) -> Expression {
         and([self.is_part(route, part), not(bin_exists(FROZEN))])
     }
 
-    fn is_part(&self, route: Route, part: Part) -> Expression {
+    fn is_part(&self, route: TimeRoute, part: CollectionPart) -> Expression {
         let shard_of = self.layout.shard_of(self.owner(), route, part);
         eq(list_bin(SHARD_OF), shard_of)
     }
 
-    fn is_placed(&self, route: Route, part: Part, token: Token) -> Expression {
+    fn is_placed(&self, route: TimeRoute, part: CollectionPart, token: PlacingToken) -> Expression {
         and([self.is_part(route, part), eq(int_bin(FROZEN), token.0)])
     }
 
@@ -221,7 +228,7 @@ impl<R: RecordSet> RecordSteps<R> {
     pub(super) fn state(
         &self,
         keys: KeyForm,
-        part: Part,
+        part: CollectionPart,
         operated: &OperateResult,
     ) -> Result<PartState> {
         let epoch = operated
@@ -229,7 +236,9 @@ impl<R: RecordSet> RecordSteps<R> {
             .and_then(|shard_of| part.epoch_in(shard_of, self.layout, self.owner(), keys));
         match (epoch, operated.value(1)) {
             (Some(epoch), None) => Ok(PartState::Open(epoch)),
-            (Some(epoch), Some(Value::Int(token))) => Ok(PartState::Placed(epoch, Token(*token))),
+            (Some(epoch), Some(Value::Int(token))) => {
+                Ok(PartState::Placed(epoch, PlacingToken(*token)))
+            }
             _ => Err(Error::ShardKeyCollision {
                 key: text(&self.key_of(keys, part)),
             }),
@@ -243,7 +252,7 @@ impl<R: RecordSet> RecordSteps<R> {
         let keys = description.keys(self.bin);
         Ok(Some(CollectionState {
             phase: self.layout.parse(&entry.form.value())?,
-            route: Route {
+            route: TimeRoute {
                 epoch: entry.epoch,
                 keys,
             },
@@ -251,11 +260,11 @@ impl<R: RecordSet> RecordSteps<R> {
     }
 }
 
-impl<R: RecordSet> Steps for RecordSteps<R> {
+impl<R: RecordSet> TimeSteps for RecordSteps<R> {
     type Act = [Operation];
     type Answer = OperateResult;
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> TimeLayout {
         self.layout
     }
 
@@ -263,7 +272,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         self.records.lost_roots()
     }
 
-    fn horizon(&self) -> Result<Option<Bucket>> {
+    fn horizon(&self) -> Result<Option<TimeBucket>> {
         let Some(retention) = self.retention else {
             return Ok(None);
         };
@@ -271,8 +280,8 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         let width = self.layout.width.seconds();
         // Its end is the first one that is later than this.
         let ended_ms = self.now_unix_ms().saturating_sub(retention_ms);
-        let horizon = Bucket(ended_ms.div_euclid(width * 1000) * width);
-        Ok(Some(horizon.max(Bucket::FIRST)))
+        let horizon = TimeBucket(ended_ms.div_euclid(width * 1000) * width);
+        Ok(Some(horizon.max(TimeBucket::FIRST)))
     }
 
     fn root(&self) -> Result<RootState> {
@@ -298,7 +307,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
         let epoch = self.next_epoch(after.max(root.description.latest()));
-        let marked = self.marked(root, Phase::Active, epoch)?;
+        let marked = self.marked(root, UsePhase::Active, epoch)?;
         let guard = and([
             root.description.is_borne(),
             not(bin_exists(SHARD_OF)),
@@ -314,7 +323,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
         let epoch = self.next_epoch(root.description.latest());
-        let marked = self.marked(root, Phase::Deleting, epoch)?;
+        let marked = self.marked(root, UsePhase::Deleting, epoch)?;
         self.write_existing(&self.key, root.description.is_borne(), &marked.write())
     }
 
@@ -324,7 +333,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         self.write_existing(&self.key, root.description.is_borne(), &operations)
     }
 
-    fn look(&self, keys: KeyForm, part: Part) -> Result<PartState> {
+    fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState> {
         let key = self.key_of(keys, part);
         match self.run(&self.policy, &key, &Self::read_state())? {
             StepOutcome::Done(operated) => self.state(keys, part, &operated),
@@ -332,7 +341,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         }
     }
 
-    fn place(&self, route: Route, part: Part) -> Result<Option<Token>> {
+    fn place(&self, route: TimeRoute, part: CollectionPart) -> Result<Option<PlacingToken>> {
         let token = self.token();
         let policy = self
             .policy
@@ -351,7 +360,12 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         })
     }
 
-    fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>> {
+    fn open(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> Result<StepOutcome<()>> {
         let operations = [
             lists::create_persistent(self.bin(), ListOrder::Ordered),
             delete_bin(FROZEN),
@@ -360,12 +374,17 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         self.write_existing(&self.key_of(route.keys, part), guard, &operations)
     }
 
-    fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>> {
+    fn displace(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> Result<StepOutcome<()>> {
         let guard = self.is_placed(route, part, token);
         self.write_existing(&self.key_of(route.keys, part), guard, &[delete_all_bins()])
     }
 
-    fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>> {
+    fn delete(&self, route: TimeRoute, part: CollectionPart) -> Result<StepOutcome<()>> {
         let key = self.key_of(route.keys, part);
         let guard = part.is_before(self.layout, self.owner(), route);
         if self.records.may_bring_back(&self.policy) {
@@ -375,8 +394,8 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         self.write_existing(&key, guard, &[delete_all_bins()])
     }
 
-    fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>> {
-        let part = Part::Page(page);
+    fn enter(&self, route: TimeRoute, page: DirectoryPage, entry: i64) -> Result<StepOutcome<()>> {
+        let part = CollectionPart::Page(page);
         // A page lives as long as the last bucket that it lists may, by its writers' retention.
         let policy = self
             .existing(self.is_open(route, part))
@@ -393,10 +412,10 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
     fn entries(
         &self,
         keys: KeyForm,
-        page: Page,
-        range: EntryRange,
+        page: DirectoryPage,
+        range: PageRange,
     ) -> Result<(PartState, Vec<i64>)> {
-        let part = Part::Page(page);
+        let part = CollectionPart::Page(page);
         let [shard_of, frozen] = Self::read_state();
         let entries = slice(self.bin(), range);
         let read = [shard_of, frozen, entries];
@@ -416,15 +435,16 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 
     fn act(
         &self,
-        route: Route,
-        part: Part,
+        route: TimeRoute,
+        part: CollectionPart,
         act: &[Operation],
     ) -> Result<StepOutcome<OperateResult>> {
         let open = match part {
-            Part::Shard(bucket, shard) => self
-                .open
-                .filter(shard, (bucket, route), || self.is_open(route, part)),
-            Part::Page(_) => self.is_open(route, part),
+            CollectionPart::Shard(bucket, shard) => {
+                self.open
+                    .filter(shard, (bucket, route), || self.is_open(route, part))
+            }
+            CollectionPart::Page(_) => self.is_open(route, part),
         };
         self.run_once(&self.existing(open), &self.key_of(route.keys, part), act)
     }
@@ -454,7 +474,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
 }
 
 /// Returns the operation that reads this many entries, from the end of the range at which reading begins.
-fn slice(bin: &str, range: EntryRange) -> Operation {
+fn slice(bin: &str, range: PageRange) -> Operation {
     let values = ListReturnType::Values;
     let limit = range.limit as u64;
     let back = -(range.limit as i64);
@@ -470,7 +490,7 @@ fn slice(bin: &str, range: EntryRange) -> Operation {
 }
 
 /// Brings entries into the direction of a range, without those outside of it.
-pub(super) fn in_range(mut entries: Vec<i64>, range: EntryRange) -> Vec<i64> {
+pub(super) fn in_range(mut entries: Vec<i64>, range: PageRange) -> Vec<i64> {
     entries.retain(|entry| (range.from..=range.to).contains(entry));
     if range.direction == Direction::NewestFirst {
         entries.reverse();

@@ -2,7 +2,7 @@
 
 /// A rule of the order of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum StepRule {
     /// Only callers who found the root at its epoch after a record was placed open it.
     Evidence,
     /// A record is in the directory before the root is looked at for it.
@@ -17,12 +17,12 @@ pub(super) enum Rule {
 
 #[cfg(test)]
 thread_local! {
-    static LEFT_OUT: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+    static LEFT_OUT: std::cell::Cell<Option<StepRule>> = const { std::cell::Cell::new(None) };
 }
 
 /// Leaves a rule out, in this thread, while `run` runs.
 #[cfg(test)]
-pub(super) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
+pub(super) fn without<R>(rule: StepRule, run: impl FnOnce() -> R) -> R {
     LEFT_OUT.set(Some(rule));
     let result = run();
     LEFT_OUT.set(None);
@@ -31,13 +31,13 @@ pub(super) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
 
 /// Returns whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(test)]
-pub(super) fn keeps(rule: Rule) -> bool {
+pub(super) fn keeps(rule: StepRule) -> bool {
     LEFT_OUT.get() != Some(rule)
 }
 
 /// Returns whether a rule is to be kept: always, but in tests of the rules.
 #[cfg(not(test))]
 #[inline]
-pub(super) const fn keeps(_: Rule) -> bool {
+pub(super) const fn keeps(_: StepRule) -> bool {
     true
 }

@@ -1,7 +1,7 @@
 //! The steps of the protocol: each is one atomic operation on one record, or one look at the clock.
 
-use super::calendar::Bucket;
-use super::layout::{Layout, Page, Part, Phase, Route};
+use super::calendar::TimeBucket;
+use super::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute, UsePhase};
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
@@ -31,13 +31,13 @@ pub(super) struct RootState {
 /// The collection's state in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CollectionState {
-    pub(super) phase: Phase,
-    pub(super) route: Route,
+    pub(super) phase: UsePhase,
+    pub(super) route: TimeRoute,
 }
 
 /// Names one placing of a record, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Token(pub(super) i64);
+pub(super) struct PlacingToken(pub(super) i64);
 
 /// The state of the record of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,25 +45,25 @@ pub(super) enum PartState {
     Absent,
     Open(Epoch),
     /// Not open yet.
-    Placed(Epoch, Token),
+    Placed(Epoch, PlacingToken),
 }
 
 /// Why records cannot be read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub(super) enum StepError {
     /// The collection was begun anew: read the root again.
     Stale,
     Failed(Error),
 }
 
-impl From<Error> for ReadError {
+impl From<Error> for StepError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// A read of several records.
-pub(super) type ReadResult<T> = std::result::Result<T, ReadError>;
+pub(super) type ReadResult<T> = std::result::Result<T, StepError>;
 
 /// In which order buckets and elements are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +74,7 @@ pub(super) enum Direction {
 
 /// Entries of a page to read: how many at most, and the first and last that may be among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct EntryRange {
+pub(super) struct PageRange {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) direction: Direction,
@@ -82,18 +82,18 @@ pub(super) struct EntryRange {
 }
 
 /// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
-pub(super) trait Steps {
+pub(super) trait TimeSteps {
     /// A caller's operation on a bucket's record, and its answer.
     type Act: ?Sized;
     type Answer;
 
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> TimeLayout;
 
     /// Returns how many roots have lost their description since the store was opened.
     fn lost_roots(&self) -> u64;
 
     /// Returns the first bucket that is kept; `None`: all are.
-    fn horizon(&self) -> Result<Option<Bucket>>;
+    fn horizon(&self) -> Result<Option<TimeBucket>>;
 
     /// Reads the root.
     fn root(&self) -> Result<RootState>;
@@ -108,33 +108,48 @@ pub(super) trait Steps {
     fn clear(&self, root: &RootState) -> Result<StepOutcome<()>>;
 
     /// Returns the state of a part.
-    fn look(&self, keys: KeyForm, part: Part) -> Result<PartState>;
+    fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState>;
 
     /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
-    fn place(&self, route: Route, part: Part) -> Result<Option<Token>>;
+    fn place(&self, route: TimeRoute, part: CollectionPart) -> Result<Option<PlacingToken>>;
 
     /// Opens the record that was placed under this token.
-    fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
+    fn open(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> Result<StepOutcome<()>>;
 
     /// Removes the record that was placed under this token.
-    fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
+    fn displace(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> Result<StepOutcome<()>>;
 
     /// Deletes a part of an epoch earlier than the route's.
-    fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>>;
+    fn delete(&self, route: TimeRoute, part: CollectionPart) -> Result<StepOutcome<()>>;
 
     /// Adds an entry to a page that is open.
-    fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>>;
+    fn enter(&self, route: TimeRoute, page: DirectoryPage, entry: i64) -> Result<StepOutcome<()>>;
 
     /// Reads entries of a page, with its state.
     fn entries(
         &self,
         keys: KeyForm,
-        page: Page,
-        range: EntryRange,
+        page: DirectoryPage,
+        range: PageRange,
     ) -> Result<(PartState, Vec<i64>)>;
 
     /// Does what the caller wants with a bucket's record that is open.
-    fn act(&self, route: Route, part: Part, act: &Self::Act) -> Result<StepOutcome<Self::Answer>>;
+    fn act(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        act: &Self::Act,
+    ) -> Result<StepOutcome<Self::Answer>>;
 
     /// Returns why there can be no collection: something else in the root is in the way, if there is.
     fn obstacle(&self) -> Result<Option<Error>>;
@@ -143,5 +158,5 @@ pub(super) trait Steps {
     fn restless(&self) -> Error;
 
     /// Notes that a call begins, or begins again, with this route.
-    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<Route>) {}
+    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<TimeRoute>) {}
 }

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::entry::is_version;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::block::{BlockId, BlockPhase, BlockState};
 use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::volume::Volume;
 
@@ -38,7 +38,7 @@ impl Core {
         let lost_to = self.sets.feed(|feed| feed.lost_to);
         let needed = KeptAfter(self.followers.needed_after(lost_to));
         let mut held: Vec<(u64, u64)> = (self.log.blocks())
-            .filter(|(_, block)| block.phase() == Phase::Closed && needed.holds(block))
+            .filter(|(_, block)| block.phase() == BlockPhase::Closed && needed.holds(block))
             .map(|(_, block)| {
                 let dead = block.filled_units().saturating_sub(block.live_units());
                 (block.change_lsns().1, u64::from(dead) * UNIT_BYTES)
@@ -87,7 +87,7 @@ impl Core {
         let last_lsn = self.log.last_lsn();
         for (_, block) in self.log.blocks() {
             let (first, last) = block.change_lsns();
-            if block.phase() == Phase::Closed && last == u64::MAX {
+            if block.phase() == BlockPhase::Closed && last == u64::MAX {
                 block.set_change_lsns(first, last_lsn);
             }
         }
@@ -102,7 +102,7 @@ impl Core {
         for volume in self.log.volumes() {
             for (id, block) in volume.blocks() {
                 // The numbers of a block that the opening fills are known already.
-                if block.phase() == Phase::Closed && !block.holds_copies() {
+                if block.phase() == BlockPhase::Closed && !block.holds_copies() {
                     let lsns = lsns_of(volume, id, block, &mut walk);
                     let (first, last) = lsns.unwrap_or((0, self.log.last_lsn()));
                     block.set_change_lsns(first, last);

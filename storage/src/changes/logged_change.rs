@@ -1,7 +1,7 @@
 //! A change that was committed, as the log has it.
 
 use crate::digest::Digest;
-use crate::entry::{EntryView, FLAG_EXPIRED, Header, Kind, Lsn};
+use crate::entry::{EntryHeader, EntryKind, EntryView, FLAG_EXPIRED, Lsn};
 use crate::sets::feed::TruncationEvent;
 
 /// What happened to a record, or to all of a set.
@@ -61,18 +61,18 @@ const fn at(lsn: u64) -> ChangePosition {
 
 impl LoggedChange {
     /// The change that a version of a record is.
-    pub(super) fn of_version(header: &Header, entry: &EntryView<'_>) -> Self {
+    pub(super) fn of_version(header: &EntryHeader, entry: &EntryView<'_>) -> Self {
         let has_expired = header.flags & FLAG_EXPIRED != 0;
         // The body of a delta does not begin with the key.
-        let has_key = header.kind != Kind::Delta;
+        let has_key = header.kind != EntryKind::Delta;
         Self {
             position: at(header.lsn.0),
             group: None,
             digest: header.digest,
             set_id: Some(header.set_id),
             kind: match header.kind {
-                Kind::Tombstone if has_expired => ChangeKind::Expire,
-                Kind::Tombstone => ChangeKind::Delete,
+                EntryKind::Tombstone if has_expired => ChangeKind::Expire,
+                EntryKind::Tombstone => ChangeKind::Delete,
                 _ => ChangeKind::Put,
             },
             generation: header.generation,
@@ -102,7 +102,7 @@ impl LoggedChange {
 /// Changes that were committed together, as far as their sets are followed: a whole group, or the
 /// piece of one that a stream has read.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct ChangeGroup {
     /// The number of its first entry.
     pub(super) first: u64,
     /// The number of its last one.
@@ -115,7 +115,7 @@ pub(super) struct Group {
     pub(super) changes: Vec<LoggedChange>,
 }
 
-impl Group {
+impl ChangeGroup {
     pub(super) fn of_truncation(event: &TruncationEvent) -> Self {
         Self {
             first: event.lsn,

@@ -6,7 +6,7 @@
 //! left its lane, and its entries are there. The numbers of a group are drawn at once, so the noted
 //! number never falls into a group.
 
-use crate::changes::logged_change::{ChangeKind, Group, LoggedChange};
+use crate::changes::logged_change::{ChangeGroup, ChangeKind, LoggedChange};
 use crate::changes::stream::BlockStream;
 use crate::core::Core;
 use crate::digest::Digest;
@@ -14,9 +14,9 @@ use crate::entry::Lsn;
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::log::FilledBlock;
-use crate::log::block::Phase;
+use crate::log::block::BlockPhase;
 use crate::log::block_walk::BlockWalk;
-use crate::rules::{Rule, keeps};
+use crate::rules::{StorageRule, keeps};
 use crate::sets::feed::{Feed, TruncationEvent};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct ChangeReader {
     /// Blocks that are read, in the order of their first numbers.
     streams: Vec<BlockStream>,
     /// The next group, as far as it was taken from the streams.
-    next: Option<Group>,
+    next: Option<ChangeGroup>,
     walk: BlockWalk,
 }
 
@@ -171,7 +171,7 @@ impl ChangeReader {
         } else {
             core.log.flush_lanes()?
         };
-        if !keeps(Rule::NumberBeforeLanes) {
+        if !keeps(StorageRule::NumberBeforeLanes) {
             to = core.log.last_lsn();
         }
         self.reach(&tails, to);
@@ -200,7 +200,7 @@ impl ChangeReader {
         }
         // Behind the lanes: a block that was closed in between is found here.
         for (id, block) in core.log.blocks() {
-            let is_closed = matches!(block.phase(), Phase::Closed | Phase::Draining);
+            let is_closed = matches!(block.phase(), BlockPhase::Closed | BlockPhase::Draining);
             let ((first, last), incarnation) = (block.change_lsns(), block.incarnation());
             let holds_any = first <= to && first <= last && last > self.position.0;
             let is_known = streams.contains_key(&(id, incarnation));
@@ -258,7 +258,7 @@ impl ChangeReader {
                 (None, None) => return Ok(false),
                 (None, piece) => self.next = piece,
                 (Some(group), Some(piece)) if group.goes_on_in(&piece) => group.join(piece),
-                (Some(Group { last, .. }), _) => {
+                (Some(ChangeGroup { last, .. }), _) => {
                     let last = *last;
                     // A write that fails inside a group has the namespace refuse all further ones.
                     self.core.log.syncer().check(&self.core.name)?;
@@ -270,7 +270,7 @@ impl ChangeReader {
     }
 
     /// Takes the group, piece of a group or truncation with the lowest number.
-    fn take_lowest(&mut self, frame: &mut ReadFrame) -> Result<Option<Group>> {
+    fn take_lowest(&mut self, frame: &mut ReadFrame) -> Result<Option<ChangeGroup>> {
         loop {
             let truncation = frame.truncations.last();
             let mut lowest = (truncation.map_or(u64::MAX, |event| event.lsn), None);
@@ -285,7 +285,7 @@ impl ChangeReader {
             }
             let Some(stream) = lowest.1 else {
                 let event = frame.truncations.pop();
-                return Ok(event.as_ref().map(Group::of_truncation));
+                return Ok(event.as_ref().map(ChangeGroup::of_truncation));
             };
             if let Some(group) = stream.pop() {
                 return Ok(Some(group));
@@ -308,9 +308,9 @@ impl ChangeReader {
 }
 
 /// Whether readers of records see all changes of a group, or later ones of the same records.
-fn is_published(core: &Core, group: &Group) -> bool {
+fn is_published(core: &Core, group: &ChangeGroup) -> bool {
     let mut changes = group.changes.iter();
-    if keeps(Rule::GroupsPublished) {
+    if keeps(StorageRule::GroupsPublished) {
         changes.all(|change| is_visible(core, change))
     } else {
         changes.next().is_none_or(|change| is_visible(core, change))
@@ -319,7 +319,7 @@ fn is_published(core: &Core, group: &Group) -> bool {
 
 /// Whether the writer of a change has unlocked its record, or has put the change in place.
 fn is_visible(core: &Core, change: &LoggedChange) -> bool {
-    if !keeps(Rule::Published) {
+    if !keeps(StorageRule::Published) {
         return true;
     }
     let guard = epoch::pin();

@@ -1,7 +1,9 @@
 //! The changes in one block, in the order of their numbers.
 
-use crate::changes::logged_change::{Group, LoggedChange};
-use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, is_version};
+use crate::changes::logged_change::{ChangeGroup, LoggedChange};
+use crate::entry::{
+    EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, is_version,
+};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
@@ -24,7 +26,7 @@ pub(super) struct BlockStream {
     end: u64,
     is_closed: bool,
     /// Groups and pieces of groups that have been read.
-    groups: VecDeque<Group>,
+    groups: VecDeque<ChangeGroup>,
     /// The next entry has a higher number than was asked for.
     is_ahead: bool,
 }
@@ -71,7 +73,7 @@ impl BlockStream {
         self.groups.front().map(|group| group.first).or(unread)
     }
 
-    pub(super) fn pop(&mut self) -> Option<Group> {
+    pub(super) fn pop(&mut self) -> Option<ChangeGroup> {
         self.groups.pop_front()
     }
 
@@ -90,8 +92,9 @@ impl BlockStream {
             id: self.id,
             incarnation: self.incarnation,
         };
-        let is_followed =
-            |header: &Header| is_version(header.kind) && feed.covers(header.set_id, header.lsn.0);
+        let is_followed = |header: &EntryHeader| {
+            is_version(header.kind) && feed.covers(header.set_id, header.lsn.0)
+        };
         let next = walk.read_piece(life, (self.at, self.end), |_, header| {
             header.lsn.0 > after && is_followed(header)
         });
@@ -101,7 +104,7 @@ impl BlockStream {
                 break;
             }
             let lsn = header.lsn.0;
-            if lsn > to && header.kind != Kind::Filler {
+            if lsn > to && header.kind != EntryKind::Filler {
                 self.is_ahead = true;
                 break;
             }
@@ -130,8 +133,8 @@ impl BlockStream {
         Ok(())
     }
 
-    fn push(&mut self, header: &Header, change: Option<LoggedChange>) {
-        let entry = Group {
+    fn push(&mut self, header: &EntryHeader, change: Option<LoggedChange>) {
+        let entry = ChangeGroup {
             first: header.lsn.0,
             last: header.lsn.0,
             has_previous: header.flags & FLAG_HAS_PREVIOUS != 0,

@@ -17,7 +17,7 @@ use super::memory::{
 };
 use super::{Device, DeviceError, HEADER_BYTES, Header, ReadPattern, read_state};
 use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
-use staging::Staging;
+use staging::FileStaging;
 
 mod allocation;
 mod staging;
@@ -50,16 +50,16 @@ const REQUEST_BYTES: u64 = 128 << 10;
 pub struct FileDevice {
     path: String,
     file: File,
-    access: Access,
+    access: FileAccess,
     mapping: MmapRaw,
     max_bytes: u64,
     len_bytes: AtomicU64,
     extending: Mutex<()>,
-    staging: Option<Staging>,
+    staging: Option<FileStaging>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Access {
+enum FileAccess {
     Write,
     Read,
 }
@@ -85,14 +85,14 @@ impl FileDevice {
             .truncate(false)
             .open(path)
             .map_err(DeviceError::io(&name, "create"))?;
-        lock(&file, Access::Write, &name)?;
+        lock(&file, FileAccess::Write, &name)?;
         let ([start, _], len_bytes) = read_start(&file, &name)?;
         if len_bytes > HEADER_BYTES || start? != [0; STATIC_BYTES] {
             return Err(DeviceError::AlreadyExists { path: name });
         }
         let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
         // What another device of this name left must not be taken for this one's.
-        device.staging = Staging::open_empty(path)?;
+        device.staging = FileStaging::open_empty(path)?;
         device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
         device.file.sync_all().map_err(|error| {
@@ -112,7 +112,7 @@ impl FileDevice {
     /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`],
     /// [`DeviceError::Full`], [`DeviceError::Io`], also for a staging file that cannot be read.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        Self::open_existing(path, Access::Write)
+        Self::open_existing(path, FileAccess::Write)
     }
 
     /// Opens a file to read, as offline tools do: the file is not changed, other readers are let
@@ -124,12 +124,12 @@ impl FileDevice {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, DeviceError> {
-        Self::open_existing(path, Access::Read)
+        Self::open_existing(path, FileAccess::Read)
     }
 
-    fn open_existing(path: &Path, access: Access) -> Result<Self, DeviceError> {
+    fn open_existing(path: &Path, access: FileAccess) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
-        let writes = access == Access::Write;
+        let writes = access == FileAccess::Write;
         let mut options = OpenOptions::new();
         let file = options.read(true).write(writes).open(path);
         let file = file.map_err(DeviceError::io(&name, "open"))?;
@@ -142,9 +142,9 @@ impl FileDevice {
         device.access = access;
         device.staging = if writes {
             let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
-            Staging::open(path, was_closed)?
+            FileStaging::open(path, was_closed)?
         } else {
-            Staging::copy(path)?
+            FileStaging::copy(path)?
         };
         Ok(device)
     }
@@ -165,7 +165,7 @@ impl FileDevice {
         let device = Self {
             path,
             file,
-            access: Access::Write,
+            access: FileAccess::Write,
             mapping,
             max_bytes,
             // Bytes that another program appended beyond the maximum are not the device's.
@@ -179,8 +179,8 @@ impl FileDevice {
 
     fn check_writable(&self, action: &'static str) -> Result<(), DeviceError> {
         match self.access {
-            Access::Write => Ok(()),
-            Access::Read => Err(DeviceError::ReadOnly {
+            FileAccess::Write => Ok(()),
+            FileAccess::Read => Err(DeviceError::ReadOnly {
                 path: self.describe(),
                 action,
             }),
@@ -325,7 +325,7 @@ unsafe impl Device for FileDevice {
     }
 
     fn staging(&self) -> Option<NonNull<u8>> {
-        self.staging.as_ref().map(Staging::base)
+        self.staging.as_ref().map(FileStaging::base)
     }
 
     fn may_be_staged(&self, offset: u64, len: u64) -> bool {
@@ -341,7 +341,10 @@ unsafe impl Device for FileDevice {
     }
 
     fn allocated_bytes(&self) -> u64 {
-        let staging = self.staging.as_ref().map_or(0, Staging::allocated_bytes);
+        let staging = self
+            .staging
+            .as_ref()
+            .map_or(0, FileStaging::allocated_bytes);
         allocated_bytes(&self.file) + staging
     }
 
@@ -367,10 +370,10 @@ impl Drop for FileDevice {
     }
 }
 
-fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
+fn lock(file: &File, access: FileAccess, path: &str) -> Result<(), DeviceError> {
     let locked = match access {
-        Access::Write => file.try_lock(),
-        Access::Read => file.try_lock_shared(),
+        FileAccess::Write => file.try_lock(),
+        FileAccess::Read => file.try_lock_shared(),
     };
     locked.map_err(|error| match error {
         TryLockError::WouldBlock => DeviceError::Locked {

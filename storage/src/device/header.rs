@@ -32,7 +32,7 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy};
+use super::state::{DeviceState, STATE_AT, STATE_BYTES_MAX, read_copy};
 use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
@@ -368,7 +368,7 @@ pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)
     for offset in STATE_AT {
         let damaged = read_copy(device, offset).is_none_or(|bytes| {
             // A copy that was never written is zero.
-            bytes != [0; STATE_BYTES_MAX] && State::decode_exactly(&bytes).is_none()
+            bytes != [0; STATE_BYTES_MAX] && DeviceState::decode_exactly(&bytes).is_none()
         });
         if damaged && offset + STATE_BYTES_MAX as u64 <= device.len_bytes() {
             parts.push((offset, STATE_BYTES_MAX as u64, "state of the device"));
@@ -380,7 +380,7 @@ pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)
 /// Writes the headers of a new device: the state first, so that a device with a static header has
 /// one. All copies, since a file system gives up no page that it has once written.
 pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
-    let state = State::default().encode();
+    let state = DeviceState::default().encode();
     STATE_AT
         .into_iter()
         .try_for_each(|offset| device.write(offset, &[&state]))?;

@@ -38,7 +38,9 @@ pub use memory::MemoryDevice;
 #[cfg(feature = "simulated")]
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 pub(crate) use state::newest_state;
-pub use state::{DeviceReach, DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state};
+pub use state::{
+    DeviceReach, DeviceState, DurableExtent, OPEN_EXTENTS_MAX, read_state, write_state,
+};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{Device, DeviceError, STAGING_LANES_MAX};
 use crate::bytes::take;
 use crate::location::DEVICES_MAX;
-use crate::reader::Reader;
+use crate::reader::FieldReader;
 
 /// The offsets of the copies of the state: pages of their own, which are written back on their own.
 pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
@@ -33,7 +33,7 @@ const _: () = assert!(STATE_BYTES_MAX <= 4096);
 /// How far the devices of a namespace are safe: rewritten as the store goes on, the same on each of
 /// them. The newest one that any device has counts: it was written after a sync of all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct State {
+pub struct DeviceState {
     /// One more than that of the state before it; a new namespace has 0. It chooses which copy is
     /// overwritten.
     pub sequence: u64,
@@ -79,7 +79,7 @@ pub struct DurableExtent {
     pub entries: u32,
 }
 
-impl State {
+impl DeviceState {
     /// The size of the state on a device.
     pub(crate) fn encoded_bytes(&self) -> usize {
         STATE_FIXED_BYTES + self.devices.len() * DEVICE_BYTES + self.open.len() * EXTENT_BYTES
@@ -126,7 +126,7 @@ impl State {
         if state_checksum(content) != *checksum {
             return None;
         }
-        let mut reader = Reader(content);
+        let mut reader = FieldReader(content);
         let mut state = Self {
             sequence: reader.u64()?,
             durable_lsn: reader.u64()?,
@@ -158,16 +158,18 @@ impl State {
 /// Reads the newest state of the namespace that a device has, or `None` if both copies are damaged
 /// or unreadable. Another device may have a newer one.
 #[must_use]
-pub fn read_state(device: &dyn Device) -> Option<State> {
+pub fn read_state(device: &dyn Device) -> Option<DeviceState> {
     let copies = STATE_AT
         .into_iter()
         .filter_map(|offset| read_copy(device, offset));
-    let states = copies.filter_map(|bytes| State::decode_exactly(&bytes));
+    let states = copies.filter_map(|bytes| DeviceState::decode_exactly(&bytes));
     states.min_by_key(|state| Reverse(state.sequence))
 }
 
 /// Reads the newest state that any of these devices has.
-pub(crate) fn newest_state<'a>(devices: impl Iterator<Item = &'a dyn Device>) -> Option<State> {
+pub(crate) fn newest_state<'a>(
+    devices: impl Iterator<Item = &'a dyn Device>,
+) -> Option<DeviceState> {
     // Of equals the first: a write that fails leaves its sequence to the next one, which begins there.
     let states = devices.filter_map(read_state);
     states.min_by_key(|state| Reverse(state.sequence))
@@ -187,7 +189,7 @@ pub(super) fn read_copy(device: &dyn Device, offset: u64) -> Option<StateBytes> 
 /// # Errors
 /// [`DeviceError::BadOption`] if it lists more than [`OPEN_EXTENTS_MAX`] extents,
 /// [`DeviceError::Truncated`] if the device has no header, and those of [`Device::write`].
-pub fn write_state(device: &dyn Device, state: &State) -> Result<(), DeviceError> {
+pub fn write_state(device: &dyn Device, state: &DeviceState) -> Result<(), DeviceError> {
     if state.open.len() > OPEN_EXTENTS_MAX {
         return Err(DeviceError::BadOption {
             path: device.describe(),

@@ -1,18 +1,18 @@
 use super::*;
 
-fn place() -> Place {
-    Place {
+fn place() -> EntryPlace {
+    EntryPlace {
         device_id: 7,
         incarnation: 9,
         offset: 4096,
     }
 }
 
-fn header(body: &[u8]) -> Header {
-    Header {
-        kind: Kind::Record,
+fn header(body: &[u8]) -> EntryHeader {
+    EntryHeader {
+        kind: EntryKind::Record,
         flags: 0,
-        span_units: Header::span_for(body.len()),
+        span_units: EntryHeader::span_for(body.len()),
         lsn: Lsn(0x0000_1234_5678_9abc),
         generation: 65_535,
         last_update_ms: LUT_MASK - 1,
@@ -25,8 +25,8 @@ fn header(body: &[u8]) -> Header {
 
 #[test]
 fn a_header_is_laid_out_byte_for_byte() {
-    let header = Header {
-        kind: Kind::Tombstone,
+    let header = EntryHeader {
+        kind: EntryKind::Tombstone,
         flags: FLAG_HAS_NEXT,
         span_units: 0x1_0203,
         lsn: Lsn(0x0605_0403_0201),
@@ -56,7 +56,7 @@ const VECTOR_BODY_CHECK: u32 = 0xe8af_6ad4;
 fn a_header_comes_back_as_it_was_written() {
     let body = b"some bins";
     let raw = header(body).encode(place(), body);
-    let read = Header::decode_checked(&raw, place()).unwrap();
+    let read = EntryHeader::decode_checked(&raw, place()).unwrap();
     assert_eq!(read, header(body));
     assert!(read.body_holds(&raw, body));
     assert!(!read.body_holds(&raw, b"some bonS"));
@@ -66,20 +66,20 @@ fn a_header_comes_back_as_it_was_written() {
 fn a_header_is_valid_only_at_its_place() {
     let raw = header(b"").encode(place(), b"");
     for other in [
-        Place {
+        EntryPlace {
             offset: 4112,
             ..place()
         },
-        Place {
+        EntryPlace {
             incarnation: 10,
             ..place()
         },
-        Place {
+        EntryPlace {
             device_id: 8,
             ..place()
         },
     ] {
-        assert_eq!(Header::decode_checked(&raw, other), None);
+        assert_eq!(EntryHeader::decode_checked(&raw, other), None);
     }
 }
 
@@ -89,6 +89,10 @@ fn every_flipped_bit_is_detected() {
     for bit in 0..ENTRY_HEADER_BYTES * 8 {
         let mut flipped = raw;
         flipped[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(Header::decode_checked(&flipped, place()), None, "bit {bit}");
+        assert_eq!(
+            EntryHeader::decode_checked(&flipped, place()),
+            None,
+            "bit {bit}"
+        );
     }
 }

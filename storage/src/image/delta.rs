@@ -15,7 +15,7 @@
 use crate::bytes::{Varint, slice, take_varint};
 use crate::entry::Lsn;
 use crate::location::Location;
-use crate::reader::Reader;
+use crate::reader::FieldReader;
 
 const FIXED_BYTES: usize = 16;
 const COUNT_SHIFT: u32 = Location::BITS;
@@ -33,7 +33,7 @@ const CHANGE_BYTES_MAX: usize = 64;
 
 /// A change of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Splice {
+pub(crate) struct BodySplice {
     /// Where it begins in the old body, and how many bytes go.
     pub(crate) at: usize,
     pub(crate) removed: usize,
@@ -89,7 +89,7 @@ impl Raised {
     }
 }
 
-impl Splice {
+impl BodySplice {
     /// Old bytes that are not as they were.
     fn changed(&self) -> usize {
         self.removed + self.raised.map_or(0, |raised| raised.bytes())
@@ -112,7 +112,7 @@ pub(crate) fn rebase(delta: &[u8], before: Location) -> Vec<u8> {
 }
 
 /// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one walk over both.
-pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<Splice>> {
+pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<BodySplice>> {
     let mut splices = Vec::new();
     let (mut at, mut from, mut bytes) = (0, 0, 0);
     loop {
@@ -123,7 +123,7 @@ pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<Splic
         if old_rest.is_empty() && new_rest.is_empty() {
             return Some(splices);
         }
-        let splice = |(removed, inserted, raised)| Splice {
+        let splice = |(removed, inserted, raised)| BodySplice {
             at,
             removed,
             from,
@@ -273,7 +273,7 @@ fn u32_of(bytes: &[u8]) -> Option<u32> {
 
 /// Turns the old body into the new one in place: the bytes between splices move once. `at` of the splices is in the
 /// body, `from` in `new`, in which they were found.
-pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
+pub(crate) fn edit(body: &mut Vec<u8>, splices: &[BodySplice], new: &[u8]) {
     let old_bytes = body.len();
     // Behind each splice: where the kept bytes begin and end, and where they go.
     let mut kept = Vec::with_capacity(splices.len());
@@ -321,7 +321,7 @@ pub(crate) fn encode(
     before: (Location, Lsn),
     count: usize,
     offset: usize,
-    splices: &[Splice],
+    splices: &[BodySplice],
     new: &[u8],
 ) -> Vec<u8> {
     let inserted: usize = splices.iter().map(|splice| splice.inserted).sum();
@@ -363,7 +363,7 @@ pub(crate) struct Delta<'a> {
 impl<'a> Delta<'a> {
     pub(crate) fn decode(body: &'a [u8]) -> Option<Self> {
         let (fixed, splices) = body.split_at_checked(FIXED_BYTES)?;
-        let mut reader = Reader(fixed);
+        let mut reader = FieldReader(fixed);
         Some(Self {
             before: Location::from_packed(reader.u64()?),
             before_lsn: Lsn(reader.u64()?),

@@ -31,7 +31,7 @@ const OVERHEAD_BYTES: u64 = 160;
 
 /// An entry of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ChainPart {
     pub(crate) location: Location,
     pub(crate) units: u32,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Image {
     /// The newest entry of the chain, or for the moment of an edit the one before.
     newest: AtomicU64,
     digest: Digest,
-    content: UnsafeCell<Content>,
+    content: UnsafeCell<ImageContent>,
 }
 
 // SAFETY: the content is read by threads counted in `state`, and changed by one that found none counted.
@@ -57,17 +57,17 @@ const WRITING: u32 = 1 << 31;
 
 /// The content of an image.
 #[derive(Clone, Debug)]
-pub(crate) struct Content {
+pub(crate) struct ImageContent {
     pub(crate) raw: RawHeader,
     pub(crate) body: Vec<u8>,
     /// The whole record first, then the deltas in their order.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ChainPart>,
     /// What the deltas take together.
     pub(crate) delta_units: u32,
 }
 
-impl Content {
-    pub(crate) fn new(raw: RawHeader, body: Vec<u8>, parts: Vec<Part>) -> Self {
+impl ImageContent {
+    pub(crate) fn new(raw: RawHeader, body: Vec<u8>, parts: Vec<ChainPart>) -> Self {
         let delta_units = parts.iter().skip(1).map(|part| part.units).sum();
         Self {
             raw,
@@ -78,7 +78,7 @@ impl Content {
     }
 
     /// Adds a delta to the chain.
-    pub(crate) fn push(&mut self, part: Part) {
+    pub(crate) fn push(&mut self, part: ChainPart) {
         self.parts.push(part);
         self.delta_units += part.units;
     }
@@ -88,13 +88,13 @@ impl Content {
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let parts = self.parts.capacity() * size_of::<Part>();
+        let parts = self.parts.capacity() * size_of::<ChainPart>();
         (self.body.capacity() + parts) as u64 + OVERHEAD_BYTES
     }
 }
 
 impl Image {
-    pub(crate) fn new(content: Content) -> Self {
+    pub(crate) fn new(content: ImageContent) -> Self {
         let newest = content.parts.last();
         let newest = newest.map_or(0, |part| part.location.packed());
         Self {
@@ -130,7 +130,7 @@ impl Image {
     }
 
     /// Changes the content, unless a thread looks at it (false). For the owner of the record's lock.
-    pub(crate) fn edit(&self, change: impl FnOnce(&mut Content)) -> bool {
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut ImageContent)) -> bool {
         if self
             .state
             .compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed)
@@ -149,7 +149,7 @@ impl Image {
     }
 
     /// The content, of an image that no other thread has yet, or any more.
-    fn own(&mut self) -> &mut Content {
+    fn own(&mut self) -> &mut ImageContent {
         self.content.get_mut()
     }
 }
@@ -161,7 +161,7 @@ pub(crate) struct ImageRef<'a> {
 }
 
 impl ImageRef<'_> {
-    pub(crate) fn content(&self) -> &Content {
+    pub(crate) fn content(&self) -> &ImageContent {
         // SAFETY: counted, so no thread changes it.
         unsafe { &*self.image.content.get() }
     }
@@ -173,12 +173,12 @@ impl Drop for ImageRef<'_> {
     }
 }
 
-type Segment = Box<[AtomicPtr<Image>]>;
+type BodySegment = Box<[AtomicPtr<Image>]>;
 
 /// The images of a namespace.
 #[derive(Debug)]
 pub(crate) struct Images {
-    segments: [OnceLock<Segment>; SEGMENTS],
+    segments: [OnceLock<BodySegment>; SEGMENTS],
     numbers: Mutex<Numbers>,
     bytes: AtomicU64,
     bytes_max: u64,

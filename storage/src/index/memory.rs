@@ -1,7 +1,7 @@
 //! Where the words of tables come from.
 
 use super::slot::EMPTY;
-use super::table::Shape;
+use super::table::TableShape;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -51,7 +51,7 @@ impl Block {
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes: AtomicU64,
-    nothing: [AtomicU64; Shape::NOTHING.words()],
+    nothing: [AtomicU64; TableShape::NOTHING.words()],
 }
 
 impl Default for Memory {

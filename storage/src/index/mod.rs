@@ -17,8 +17,8 @@ mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub(crate) use partition::{PartitionGuard, Position};
-pub(crate) use slot::{Candidate, SIZE_UNITS_MAX, Slot};
+pub(crate) use partition::{PartitionGuard, TablePosition};
+pub(crate) use slot::{Candidate, IndexSlot, SIZE_UNITS_MAX};
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::Guard;
@@ -28,12 +28,12 @@ use std::sync::Arc;
 
 /// The index of a namespace.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct DigestIndex {
     partitions: Box<[Partition]>,
     memory: Arc<Memory>,
 }
 
-impl Index {
+impl DigestIndex {
     /// Returns an empty index.
     pub(crate) fn new() -> Self {
         let memory = Arc::new(Memory::default());
@@ -72,14 +72,14 @@ impl Index {
             .prefetch(digest.tag(), guard);
     }
 
-    /// As [`Index::prefetch`], with what a write changes; needs no guard.
+    /// As [`DigestIndex::prefetch`], with what a write changes; needs no guard.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, digest: &Digest) {
         self.partition(digest.partition())
             .prefetch_to_write(digest.tag());
     }
 
-    /// Asks the processor for the partition of a digest: a step ahead of [`Index::prefetch`], which reads it.
+    /// Asks the processor for the partition of a digest: a step ahead of [`DigestIndex::prefetch`], which reads it.
     #[inline]
     pub(crate) fn prefetch_partition(&self, digest: &Digest) {
         self.partition(digest.partition()).prefetch_self();
@@ -91,7 +91,7 @@ impl Index {
         &self,
         digest: &Digest,
         guard: &Guard,
-    ) -> Option<(Position, Candidate)> {
+    ) -> Option<(TablePosition, Candidate)> {
         self.partition(digest.partition())
             .first_candidate(digest.tag(), guard)
     }
@@ -121,7 +121,7 @@ impl Index {
     }
 }
 
-impl Drop for Index {
+impl Drop for DigestIndex {
     fn drop(&mut self) {
         for partition in &mut self.partitions {
             if let Some(block) = partition.take_block(&self.memory) {

@@ -1,8 +1,8 @@
 //! A partition: its table, the lock of its writers, and how readers get by without one.
 
 use super::memory::{Block, Memory};
-use super::slot::{Candidate, EMPTY, Slot, tag_of};
-use super::table::{Shape, Table};
+use super::slot::{Candidate, EMPTY, IndexSlot, tag_of};
+use super::table::{Table, TableShape};
 use crate::bytes::prefetch;
 use crate::epoch::{self, Guard};
 use crate::location::Location;
@@ -33,7 +33,7 @@ impl Partition {
     pub(super) fn new(memory: &Memory) -> Self {
         Self {
             words: AtomicPtr::new(memory.nothing().as_ptr()),
-            shape: AtomicU64::new(Shape::NOTHING.pack()),
+            shape: AtomicU64::new(TableShape::NOTHING.pack()),
             removals: AtomicU32::new(0),
             records: AtomicU32::new(0),
             held: Mutex::new(HeldLocks::default()),
@@ -48,7 +48,7 @@ impl Partition {
     #[inline]
     fn table<'a>(&'a self, _guard: &'a Guard) -> Option<Table<'a>> {
         let words = self.words.load(Ordering::Acquire);
-        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
         // A writer that exchanges the table stores null before the new shape: still the same block, so the shape is its own.
         // The same address does not come back meanwhile, since the guard keeps the block from being freed.
         if words.is_null() || words != self.words.load(Ordering::Acquire) {
@@ -96,9 +96,13 @@ impl Partition {
 
     /// See `Index::first_candidate`.
     #[inline]
-    pub(super) fn first_candidate(&self, tag: u32, guard: &Guard) -> Option<(Position, Candidate)> {
+    pub(super) fn first_candidate(
+        &self,
+        tag: u32,
+        guard: &Guard,
+    ) -> Option<(TablePosition, Candidate)> {
         let (at, head) = self.table(guard)?.first(tag)?;
-        Some((Position(at as u32), Candidate::from_head(head)))
+        Some((TablePosition(at as u32), Candidate::from_head(head)))
     }
 
     /// Asks the processor to load the partition itself.
@@ -119,7 +123,7 @@ impl Partition {
     #[inline]
     pub(super) fn prefetch_to_write(&self, tag: u32) {
         let words = self.words.load(Ordering::Acquire);
-        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
         let head = words.wrapping_add(shape.home(tag));
         prefetch(head);
         prefetch(head.wrapping_add(shape.places as usize));
@@ -142,7 +146,7 @@ impl Partition {
         if words == memory.nothing() {
             return None;
         }
-        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        let shape = TableShape::unpack(self.shape.load(Ordering::Acquire));
         // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone from here.
         Some(unsafe { Block::from_parts(words, shape.words()) })
     }
@@ -150,7 +154,7 @@ impl Partition {
 
 /// A place in a locked partition, until something is inserted or removed there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Position(u32);
+pub(crate) struct TablePosition(u32);
 
 /// A partition, locked for writers. Readers go on.
 pub(crate) struct PartitionGuard<'a> {
@@ -212,8 +216,8 @@ impl PartitionGuard<'_> {
         self.shape().words() * size_of::<u64>()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::unpack(self.partition.shape.load(Ordering::Relaxed))
+    fn shape(&self) -> TableShape {
+        TableShape::unpack(self.partition.shape.load(Ordering::Relaxed))
     }
 
     fn table(&self) -> Table<'_> {
@@ -227,20 +231,24 @@ impl PartitionGuard<'_> {
     }
 
     /// The first record with this tag that `matches` takes.
-    pub(crate) fn find(&self, tag: u32, matches: impl FnMut(&Slot) -> bool) -> Option<Position> {
+    pub(crate) fn find(
+        &self,
+        tag: u32,
+        matches: impl FnMut(&IndexSlot) -> bool,
+    ) -> Option<TablePosition> {
         self.table()
             .find(tag, matches)
-            .map(|at| Position(at as u32))
+            .map(|at| TablePosition(at as u32))
     }
 
     /// The record with this tag whose entry is at this location: mostly where it was seen before.
     #[inline]
     pub(crate) fn find_near(
         &self,
-        seen: Position,
+        seen: TablePosition,
         tag: u32,
         location: Location,
-    ) -> Option<Position> {
+    ) -> Option<TablePosition> {
         if self.table().has(seen.0 as usize, tag, location) {
             return Some(seen);
         }
@@ -248,24 +256,24 @@ impl PartitionGuard<'_> {
     }
 
     /// The record at a position.
-    pub(crate) fn get(&self, position: Position) -> Slot {
+    pub(crate) fn get(&self, position: TablePosition) -> IndexSlot {
         self.table().get(position.0 as usize)
     }
 
     /// Changes the record at a position. The tag stays.
-    pub(crate) fn update(&mut self, position: Position, change: impl FnOnce(&mut Slot)) {
+    pub(crate) fn update(&mut self, position: TablePosition, change: impl FnOnce(&mut IndexSlot)) {
         let mut slot = self.get(position);
         change(&mut slot);
         self.replace(position, slot);
     }
 
     /// Puts another slot in the place of the record at a position. The tag stays.
-    pub(crate) fn replace(&mut self, position: Position, slot: Slot) {
+    pub(crate) fn replace(&mut self, position: TablePosition, slot: IndexSlot) {
         self.table().replace(position.0 as usize, &slot);
     }
 
     /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it must.
-    pub(crate) fn insert(&mut self, tag: u32, slot: Slot) {
+    pub(crate) fn insert(&mut self, tag: u32, slot: IndexSlot) {
         let (head, tail) = (slot.head(tag), slot.tail());
         let shape = self.shape();
         let room = self.len() < shape.capacity() && self.table().insert(head, tail);
@@ -300,7 +308,7 @@ impl PartitionGuard<'_> {
     }
 
     /// Takes the record at a position out.
-    pub(crate) fn remove(&mut self, position: Position) {
+    pub(crate) fn remove(&mut self, position: TablePosition) {
         self.counting_removal(1, |table| table.remove(position.0 as usize));
     }
 
@@ -316,7 +324,7 @@ impl PartitionGuard<'_> {
         let half = shape.capacity() / 2;
         // Only on the way down through the middle: a table that has just grown stays.
         if before >= half && self.len() < half {
-            let fitting = Shape::for_records(self.len()).next();
+            let fitting = TableShape::for_records(self.len()).next();
             if fitting.places < shape.places {
                 self.rebuild(fitting, &[]);
             }
@@ -324,18 +332,21 @@ impl PartitionGuard<'_> {
     }
 
     /// All records with their tags, in order of the tags.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, IndexSlot)> {
         self.table()
             .records()
-            .map(|(_, head, tail)| (tag_of(head), Slot::from_words(head, tail)))
+            .map(|(_, head, tail)| (tag_of(head), IndexSlot::from_words(head, tail)))
     }
 
     /// Offers every record to `keep`, which may change it, and takes out those for which it says false. Returns how many those were.
-    pub(crate) fn update_each(&mut self, mut keep: impl FnMut(u32, &mut Slot) -> bool) -> usize {
+    pub(crate) fn update_each(
+        &mut self,
+        mut keep: impl FnMut(u32, &mut IndexSlot) -> bool,
+    ) -> usize {
         let mut doomed = Vec::new();
         let table = self.table();
         for (at, head, tail) in table.records() {
-            let before = Slot::from_words(head, tail);
+            let before = IndexSlot::from_words(head, tail);
             let mut slot = before;
             if !keep(tag_of(head), &mut slot) {
                 doomed.push(at as u32);
@@ -350,7 +361,7 @@ impl PartitionGuard<'_> {
     }
 
     /// Puts a table of this shape in the place of the present one, with `added` (sorted) among its records.
-    fn rebuild(&mut self, shape: Shape, added: &[(u64, u64)]) {
+    fn rebuild(&mut self, shape: TableShape, added: &[(u64, u64)]) {
         let (block, shape) = if self.len() == 0 {
             self.filled(shape, added.iter().copied())
         } else {
@@ -364,7 +375,7 @@ impl PartitionGuard<'_> {
     }
 
     /// The records in a table of this shape, the quick way; none if the room at its end is too small.
-    fn copied(&self, shape: Shape) -> Option<(Block, Shape)> {
+    fn copied(&self, shape: TableShape) -> Option<(Block, TableShape)> {
         let memory = self.retired.memory;
         let block = memory.take(shape.words(), EMPTY);
         if Table::new(block.words(), shape).fill_from(self.table()) {
@@ -375,7 +386,7 @@ impl PartitionGuard<'_> {
     }
 
     /// The records and those added in a table of this shape, with what room they need at its end.
-    fn merged(&self, shape: Shape, added: &[(u64, u64)]) -> (Block, Shape) {
+    fn merged(&self, shape: TableShape, added: &[(u64, u64)]) -> (Block, TableShape) {
         let table = self.table();
         let mut present = table
             .records()
@@ -394,9 +405,9 @@ impl PartitionGuard<'_> {
     /// These sorted records in a table of this shape, with what room they need at its end.
     fn filled(
         &self,
-        shape: Shape,
+        shape: TableShape,
         records: impl Iterator<Item = (u64, u64)> + Clone,
-    ) -> (Block, Shape) {
+    ) -> (Block, TableShape) {
         let shape = shape.to_hold(records.clone().map(|(head, _)| head));
         let block = self.retired.memory.take(shape.words(), EMPTY);
         Table::new(block.words(), shape).fill(records);
@@ -404,7 +415,7 @@ impl PartitionGuard<'_> {
     }
 
     /// Publishes a table in the place of the present one.
-    fn exchange(&mut self, block: Block, shape: Shape) {
+    fn exchange(&mut self, block: Block, shape: TableShape) {
         let (partition, old_shape) = (self.partition, self.shape());
         let Some(words) = NonNull::new(partition.words.swap(null_mut(), Ordering::AcqRel)) else {
             return;

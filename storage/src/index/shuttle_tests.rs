@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use super::partition::Partition;
-use super::slot::{Candidate, Slot};
+use super::slot::{Candidate, IndexSlot};
 use crate::epoch;
 use crate::location::Location;
 use crate::sync::{Arc, thread};
@@ -55,8 +55,8 @@ impl Drop for Lone {
 }
 
 /// Where the entry of this record lies; all tests use each tag once.
-fn slot(tag: u32) -> Slot {
-    Slot {
+fn slot(tag: u32) -> IndexSlot {
+    IndexSlot {
         location: Location::from_packed(u64::from(tag) + 1),
         unverified: false,
         size_units: 4,
@@ -175,7 +175,7 @@ fn a_reader_sees_the_old_location_or_the_new_one_and_then_stays_with_the_new() {
             let at = guard.find(STAYING, |_| true).unwrap();
             guard.replace(
                 at,
-                Slot {
+                IndexSlot {
                     location: Location::from_packed(NEW),
                     ..slot(STAYING)
                 },

@@ -33,7 +33,7 @@ pub(crate) const SET_ID_MAX: u16 = (1 << SET_BITS) - 1;
 
 /// What the index knows of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct IndexSlot {
     /// The place of its newest entry.
     pub(crate) location: Location,
     /// The entry's checks have not been looked at since the store was opened.
@@ -53,7 +53,7 @@ pub(crate) struct Slot {
 pub(crate) struct Candidate {
     /// The place of the entry.
     pub(crate) location: Location,
-    /// As in [`Slot`].
+    /// As in [`IndexSlot`].
     pub(crate) unverified: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) const fn tag_of(head: u64) -> u32 {
     (head >> TAG_SHIFT) as u32
 }
 
-impl Slot {
+impl IndexSlot {
     pub(crate) fn head(&self, tag: u32) -> u64 {
         debug_assert!(tag >> TAG_BITS == 0);
         let unverified = if self.unverified { UNVERIFIED } else { 0 };
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_slot_comes_back_as_it_was_packed() {
-        let plain = Slot {
+        let plain = IndexSlot {
             location: Location::from_packed(1),
             unverified: false,
             size_units: 0,
@@ -125,27 +125,27 @@ mod tests {
         };
         let cases = [
             plain,
-            Slot {
+            IndexSlot {
                 location: Location::from_packed((1 << Location::BITS) - 2),
                 ..plain
             },
-            Slot {
+            IndexSlot {
                 unverified: true,
                 ..plain
             },
-            Slot {
+            IndexSlot {
                 size_units: SIZE_UNITS_MAX,
                 ..plain
             },
-            Slot {
+            IndexSlot {
                 void_time: u32::MAX,
                 ..plain
             },
-            Slot {
+            IndexSlot {
                 tombstone: true,
                 ..plain
             },
-            Slot {
+            IndexSlot {
                 set_id: SET_ID_MAX,
                 ..plain
             },
@@ -153,7 +153,7 @@ mod tests {
         for slot in cases {
             for tag in [0, 1, 0x80_0001, (1 << TAG_BITS) - 1] {
                 assert_eq!(tag_of(slot.head(tag)), tag);
-                assert_eq!(Slot::from_words(slot.head(tag), slot.tail()), slot);
+                assert_eq!(IndexSlot::from_words(slot.head(tag), slot.tail()), slot);
                 assert_eq!(Candidate::from_head(slot.head(tag)).location, slot.location);
                 assert_eq!(
                     Candidate::from_head(slot.head(tag)).unverified,

@@ -13,7 +13,7 @@
 //! records down, where a reader may just have been: the partition counts removals, and a reader that found nothing looks
 //! again if there was one meanwhile.
 
-use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, tag_of};
+use super::slot::{Candidate, EMPTY, IndexSlot, TAG_BITS, tag_of};
 use crate::bytes::prefetch;
 use crate::location::Location;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -36,14 +36,14 @@ const CROWD_STEP: usize = 4;
 
 /// How large a table is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
+pub(super) struct TableShape {
     /// Lines that are homes.
     pub(super) lines: u32,
     /// Places in all. Where there is one home line, these are few and a multiple of four; otherwise, one of a line.
     pub(super) places: u32,
 }
 
-impl Shape {
+impl TableShape {
     pub(super) const fn pack(self) -> u64 {
         ((self.lines as u64) << 32) | self.places as u64
     }
@@ -152,7 +152,7 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     /// `words` has `shape.words()` words.
     #[inline]
-    pub(super) fn new(words: &'a [AtomicU64], shape: Shape) -> Self {
+    pub(super) fn new(words: &'a [AtomicU64], shape: TableShape) -> Self {
         debug_assert_eq!(words.len(), shape.words());
         let (heads, tails) = words.split_at(shape.places as usize);
         Self {
@@ -241,7 +241,11 @@ impl<'a> Table<'a> {
     }
 
     /// The place of the first record with this tag that is taken.
-    pub(super) fn find(&self, tag: u32, mut matches: impl FnMut(&Slot) -> bool) -> Option<usize> {
+    pub(super) fn find(
+        &self,
+        tag: u32,
+        mut matches: impl FnMut(&IndexSlot) -> bool,
+    ) -> Option<usize> {
         self.prefetch_tail(tag);
         let mut at = self.first_not_below(tag);
         loop {
@@ -249,7 +253,7 @@ impl<'a> Table<'a> {
             if tag_of(head) != tag || head == EMPTY {
                 return None;
             }
-            if matches(&Slot::from_words(head, self.tail(at))) {
+            if matches(&IndexSlot::from_words(head, self.tail(at))) {
                 return Some(at);
             }
             at += 1;
@@ -257,12 +261,12 @@ impl<'a> Table<'a> {
     }
 
     /// The record at a place that `find` gave.
-    pub(super) fn get(&self, at: usize) -> Slot {
-        Slot::from_words(self.head(at), self.tail(at))
+    pub(super) fn get(&self, at: usize) -> IndexSlot {
+        IndexSlot::from_words(self.head(at), self.tail(at))
     }
 
     /// Overwrites the record at a place; its tag stays.
-    pub(super) fn replace(&self, at: usize, slot: &Slot) {
+    pub(super) fn replace(&self, at: usize, slot: &IndexSlot) {
         self.write(at, slot.head(tag_of(self.head(at))), slot.tail());
     }
 

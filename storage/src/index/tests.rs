@@ -1,7 +1,7 @@
 //! The index against a plain map, and readers beside writers.
 
-use super::Index;
-use super::slot::{Candidate, Slot};
+use super::DigestIndex;
+use super::slot::{Candidate, IndexSlot};
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
 use crate::location::Location;
@@ -19,8 +19,8 @@ fn digest(partition: usize, tag: u32, number: u64) -> Digest {
     Digest::new(bytes)
 }
 
-fn slot(location: u64) -> Slot {
-    Slot {
+fn slot(location: u64) -> IndexSlot {
+    IndexSlot {
         location: Location::from_packed(location),
         unverified: location.is_multiple_of(3),
         size_units: (location % 1000) as u32,
@@ -71,19 +71,19 @@ fn steps() -> impl Strategy<Value = Step> {
 /// What the index must hold: the location stands for the digest in the log, since no two records share one.
 #[derive(Default)]
 struct Model {
-    slots: BTreeMap<u64, (u32, Slot)>,
+    slots: BTreeMap<u64, (u32, IndexSlot)>,
     next: u64,
 }
 
 impl Model {
-    fn add(&mut self, tag: u32) -> (u32, Slot) {
+    fn add(&mut self, tag: u32) -> (u32, IndexSlot) {
         self.next += 1;
         let record = (tag, slot(self.next));
         self.slots.insert(self.next, record);
         record
     }
 
-    fn pick(&self, index: prop::sample::Index) -> Option<(u64, u32, Slot)> {
+    fn pick(&self, index: prop::sample::Index) -> Option<(u64, u32, IndexSlot)> {
         let at = (!self.slots.is_empty()).then(|| index.index(self.slots.len()))?;
         self.slots
             .iter()
@@ -92,7 +92,7 @@ impl Model {
     }
 }
 
-fn found(index: &Index, digest: &Digest, location: Location) -> Option<Candidate> {
+fn found(index: &DigestIndex, digest: &Digest, location: Location) -> Option<Candidate> {
     let guard = epoch::pin();
     index.lookup(digest, &guard, |candidate| {
         (candidate.location == location).then_some(candidate)
@@ -105,7 +105,7 @@ proptest! {
     #[test]
     fn the_index_holds_what_a_plain_map_holds(steps in prop::collection::vec(steps(), 1..400)) {
         const PARTITION: usize = 77;
-        let index = Index::new();
+        let index = DigestIndex::new();
         let mut model = Model::default();
         for step in steps {
             let mut guard = index.lock_partition(PARTITION);
@@ -137,7 +137,7 @@ proptest! {
                     model.slots.remove(&id);
                 }
                 Step::RemoveEvery(nth) => {
-                    let keep = |slot: &mut Slot| {
+                    let keep = |slot: &mut IndexSlot| {
                         slot.unverified = true;
                         !slot.location.packed().is_multiple_of(nth)
                     };
@@ -167,7 +167,7 @@ proptest! {
 
 #[test]
 fn every_partition_finds_its_own_records() {
-    let index = Index::new();
+    let index = DigestIndex::new();
     let all: Vec<_> = (1..=20_000u64)
         .map(|n| digest(spread(n) as usize % PARTITIONS, (spread(n) >> 40) as u32, n))
         .collect();
@@ -182,7 +182,7 @@ fn every_partition_finds_its_own_records() {
 
 #[test]
 fn records_of_one_tag_are_told_apart_and_their_table_stays_linear() {
-    let index = Index::new();
+    let index = DigestIndex::new();
     let empty_bytes = index.memory_bytes();
     for tag in [0, 5 << 20, (1 << 24) - 1] {
         let one = digest(9, tag, 0);
@@ -202,7 +202,7 @@ fn records_of_one_tag_are_told_apart_and_their_table_stays_linear() {
 
 #[test]
 fn a_table_shrinks_when_most_records_are_gone() {
-    let index = Index::new();
+    let index = DigestIndex::new();
     let bytes = || index.lock_partition(3).table_bytes();
     for n in 1..=1000u64 {
         let mut guard = index.lock_partition(3);
@@ -220,7 +220,7 @@ fn a_table_shrinks_when_most_records_are_gone() {
 fn no_load_takes_more_than_32_bytes_a_record() {
     // A partition is like all others but for its size to begin with: 64 of them tell the mean.
     const SAMPLE: usize = 64;
-    let index = Index::new();
+    let index = DigestIndex::new();
     for per_partition in 1..=3000u64 {
         for partition in (0..PARTITIONS).step_by(PARTITIONS / SAMPLE) {
             let n = spread(per_partition * PARTITIONS as u64 + partition as u64);
@@ -252,7 +252,7 @@ fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit()
         (150_000, 32 * 150_000),
         (1_000_000, 24 * 1_000_000),
     ];
-    let index = Index::new();
+    let index = DigestIndex::new();
     let mut records = 0;
     for (wanted, limit) in limits {
         while records < wanted {
@@ -279,7 +279,7 @@ fn readers_never_miss_a_record_beside_writers() {
     const PARTITION: usize = 5;
     const STAYING: u64 = 300;
     const LOOKUPS: u64 = 1_000_000;
-    let index = Index::new();
+    let index = DigestIndex::new();
     let tag = |n: u64| (spread(n) >> 40) as u32;
     for n in 1..=STAYING {
         index.lock_partition(PARTITION).insert(tag(n), slot(n));
@@ -339,7 +339,7 @@ fn readers_never_miss_a_record_beside_writers() {
 
 #[test]
 fn a_record_is_found_near_a_position_that_is_not_its_own_any_more() {
-    let index = Index::new();
+    let index = DigestIndex::new();
     let of = |tag| digest(7, tag, 0);
     let near = |seen, tag: u32| {
         let partition = index.lock(&of(tag));
@@ -348,7 +348,7 @@ fn a_record_is_found_near_a_position_that_is_not_its_own_any_more() {
         at.map(|at| (at, partition.get(at).location == location))
     };
     index.lock(&of(500)).insert(500, slot(501));
-    let (seen, found) = near(super::Position::default(), 500).unwrap();
+    let (seen, found) = near(super::TablePosition::default(), 500).unwrap();
     assert!(found);
     // Others come in front of it, and its table is exchanged for larger ones.
     for tag in 0..300 {

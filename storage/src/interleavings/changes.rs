@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::changes::{ChangeKind, Delivery, LoggedChange, ReadEnd};
 use crate::core::Namespace;
 use crate::record_lock::Change;
-use crate::rules::{Rule, without};
+use crate::rules::{StorageRule, without};
 use crate::sync::{Arc, Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
@@ -155,9 +155,9 @@ fn without_a_guard_a_follower_sees_something_early_or_misses_it() {
     let _alone = alone();
     let all: fn() = || followed(Delivery::Published);
     let guards = [
-        (Rule::Published, all),
-        (Rule::GroupsPublished, followed_group),
-        (Rule::NumberBeforeLanes, all),
+        (StorageRule::Published, all),
+        (StorageRule::GroupsPublished, followed_group),
+        (StorageRule::NumberBeforeLanes, all),
     ];
     let mut needless = Vec::new();
     for (guard, scenario) in guards {

@@ -7,7 +7,7 @@ use crate::device::{
 use crate::digest::Digest;
 use crate::entry::EntryView;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{ENTRIES_AT, Phase};
+use crate::log::block::{BlockPhase, ENTRIES_AT};
 use crate::options::{Options, Storage};
 use crate::record_lock::NewVersion;
 use crate::sync::{Arc, Mutex, thread};
@@ -240,7 +240,7 @@ pub(crate) fn assert_consistent(namespace: &Namespace) {
         slots.iter().filter(|(_, slot)| !slot.tombstone).count() as u64
     );
     for (_, block) in core.log.blocks() {
-        if block.phase() == Phase::Free {
+        if block.phase() == BlockPhase::Free {
             assert_eq!(block.live_units(), 0, "live units in a free block");
         }
     }

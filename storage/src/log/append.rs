@@ -1,12 +1,12 @@
 //! Appending entries to a lane: their numbers, and where they go when space is short.
 
 use crate::device::DeviceError;
-use crate::entry::{Appended, Header, Lsn, NewEntry, void_header};
+use crate::entry::{Appended, EntryHeader, Lsn, NewEntry, void_header};
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::lane::{Assembled, LaneState, OpenBlock};
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
@@ -17,7 +17,11 @@ impl Log {
     /// Appends an entry. Its header gets its sizes, and a number if it has none.
     ///
     /// An error leaves nothing behind.
-    pub(crate) fn append(&self, purpose: Purpose, mut entry: NewEntry<'_>) -> Result<Appended> {
+    pub(crate) fn append(
+        &self,
+        purpose: SpacePurpose,
+        mut entry: NewEntry<'_>,
+    ) -> Result<Appended> {
         let (header, parts) = entry.parts();
         let mut assembled = Assembled::new();
         assembled.push(header, &parts, self.block_bytes())?;
@@ -34,7 +38,7 @@ impl Log {
     /// Draws a number that belongs to no change. An entry in the log covers it.
     pub(crate) fn append_void(&self) -> Result<Lsn> {
         let header = void_header(Lsn(0), 1);
-        let appended = self.append(Purpose::Delete, NewEntry::new(header, None, &[]))?;
+        let appended = self.append(SpacePurpose::Delete, NewEntry::new(header, None, &[]))?;
         self.release(appended.location, appended.units);
         Ok(appended.lsn)
     }
@@ -44,8 +48,8 @@ impl Log {
     #[inline(always)]
     pub(super) fn append_in_one(
         &self,
-        purpose: Purpose,
-        headers: &mut [Header],
+        purpose: SpacePurpose,
+        headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
         let (number, mut state) = self.lane(purpose)?;
@@ -62,9 +66,9 @@ impl Log {
     fn append_elsewhere(
         &self,
         (number, mut state): (usize, MutexGuard<'_, LaneState>),
-        purpose: Purpose,
+        purpose: SpacePurpose,
         error: Error,
-        (headers, entries): (&mut [Header], &mut Assembled),
+        (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
         let is_disk_full = matches!(error, Error::Device(DeviceError::Full { .. }));
         let error = match self.append_backed(number, &mut state, purpose, error, (headers, entries))
@@ -73,7 +77,7 @@ impl Log {
             done => return done,
         };
         // What is left of the disk behind the blocks of writers is for deletes.
-        if purpose == Purpose::Write || (is_disk_full && purpose.is_cleaning()) {
+        if purpose == SpacePurpose::Write || (is_disk_full && purpose.is_cleaning()) {
             return Err(error);
         }
         drop(state);
@@ -84,10 +88,10 @@ impl Log {
     pub(crate) fn append_rescued(
         &self,
         state: &mut LaneState,
-        headers: &mut [Header],
+        headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
-        let purpose = Purpose::Defrag;
+        let purpose = SpacePurpose::Defrag;
         match self.append_again(0, state, purpose, headers, entries) {
             Ok(location) => Ok(location),
             Err(error) => self.append_backed(0, state, purpose, error, (headers, entries)),
@@ -113,16 +117,16 @@ impl Log {
         &self,
         number: usize,
         state: &mut LaneState,
-        purpose: Purpose,
+        purpose: SpacePurpose,
         mut error: Error,
-        (headers, entries): (&mut [Header], &mut Assembled),
+        (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
         let mut tries = 0;
         loop {
             match error {
                 Error::Device(DeviceError::Full { .. })
                     if tries < BACKED_TRIES
-                        && purpose != Purpose::Write
+                        && purpose != SpacePurpose::Write
                         && self.space.has_backed() => {}
                 Error::Device(error) => return Err(self.refused(purpose, error)),
                 other => return Err(other),
@@ -141,9 +145,9 @@ impl Log {
     #[cold]
     fn append_beside_writers(
         &self,
-        purpose: Purpose,
+        purpose: SpacePurpose,
         mut refused: Error,
-        (headers, entries): (&mut [Header], &mut Assembled),
+        (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
         let (bytes, count) = (entries.bytes(), headers.len());
         let has_room = |open: &OpenBlock| open.fits(bytes, count);
@@ -183,7 +187,7 @@ impl Log {
         &self,
         number: usize,
         state: &mut LaneState,
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<()> {
         let next = self.take_block(purpose)?;
         match self.replace_open_block(number, state, next, purpose) {
@@ -199,8 +203,8 @@ impl Log {
         &self,
         number: usize,
         state: &mut LaneState,
-        purpose: Purpose,
-        headers: &mut [Header],
+        purpose: SpacePurpose,
+        headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
         self.append_to_lane(number, state, purpose, headers, entries)
@@ -212,8 +216,8 @@ impl Log {
         &self,
         number: usize,
         state: &mut LaneState,
-        purpose: Purpose,
-        headers: &mut [Header],
+        purpose: SpacePurpose,
+        headers: &mut [EntryHeader],
         entries: &mut Assembled,
     ) -> Result<Location> {
         let volume = self.open_block_for(number, state, entries.bytes(), headers.len(), purpose)?;
@@ -222,7 +226,7 @@ impl Log {
         // A write that fails after its number was drawn would leave a gap. One lock for all lanes keeps
         // the number for the next entry.
         let in_order = (self.writes_may_fail && !is_numbered).then(|| self.in_order.lock());
-        let draw = |headers: &mut [Header]| match (is_numbered, &in_order) {
+        let draw = |headers: &mut [EntryHeader]| match (is_numbered, &in_order) {
             (true, _) => {}
             (false, None) => {
                 let count = headers.len() as u64;
@@ -245,7 +249,7 @@ impl Log {
     }
 
     /// The error of an append for want of space, or another one of a device.
-    pub(super) fn refused(&self, purpose: Purpose, error: DeviceError) -> Error {
+    pub(super) fn refused(&self, purpose: SpacePurpose, error: DeviceError) -> Error {
         if !matches!(error, DeviceError::Full { .. }) {
             return Error::Device(error);
         }
@@ -255,7 +259,7 @@ impl Log {
 }
 
 /// Gives headers consecutive numbers.
-pub(super) fn number_from(first: u64, headers: &mut [Header]) {
+pub(super) fn number_from(first: u64, headers: &mut [EntryHeader]) {
     for (lsn, header) in (first..).zip(headers) {
         header.lsn = Lsn(lsn);
     }

@@ -280,7 +280,7 @@ const fn magic_and(index: u32) -> u64 {
 /// The phase of a block. Stored in [`BlockState`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(crate) enum Phase {
+pub(crate) enum BlockPhase {
     /// Nothing in it that counts.
     Free = 0,
     /// A lane appends to it.
@@ -335,7 +335,7 @@ impl BlockState {
     pub(crate) fn new(block_bytes: u64) -> Self {
         Self {
             capacity_units: entry_units_max(block_bytes),
-            phase: AtomicU32::new(Phase::Free as u32),
+            phase: AtomicU32::new(BlockPhase::Free as u32),
             live_units: AtomicU32::new(0),
             incarnation: AtomicU64::new(0),
             flushed_units: AtomicU32::new(ALL_FLUSHED),
@@ -353,16 +353,16 @@ impl BlockState {
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> BlockPhase {
         match self.phase.load(Ordering::SeqCst) {
-            1 => Phase::Open,
-            2 => Phase::Closed,
-            3 => Phase::Draining,
-            _ => Phase::Free,
+            1 => BlockPhase::Open,
+            2 => BlockPhase::Closed,
+            3 => BlockPhase::Draining,
+            _ => BlockPhase::Free,
         }
     }
 
-    pub(crate) fn set_phase(&self, phase: Phase) {
+    pub(crate) fn set_phase(&self, phase: BlockPhase) {
         self.phase.store(phase as u32, Ordering::SeqCst);
     }
 
@@ -371,7 +371,7 @@ impl BlockState {
     }
 
     /// Begins the life that the header names.
-    pub(crate) fn begin(&self, header: &BlockHeader, phase: Phase) {
+    pub(crate) fn begin(&self, header: &BlockHeader, phase: BlockPhase) {
         self.sequence.store(header.sequence, Ordering::Relaxed);
         self.set_ended(header.ended);
         self.renew(header.incarnation, header.holds_copies, phase);
@@ -380,11 +380,11 @@ impl BlockState {
     /// Ends a life: the block is free.
     pub(crate) fn free(&self) {
         self.set_ended(None);
-        self.renew(0, false, Phase::Free);
+        self.renew(0, false, BlockPhase::Free);
     }
 
     /// Sets the incarnation before the phase, so that a thread that sees the block open sees its new life.
-    fn renew(&self, incarnation: u64, holds_copies: bool, phase: Phase) {
+    fn renew(&self, incarnation: u64, holds_copies: bool, phase: BlockPhase) {
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
         self.holds_copies.store(holds_copies, Ordering::Relaxed);
@@ -420,7 +420,7 @@ impl BlockState {
     /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: the content of
     /// it is all there is left.
     pub(crate) fn set_unreadable(&self) {
-        self.renew(0, false, Phase::Closed);
+        self.renew(0, false, BlockPhase::Closed);
         self.add_live(self.capacity_units);
     }
 

@@ -5,9 +5,9 @@ use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockId, BlockState, ENTRIES_AT, Phase};
+use crate::log::block::{BlockHeader, BlockId, BlockPhase, BlockState, ENTRIES_AT};
 use crate::log::lane::{LaneState, OpenBlock, PAGE_BYTES, SLACK_BYTES};
-use crate::log::space::{Purpose, backed_of};
+use crate::log::space::{SpacePurpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
 use crate::log::volume::Volume;
 use crate::sync::atomic::Ordering;
@@ -60,7 +60,7 @@ impl Log {
         state: &mut LaneState,
         bytes: u64,
         entries: usize,
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<&Volume> {
         if let Some(open) = &state.open
             && open.fits(bytes, entries)
@@ -79,7 +79,7 @@ impl Log {
         state: &mut LaneState,
         bytes: u64,
         entries: usize,
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<&Volume> {
         loop {
             if let Some(open) = &state.open {
@@ -88,7 +88,7 @@ impl Log {
                     return Ok(volume);
                 }
                 // First a new one: without it, the open block stays open, and smaller entries may still fit.
-                if purpose == Purpose::Write {
+                if purpose == SpacePurpose::Write {
                     self.keep_backed_block()
                         .map_err(|error| self.refused(purpose, error))?;
                 }
@@ -116,7 +116,7 @@ impl Log {
         number: usize,
         state: &mut LaneState,
         next: BlockId,
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<()> {
         let closed = self.back_block(next).and_then(|()| match &state.open {
             Some(open) => {
@@ -141,7 +141,7 @@ impl Log {
         if let Some(staging) = self.staging() {
             staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
         }
-        let Some(id) = self.space.take(&self.volumes, Purpose::Defrag)? else {
+        let Some(id) = self.space.take(&self.volumes, SpacePurpose::Defrag)? else {
             return Ok(());
         };
         let backed = self.back_whole(id);
@@ -170,7 +170,7 @@ impl Log {
     fn backed_max(&self) -> usize {
         let closed = self
             .blocks()
-            .filter(|(_, block)| block.phase() == Phase::Closed);
+            .filter(|(_, block)| block.phase() == BlockPhase::Closed);
         let filled: u64 = closed
             .map(|(_, block)| u64::from(block.filled_units()))
             .sum();
@@ -263,7 +263,7 @@ impl Log {
         number: usize,
         state: &mut LaneState,
         id: BlockId,
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<()> {
         self.try_open_block(number, state, id).map_err(|error| {
             if state.open.as_ref().is_none_or(|open| open.id != id) {
@@ -309,7 +309,7 @@ impl Log {
         let block = volume.block(id.index);
         debug_assert!(block.is_some(), "{id:?} is no block of its device");
         if let Some(block) = block {
-            block.begin(&header, Phase::Open);
+            block.begin(&header, BlockPhase::Open);
             if !header.holds_copies {
                 block.set_change_lsns(self.last_lsn() + 1, u64::MAX);
             }
@@ -366,7 +366,7 @@ impl Log {
         }
     }
 
-    pub(super) fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
+    pub(super) fn take_block(&self, purpose: SpacePurpose) -> Result<BlockId> {
         self.space
             .take(&self.volumes, purpose)?
             .ok_or_else(|| self.out_of_space(purpose))

@@ -3,10 +3,10 @@
 //! Recovery and `verify` scan a block entry by entry on these bytes; cleaning, the tombstone pass and readers of
 //! changes walk over entries with headers that hold, a piece at a time.
 
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, EntryView};
 use crate::location::UNIT_BYTES;
 use crate::log::block::{BlockId, BlockState};
-use crate::log::directory::{Line, ReadDirectory, directory_bytes};
+use crate::log::directory::{DirectoryLine, ReadDirectory, directory_bytes};
 use crate::log::volume::Volume;
 
 /// How much is read by one call: little enough to stay in the processor's cache while it is looked at.
@@ -52,7 +52,7 @@ pub(crate) struct BlockWalk {
     offset: u64,
     len: usize,
     /// The entries of the piece that was read last: offsets in the device.
-    entries: Vec<(u64, Header)>,
+    entries: Vec<(u64, EntryHeader)>,
     /// Bytes that could not be read.
     unreadable_bytes: u64,
 }
@@ -106,16 +106,16 @@ impl BlockWalk {
     }
 
     /// The header of the entry at an offset of the device, if it holds.
-    pub(crate) fn header_at(&self, block: BlockLife<'_>, offset: u64) -> Option<Header> {
+    pub(crate) fn header_at(&self, block: BlockLife<'_>, offset: u64) -> Option<EntryHeader> {
         let raw = self.at(offset).first_chunk::<ENTRY_HEADER_BYTES>()?;
         let place = block.volume.place(block.incarnation, offset);
-        let header = Header::decode_checked(raw, place)?;
+        let header = EntryHeader::decode_checked(raw, place)?;
         let end = offset + u64::from(header.span_units) * UNIT_BYTES;
         (end <= block.end()).then_some(header)
     }
 
     /// An entry that was read, if it holds as a whole.
-    pub(crate) fn whole_entry(&self, offset: u64, header: &Header) -> Option<EntryView<'_>> {
+    pub(crate) fn whole_entry(&self, offset: u64, header: &EntryHeader) -> Option<EntryView<'_>> {
         let (raw, after) = self.at(offset).split_first_chunk::<ENTRY_HEADER_BYTES>()?;
         let body = after.get(..header.body_bytes as usize)?;
         header
@@ -129,7 +129,7 @@ impl BlockWalk {
         &mut self,
         block: BlockLife<'_>,
         (from, end): (u64, u64),
-        is_wanted: impl Fn(u64, &Header) -> bool,
+        is_wanted: impl Fn(u64, &EntryHeader) -> bool,
     ) -> u64 {
         self.entries.clear();
         self.begin(from);
@@ -157,7 +157,7 @@ impl BlockWalk {
                 self.reach(block.volume, body_end);
             }
             self.entries.push((at, header));
-            if header.kind == Kind::Filler {
+            if header.kind == EntryKind::Filler {
                 // The directory follows.
                 return end;
             }
@@ -167,7 +167,7 @@ impl BlockWalk {
     }
 
     /// The entries of the piece: offset in the device, header.
-    pub(crate) fn entries(&self) -> &[(u64, Header)] {
+    pub(crate) fn entries(&self) -> &[(u64, EntryHeader)] {
         &self.entries
     }
 
@@ -178,7 +178,7 @@ impl BlockWalk {
         life: BlockLife<'_>,
         block: &BlockState,
         open_entries: Option<usize>,
-    ) -> Option<Vec<Line>> {
+    ) -> Option<Vec<DirectoryLine>> {
         let ended = block.ended().map(|ended| ended.entries as usize);
         let entries = open_entries.or(ended);
         let begin = match entries {

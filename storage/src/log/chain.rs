@@ -1,10 +1,10 @@
 //! Chains of deltas in the log: which entries a record consists of, and what they come to.
 
 use crate::digest::Digest;
-use crate::entry::{EntryView, FLAGS_OF_PLACE, Header, Kind, Lsn, RawHeader};
+use crate::entry::{EntryHeader, EntryKind, EntryView, FLAGS_OF_PLACE, Lsn, RawHeader};
 use crate::epoch::Guard;
 use crate::image::delta::Delta;
-use crate::image::{Content, Part};
+use crate::image::{ChainPart, ImageContent};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::volume::Volume;
 
@@ -22,7 +22,7 @@ pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
 pub(crate) const DELTA_SHARE: usize = 8;
 
 /// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
-pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
+pub(crate) fn should_fold(content: &ImageContent, had_image: bool) -> bool {
     let body_bytes = content.body.len();
     let most = match () {
         () if !had_image => DELTAS_WITHOUT_IMAGE,
@@ -33,11 +33,11 @@ pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
 }
 
 /// The header of an image: that of the newest version, for a whole record.
-pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
-    let whole = Header {
-        kind: Kind::Record,
+pub(crate) fn image_header(header: EntryHeader, body_bytes: usize) -> RawHeader {
+    let whole = EntryHeader {
+        kind: EntryKind::Record,
         flags: header.flags & !FLAGS_OF_PLACE,
-        span_units: Header::span_for(body_bytes),
+        span_units: EntryHeader::span_for(body_bytes),
         body_bytes: body_bytes as u32,
         ..header
     };
@@ -54,7 +54,7 @@ fn walk(
     volumes: &[Volume],
     newest: Location,
     guard: &Guard,
-    mut seen: impl FnMut(Part, EntryView<'_>),
+    mut seen: impl FnMut(ChainPart, EntryView<'_>),
 ) -> Option<()> {
     let mut at = newest;
     let mut expected: Option<(Lsn, Digest)> = None;
@@ -67,15 +67,15 @@ fn walk(
         if !is_it || !volume.holds(at, &view) {
             return None;
         }
-        let part = Part {
+        let part = ChainPart {
             location: at,
             units: view.span_units(),
         };
         seen(part, view);
-        if view.kind_is(Kind::Record) {
+        if view.kind_is(EntryKind::Record) {
             return Some(());
         }
-        if !view.kind_is(Kind::Delta) {
+        if !view.kind_is(EntryKind::Delta) {
             return None;
         }
         let delta = Delta::decode(view.body())?;
@@ -86,7 +86,11 @@ fn walk(
 }
 
 /// The parts of a chain, the whole record first. None: an entry of it is missing or damaged.
-pub(crate) fn parts_of(volumes: &[Volume], newest: Location, guard: &Guard) -> Option<Vec<Part>> {
+pub(crate) fn parts_of(
+    volumes: &[Volume],
+    newest: Location,
+    guard: &Guard,
+) -> Option<Vec<ChainPart>> {
     let mut parts = Vec::new();
     walk(volumes, newest, guard, |part, _| parts.push(part))?;
     parts.reverse();
@@ -94,12 +98,16 @@ pub(crate) fn parts_of(volumes: &[Volume], newest: Location, guard: &Guard) -> O
 }
 
 /// What the image of a chain holds. None: an entry of it is missing or damaged.
-pub(crate) fn content_of(volumes: &[Volume], newest: Location, guard: &Guard) -> Option<Content> {
+pub(crate) fn content_of(
+    volumes: &[Volume],
+    newest: Location,
+    guard: &Guard,
+) -> Option<ImageContent> {
     let (mut parts, mut bodies) = (Vec::new(), Vec::new());
     let mut header = None;
     walk(volumes, newest, guard, |part, view| {
         parts.push(part);
-        header = header.or_else(|| Header::decode(view.raw()));
+        header = header.or_else(|| EntryHeader::decode(view.raw()));
         bodies.push(view.body().to_vec());
     })?;
     let mut body = bodies.pop()?;
@@ -108,5 +116,5 @@ pub(crate) fn content_of(volumes: &[Volume], newest: Location, guard: &Guard) ->
     }
     parts.reverse();
     let raw = image_header(header?, body.len());
-    Some(Content::new(raw, body, parts))
+    Some(ImageContent::new(raw, body, parts))
 }

@@ -16,7 +16,7 @@
 
 use crate::bytes::{put, take};
 use crate::digest::Digest;
-use crate::entry::{Header, Kind, LSN_BITS, Lsn, Place};
+use crate::entry::{EntryHeader, EntryKind, EntryPlace, LSN_BITS, Lsn};
 use crate::location::UNIT_BYTES;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -36,16 +36,16 @@ pub(crate) type Sector = [u8; SECTOR_BYTES];
 
 /// The directory's line of one entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Line {
+pub(crate) struct DirectoryLine {
     pub(crate) lsn: Lsn,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// Partition (12 bits, low) and tag (24 bits) of a record.
     pub(crate) identity: u64,
 }
 
-impl Line {
+impl DirectoryLine {
     /// The line of an entry.
-    pub(crate) fn of(header: &Header) -> Self {
+    pub(crate) fn of(header: &EntryHeader) -> Self {
         Self {
             lsn: header.lsn,
             kind: header.kind,
@@ -70,7 +70,7 @@ impl Line {
         let high = u32::from_le_bytes(*high.first_chunk::<4>()?);
         Some(Self {
             lsn: Lsn(word & ((1 << LSN_BITS) - 1)),
-            kind: Kind::from_bits((word >> LSN_BITS) as u32 & 15)?,
+            kind: EntryKind::from_bits((word >> LSN_BITS) as u32 & 15)?,
             identity: (word >> (LSN_BITS + 4)) | (u64::from(high) << IDENTITY_LOW_BITS),
         })
     }
@@ -101,7 +101,7 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// The block's place: `offset` is that of the block.
-    block: Place,
+    block: EntryPlace,
     /// How many sectors have lines, and how many lines the last of these has. Every append asks for the size, which so takes no
     /// division.
     sectors: usize,
@@ -115,7 +115,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    pub(crate) fn new(block: Place) -> Self {
+    pub(crate) fn new(block: EntryPlace) -> Self {
         Self {
             block,
             sectors: 0,
@@ -158,7 +158,7 @@ impl Directory {
 
     /// Adds the line of an entry that begins `at_units` 16-byte units after the start of the block.
     #[inline]
-    pub(crate) fn push(&mut self, line: Line, at_units: u32) {
+    pub(crate) fn push(&mut self, line: DirectoryLine, at_units: u32) {
         if self.sectors == 0 || self.last_lines == LINES {
             let mut sector = [0; SECTOR_BYTES];
             let number = self.sectors as u16;
@@ -179,9 +179,9 @@ impl Directory {
     /// Adds the lines that end the directory of a closed block: one or two fillers, so that its last sector is seen to be
     /// the last.
     pub(crate) fn end(&mut self, at_units: u32) {
-        let filler = Line {
+        let filler = DirectoryLine {
             lsn: Lsn(0),
-            kind: Kind::Filler,
+            kind: EntryKind::Filler,
             identity: 0,
         };
         self.push(filler, at_units);
@@ -228,14 +228,14 @@ impl Directory {
 #[derive(Debug, Default)]
 pub(crate) struct ReadDirectory {
     /// Lines of all sectors that hold, in the order of their entries.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<DirectoryLine>,
     /// For each sector that holds: number, unit where its first entry begins, lines.
     sectors: Vec<(usize, u32, usize)>,
 }
 
 impl ReadDirectory {
     /// Reads all sectors of a block's directory that hold. `tail` is the end of the block, `block` the block's place.
-    pub(crate) fn read(tail: &[u8], block: Place) -> Self {
+    pub(crate) fn read(tail: &[u8], block: EntryPlace) -> Self {
         let mut read = Self::default();
         let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
         for (number, sector) in sectors.iter().rev().enumerate() {
@@ -250,7 +250,7 @@ impl ReadDirectory {
             let (lines, _) = lines.as_chunks::<LINE_BYTES>();
             let lines = lines.iter().take(usize::from(count));
             let before = read.lines.len();
-            read.lines.extend(lines.filter_map(Line::decode));
+            read.lines.extend(lines.filter_map(DirectoryLine::decode));
             let first = u32::from_le_bytes(take(sector, 12));
             read.sectors
                 .push((number, first, read.lines.len() - before));
@@ -269,7 +269,7 @@ impl ReadDirectory {
             None => self
                 .lines
                 .last()
-                .is_some_and(|line| line.kind == Kind::Filler),
+                .is_some_and(|line| line.kind == EntryKind::Filler),
         }
     }
 
@@ -293,7 +293,7 @@ impl ReadDirectory {
     }
 
     /// Returns the lines of the first `entries` entries, or all lines of a closed block, if every one of them is there.
-    pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<Line>> {
+    pub(crate) fn whole_lines(mut self, entries: Option<usize>) -> Option<Vec<DirectoryLine>> {
         let numbers = self.sectors.iter().map(|(number, ..)| *number);
         let has_all = numbers
             .enumerate()
@@ -330,7 +330,7 @@ impl ReadDirectory {
     }
 }
 
-fn sector_check(sector: &Sector, block: Place, number: usize) -> u64 {
+fn sector_check(sector: &Sector, block: EntryPlace, number: usize) -> u64 {
     let (_, content) = sector.split_at(8);
     let seed = SECTOR_SEED ^ block.seed() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     xxh3_64_with_seed(content, seed)
@@ -346,21 +346,21 @@ mod tests {
     use super::*;
     use crate::device::BLOCK_BYTES;
 
-    fn place() -> Place {
-        Place {
+    fn place() -> EntryPlace {
+        EntryPlace {
             device_id: 7,
             incarnation: 9,
             offset: 65_536,
         }
     }
 
-    fn line(number: u64) -> Line {
-        Line {
+    fn line(number: u64) -> DirectoryLine {
+        DirectoryLine {
             lsn: Lsn(1000 + number),
             kind: if number.is_multiple_of(3) {
-                Kind::Tombstone
+                EntryKind::Tombstone
             } else {
-                Kind::Record
+                EntryKind::Record
             },
             identity: number.wrapping_mul(0x1_2345_6789) & ((1 << 36) - 1),
         }
@@ -389,7 +389,7 @@ mod tests {
         for flush in [1, 7, 41, 1000] {
             for entries in [1, 40, 41, 42, 500] {
                 let read = ReadDirectory::read(&written(entries, flush), place());
-                let expected: Vec<Line> = (0..entries).map(line).collect();
+                let expected: Vec<DirectoryLine> = (0..entries).map(line).collect();
                 assert_eq!(
                     read.lines, expected,
                     "{entries} entries, flushed every {flush}"
@@ -452,11 +452,11 @@ mod tests {
     #[test]
     fn a_directory_of_another_life_or_block_is_not_believed() {
         let block = written(50, 50);
-        let other_life = Place {
+        let other_life = EntryPlace {
             incarnation: 11,
             ..place()
         };
-        let other_block = Place {
+        let other_block = EntryPlace {
             offset: 65_536 + BLOCK_BYTES,
             ..place()
         };

@@ -4,7 +4,7 @@
 //! falls between them. A group that fits into a block is one write. A larger one gets all its blocks
 //! before its first number is drawn; no write can then fail for want of space.
 
-use crate::entry::{Appended, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, NewEntry};
+use crate::entry::{Appended, EntryHeader, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, NewEntry};
 use crate::error::Result;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
@@ -12,26 +12,26 @@ use crate::log::append::number_from;
 use crate::log::block::{BlockId, ENTRIES_AT};
 use crate::log::directory::directory_bytes;
 use crate::log::lane::{Assembled, FILLER_BYTES_MIN};
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::sync::atomic::Ordering;
 use std::cell::Cell;
 
 /// Entries of a group that one block can hold.
-struct Piece {
-    headers: Vec<Header>,
+struct BlockPiece {
+    headers: Vec<EntryHeader>,
     entries: Assembled,
     /// Where the first of them was put.
     first: Location,
 }
 
 thread_local! {
-    static HEADERS: Cell<Vec<Header>> = const { Cell::new(Vec::new()) };
+    static HEADERS: Cell<Vec<EntryHeader>> = const { Cell::new(Vec::new()) };
 }
 
 /// A thread keeps the memory of this many headers, and more while groups use an eighth of it.
 const KEPT_HEADERS_MAX: usize = 1_024;
 
-impl Piece {
+impl BlockPiece {
     fn new() -> Self {
         Self {
             headers: HEADERS.try_with(Cell::take).unwrap_or_default(),
@@ -60,7 +60,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for BlockPiece {
     fn drop(&mut self) {
         let kept = KEPT_HEADERS_MAX.max(8 * self.headers.len());
         self.headers.clear();
@@ -72,20 +72,20 @@ impl Drop for Piece {
 }
 
 /// Entries that are put together to be appended as a group, a piece a block.
-pub(crate) struct Group {
+pub(crate) struct EntryGroup {
     /// Pieces that have no room for the entry behind them: most groups have none.
-    full: Vec<Piece>,
-    last: Piece,
+    full: Vec<BlockPiece>,
+    last: BlockPiece,
     /// How many entries are still to come.
     left: usize,
 }
 
-impl Group {
+impl EntryGroup {
     /// A group that is to have `count` entries, of which there is none yet.
     pub(crate) fn of(count: usize) -> Self {
         Self {
             full: Vec::new(),
-            last: Piece::new(),
+            last: BlockPiece::new(),
             left: count,
         }
     }
@@ -95,12 +95,12 @@ impl Group {
     pub(crate) fn push(&mut self, mut entry: NewEntry<'_>, block_bytes: u64) -> Result<()> {
         let (header, parts) = entry.parts();
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let bytes = u64::from(Header::span_for(body_bytes)) * UNIT_BYTES;
+        let bytes = u64::from(EntryHeader::span_for(body_bytes)) * UNIT_BYTES;
         if !self.last.headers.is_empty() {
             header.flags |= FLAG_HAS_PREVIOUS;
             if !self.last.has_room(bytes, block_bytes) {
                 self.full
-                    .push(std::mem::replace(&mut self.last, Piece::new()));
+                    .push(std::mem::replace(&mut self.last, BlockPiece::new()));
             }
         }
         debug_assert!(self.left > 0, "more entries than the group was to have");
@@ -116,7 +116,7 @@ impl Group {
     /// Returns where each entry is, once they were appended.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         let pieces = self.full.iter().chain(std::iter::once(&self.last));
-        pieces.flat_map(Piece::appended)
+        pieces.flat_map(BlockPiece::appended)
     }
 }
 
@@ -124,7 +124,7 @@ impl Log {
     /// Appends the entries of a group, of which there is at least one.
     ///
     /// An error leaves nothing that counts.
-    pub(crate) fn append_group(&self, purpose: Purpose, group: &mut Group) -> Result<()> {
+    pub(crate) fn append_group(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         debug_assert_eq!(group.left, 0, "the group lacks entries");
         if group.full.is_empty() {
             let only = &mut group.last;
@@ -137,7 +137,7 @@ impl Log {
     /// Appends the pieces of a group that is larger than a block, each to a block of its own. A sync
     /// sees all of their numbers and blocks, or none.
     #[cold]
-    fn append_in_many(&self, purpose: Purpose, group: &mut Group) -> Result<()> {
+    fn append_in_many(&self, purpose: SpacePurpose, group: &mut EntryGroup) -> Result<()> {
         let pieces = || group.full.iter().chain(std::iter::once(&group.last));
         let (number, mut state) = self.lane(purpose)?;
         let mut blocks = self.take_backed(purpose, pieces().count())?;
@@ -179,7 +179,7 @@ impl Log {
     }
 
     /// Takes free blocks, with disk space behind all of each.
-    fn take_backed(&self, purpose: Purpose, count: usize) -> Result<Vec<BlockId>> {
+    fn take_backed(&self, purpose: SpacePurpose, count: usize) -> Result<Vec<BlockId>> {
         let mut blocks = Vec::with_capacity(count);
         for _ in 0..count {
             let taken = self.take_block(purpose).and_then(|id| {

@@ -6,13 +6,13 @@
 
 use crate::bytes::slice;
 use crate::device::DeviceError;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Lsn, Place, filler, void_header};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, Lsn, filler, void_header};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, ENTRIES_AT, Phase, entry_units_max};
-use crate::log::directory::{Directory, Line, unit_of};
-use crate::log::space::Purpose;
-use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
+use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT, entry_units_max};
+use crate::log::directory::{Directory, DirectoryLine, unit_of};
+use crate::log::space::SpacePurpose;
+use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, NamespaceStaging, Tenancy};
 use crate::log::volume::Volume;
 use crate::sync::Mutex;
 use std::cell::Cell;
@@ -68,7 +68,7 @@ impl Assembled {
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
-        header: &mut Header,
+        header: &mut EntryHeader,
         parts: &[&[u8]],
         block_bytes: u64,
     ) -> Result<()> {
@@ -80,7 +80,7 @@ impl Assembled {
         }
         self.requested_bytes += bytes;
         header.body_bytes = body_bytes as u32;
-        header.span_units = Header::span_for(body_bytes);
+        header.span_units = EntryHeader::span_for(body_bytes);
         let from = self.used;
         self.used += header.span_units as usize * (UNIT_BYTES as usize / 8);
         self.words.resize(self.used, [0; 8]);
@@ -108,7 +108,7 @@ impl Assembled {
 
     /// Writes the header of the entry that begins at `at`.
     #[inline(always)]
-    fn seal(&mut self, at: usize, header: &Header, place: Place) {
+    fn seal(&mut self, at: usize, header: &EntryHeader, place: EntryPlace) {
         let entry = self.words.as_flattened_mut().split_at_mut(at).1;
         if let Some((raw, rest)) = entry.split_first_chunk_mut() {
             let body = slice(rest, ..header.body_bytes as usize);
@@ -340,7 +340,7 @@ pub(crate) struct LockedLane<'a> {
     pub(crate) number: usize,
     pub(crate) state: &'a mut LaneState,
     pub(crate) volume: &'a Volume,
-    pub(crate) staging: Option<&'a Staging>,
+    pub(crate) staging: Option<&'a NamespaceStaging>,
 }
 
 impl LockedLane<'_> {
@@ -351,15 +351,15 @@ impl LockedLane<'_> {
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
-        purpose: Purpose,
-        headers: &mut [Header],
+        purpose: SpacePurpose,
+        headers: &mut [EntryHeader],
         entries: &mut Assembled,
-        draw: impl FnOnce(&mut [Header]),
+        draw: impl FnOnce(&mut [EntryHeader]),
     ) -> std::result::Result<Option<Location>, DeviceError> {
         let bytes = entries.bytes();
         let slack = match purpose {
-            Purpose::Write => SLACK_BYTES,
-            Purpose::Delete | Purpose::Fold | Purpose::Defrag => FILLER_BYTES_MIN,
+            SpacePurpose::Write => SLACK_BYTES,
+            SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => FILLER_BYTES_MIN,
         };
         let is_staged = self.staging.is_some() && bytes <= self.state.buffer_bytes / 4;
         let Some(open) = self.state.open.as_mut() else {
@@ -409,7 +409,7 @@ impl LockedLane<'_> {
         open.tail += bytes;
         let mut at = from;
         for header in &*headers {
-            open.directory.push(Line::of(header), unit_of(at));
+            open.directory.push(DirectoryLine::of(header), unit_of(at));
             at += u64::from(header.span_units) * UNIT_BYTES;
         }
         let is_pending = open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX;
@@ -436,7 +436,7 @@ impl LockedLane<'_> {
     /// written: without it recovery would take them for lost. Only where
     /// entries are staged, which cannot fail.
     #[cold]
-    fn void(&mut self, headers: &[Header]) {
+    fn void(&mut self, headers: &[EntryHeader]) {
         let (Some(staging), Some(open)) = (self.staging, self.state.open.as_mut()) else {
             return;
         };
@@ -451,7 +451,8 @@ impl LockedLane<'_> {
         let offset = open.id.offset_bytes() + open.tail;
         entry.seal(0, &header, self.volume.place(open.incarnation, offset));
         staging.store(self.number, open.tail - open.start, &entry.words);
-        open.directory.push(Line::of(&header), unit_of(open.tail));
+        open.directory
+            .push(DirectoryLine::of(&header), unit_of(open.tail));
         open.tail += entry.bytes();
     }
 
@@ -558,7 +559,7 @@ impl LockedLane<'_> {
         let end = open.id.bytes() - open.directory.bytes();
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
-            let header = Header {
+            let header = EntryHeader {
                 span_units: unit_of(left),
                 lsn: last_lsn,
                 ..filler()
@@ -581,7 +582,7 @@ impl LockedLane<'_> {
             block.note_closed(unit_of(open.tail - ENTRIES_AT), closed_at);
             let (first, last) = block.change_lsns();
             block.set_change_lsns(first, last.min(last_lsn.0));
-            block.set_phase(Phase::Closed);
+            block.set_phase(BlockPhase::Closed);
         }
         Ok(())
     }

@@ -21,19 +21,21 @@ mod sync_devices;
 pub(crate) mod syncer;
 pub(crate) mod volume;
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, DeviceReach, STAGING_LANES_MAX, State};
-use crate::entry::{EntryView, Header};
+use crate::device::{
+    BLOCK_BYTES, Device, DeviceError, DeviceReach, DeviceState, STAGING_LANES_MAX,
+};
+use crate::entry::{EntryHeader, EntryView};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::{Image, Images};
 use crate::location::Location;
-use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::block::{BlockId, BlockPhase, BlockState};
 use crate::log::chain::content_of;
 use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
-use crate::log::space::{Purpose, Space, lanes_for};
-use crate::log::staging::Staging;
+use crate::log::space::{Space, SpacePurpose, lanes_for};
+use crate::log::staging::NamespaceStaging;
 use crate::log::syncer::Syncer;
-use crate::log::volume::{Entry, Volume, prefetch_body};
+use crate::log::volume::{Volume, VolumeEntry, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -65,7 +67,7 @@ impl FilledBlock {
 /// The state of the devices, as noted last.
 #[derive(Debug, Default)]
 struct States {
-    noted: State,
+    noted: DeviceState,
     /// Whether notes keep the boots of the state that an opening has found.
     keeps_boots: bool,
 }
@@ -78,7 +80,7 @@ pub(crate) struct Log {
     number: u64,
     volumes: Vec<Volume>,
     block_bytes: u64,
-    staging: Option<Arc<Staging>>,
+    staging: Option<Arc<NamespaceStaging>>,
     images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<CachePadded<Lane>>,
@@ -113,7 +115,7 @@ impl Log {
     pub(crate) fn new(
         namespace: String,
         volumes: Vec<Volume>,
-        staging: Option<Arc<Staging>>,
+        staging: Option<Arc<NamespaceStaging>>,
         write_lanes: usize,
         image_bytes_max: u64,
     ) -> Self {
@@ -148,11 +150,14 @@ impl Log {
     }
 
     /// Begins after recovery: blocks in use are marked in their volumes, the others are free.
-    pub(crate) fn start(&self, last_lsn: u64, next_block: u64, mut state: State) {
+    pub(crate) fn start(&self, last_lsn: u64, next_block: u64, mut state: DeviceState) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
         self.block_sequence.fetch_max(next_block, Ordering::SeqCst);
         self.syncer.start_from(state.durable_lsn);
-        let tenancies = self.staging().map(Staging::tenancies).unwrap_or_default();
+        let tenancies = self
+            .staging()
+            .map(NamespaceStaging::tenancies)
+            .unwrap_or_default();
         for (lane, tenancy) in tenancies {
             if let Some(lane) = self.lanes.get(lane) {
                 lane.state.lock().continue_after(tenancy.number);
@@ -160,7 +165,7 @@ impl Log {
         }
         for (volume, used) in self.volumes.iter().zip(&self.used_blocks) {
             let mut known = volume.blocks();
-            let last = known.rfind(|(_, block)| block.phase() != Phase::Free);
+            let last = known.rfind(|(_, block)| block.phase() != BlockPhase::Free);
             used.fetch_max(last.map_or(0, |(id, _)| id.index + 1), Ordering::SeqCst);
         }
         state
@@ -189,7 +194,7 @@ impl Log {
         self.volumes.get(location.device())
     }
 
-    pub(crate) fn staging(&self) -> Option<&Staging> {
+    pub(crate) fn staging(&self) -> Option<&NamespaceStaging> {
         self.staging.as_deref()
     }
 
@@ -203,7 +208,11 @@ impl Log {
 
     /// The entry at a location of the index, or the image that the location names.
     #[inline]
-    pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
+    pub(crate) fn entry<'a>(
+        &'a self,
+        location: Location,
+        guard: &'a Guard,
+    ) -> Option<VolumeEntry<'a>> {
         match self.volumes.get(location.device()) {
             Some(volume) => volume.entry(location, guard),
             None => self.imaged(self.image(location, guard)?, guard),
@@ -234,12 +243,12 @@ impl Log {
     }
 
     /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
-    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<Entry<'a>> {
+    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<VolumeEntry<'a>> {
         if let Some(content) = image.read() {
-            return Some(Entry::Image(content));
+            return Some(VolumeEntry::Image(content));
         }
         let built = content_of(&self.volumes, image.newest(), guard)?;
-        Some(Entry::Built(Box::new(built)))
+        Some(VolumeEntry::Built(Box::new(built)))
     }
 
     pub(crate) fn images(&self) -> &Arc<Images> {
@@ -284,7 +293,7 @@ impl Log {
         &self,
         location: Location,
         entry: &EntryView<'_>,
-    ) -> Option<Header> {
+    ) -> Option<EntryHeader> {
         self.volume(location)?.checked_header(location, entry)
     }
 
@@ -296,9 +305,9 @@ impl Log {
 
     /// Refuses new versions while space is down to the reserve, and everything after a failed sync.
     #[inline]
-    pub(crate) fn check_writable(&self, purpose: Purpose) -> Result<()> {
+    pub(crate) fn check_writable(&self, purpose: SpacePurpose) -> Result<()> {
         self.syncer.check(&self.namespace)?;
-        if purpose == Purpose::Write && self.space.writes_are_stopped() {
+        if purpose == SpacePurpose::Write && self.space.writes_are_stopped() {
             return Err(self.stop_writes());
         }
         Ok(())
@@ -328,7 +337,10 @@ impl Log {
     /// A lane for this thread, locked: the one it had last, or else the first that is not held. So threads that never
     /// meet share the first lane, and further lanes come into use when writers collide.
     #[inline]
-    fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
+    fn lane(
+        &self,
+        purpose: SpacePurpose,
+    ) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
         if purpose.is_cleaning() {
             return Ok((others.len(), own.state.lock()));
@@ -419,7 +431,7 @@ impl Log {
 
     /// How many blocks hold entries.
     pub(crate) fn used_blocks(&self) -> usize {
-        let used = |(_, block): &(BlockId, &BlockState)| block.phase() != Phase::Free;
+        let used = |(_, block): &(BlockId, &BlockState)| block.phase() != BlockPhase::Free;
         self.blocks().filter(used).count()
     }
 
@@ -438,10 +450,10 @@ impl Log {
     }
 
     #[cold]
-    pub(super) fn out_of_space(&self, purpose: Purpose) -> Error {
+    pub(super) fn out_of_space(&self, purpose: SpacePurpose) -> Error {
         match purpose {
-            Purpose::Write => self.stop_writes(),
-            Purpose::Delete | Purpose::Fold | Purpose::Defrag => self.no_space(),
+            SpacePurpose::Write => self.stop_writes(),
+            SpacePurpose::Delete | SpacePurpose::Fold | SpacePurpose::Defrag => self.no_space(),
         }
     }
 
@@ -476,6 +488,6 @@ fn free_lane(
 }
 
 /// The staging memory of these devices: that of the first.
-pub(crate) fn staging_of(devices: &[Arc<dyn Device>]) -> Option<Arc<Staging>> {
-    devices.first().and_then(Staging::of).map(Arc::new)
+pub(crate) fn staging_of(devices: &[Arc<dyn Device>]) -> Option<Arc<NamespaceStaging>> {
+    devices.first().and_then(NamespaceStaging::of).map(Arc::new)
 }

@@ -1,7 +1,7 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
 use crate::device::{DeviceError, HEADER_BYTES};
-use crate::log::block::{BlockId, Phase};
+use crate::log::block::{BlockId, BlockPhase};
 use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -32,7 +32,7 @@ pub(crate) fn backed_of(used_blocks: usize) -> usize {
 
 /// Who asks for space, in rising order of right to the last of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Purpose {
+pub(crate) enum SpacePurpose {
     /// A new version of a record.
     Write,
     /// A tombstone or the namespace's metadata: must go on when writes are stopped.
@@ -43,7 +43,7 @@ pub(crate) enum Purpose {
     Defrag,
 }
 
-impl Purpose {
+impl SpacePurpose {
     /// Whether blocks are being emptied: the entry exists already, with its number.
     pub(crate) const fn is_cleaning(self) -> bool {
         matches!(self, Self::Fold | Self::Defrag)
@@ -106,10 +106,10 @@ impl FreeBlocks {
 fn take_one(
     blocks: &mut FreeBlocks,
     volumes: &[Volume],
-    purpose: Purpose,
+    purpose: SpacePurpose,
 ) -> Result<Option<BlockId>, DeviceError> {
     // The last backed one is for deletes and cleaning, which must go on when the disk is full.
-    let spares_backed = purpose == Purpose::Write && blocks.backed.len() <= 1;
+    let spares_backed = purpose == SpacePurpose::Write && blocks.backed.len() <= 1;
     if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
         extend(blocks, volumes)?;
     }
@@ -159,7 +159,7 @@ impl Space {
             .collect();
         for volume in volumes {
             let reachable = volume.blocks().take(volume.reachable_blocks() as usize);
-            let free = reachable.filter(|(_, block)| block.phase() == Phase::Free);
+            let free = reachable.filter(|(_, block)| block.phase() == BlockPhase::Free);
             blocks.free.extend(free.map(|(id, _)| id));
         }
         // The lowest of every device is taken first, one device after the other.
@@ -193,12 +193,12 @@ impl Space {
     pub(crate) fn take(
         &self,
         volumes: &[Volume],
-        purpose: Purpose,
+        purpose: SpacePurpose,
     ) -> Result<Option<BlockId>, DeviceError> {
         let kept = match purpose {
-            Purpose::Write => self.reserve_blocks,
-            Purpose::Delete | Purpose::Fold => 1,
-            Purpose::Defrag => 0,
+            SpacePurpose::Write => self.reserve_blocks,
+            SpacePurpose::Delete | SpacePurpose::Fold => 1,
+            SpacePurpose::Defrag => 0,
         };
         let mut blocks = self.blocks.lock();
         if blocks.available() <= kept {
@@ -231,7 +231,7 @@ impl Space {
             return None;
         }
         // What goes wrong shows when a lane asks.
-        blocks.next = take_one(&mut blocks, volumes, Purpose::Write).ok()?;
+        blocks.next = take_one(&mut blocks, volumes, SpacePurpose::Write).ok()?;
         blocks.next
     }
 

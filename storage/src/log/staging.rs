@@ -82,18 +82,18 @@ impl Tenancy {
 
 /// The staging memory of a namespace: that of its first device.
 #[derive(Debug)]
-pub(crate) struct Staging {
+pub(crate) struct NamespaceStaging {
     device: Arc<dyn Device>,
     base: NonNull<u8>,
 }
 
 // SAFETY: `base` points into memory that the device owns, which may be used from any thread; words are stored and loaded
 // atomically, and each buffer is stored to under its lane's lock alone.
-unsafe impl Send for Staging {}
+unsafe impl Send for NamespaceStaging {}
 // SAFETY: as above.
-unsafe impl Sync for Staging {}
+unsafe impl Sync for NamespaceStaging {}
 
-impl Staging {
+impl NamespaceStaging {
     /// `None`: the device has no such memory, and every entry is written to its block at once.
     pub(crate) fn of(device: &Arc<dyn Device>) -> Option<Self> {
         Some(Self {

@@ -3,7 +3,7 @@
 use crate::device::{DeviceError, DurableExtent, write_state};
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::log::block::{BlockId, ENTRIES_AT, Phase};
+use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
 use crate::log::lane::PAGE_BYTES;
 use crate::log::syncer::SyncError;
@@ -93,7 +93,7 @@ impl Log {
             volume.sync()?;
             let len_bytes = volume.device().len_bytes();
             let mut free = volume.blocks().filter(|(id, block)| {
-                block.phase() == Phase::Free && id.offset_bytes() + PAGE_BYTES <= len_bytes
+                block.phase() == BlockPhase::Free && id.offset_bytes() + PAGE_BYTES <= len_bytes
             });
             free.try_for_each(|(id, _)| self.renew_first_page(id))?;
         }

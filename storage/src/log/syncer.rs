@@ -11,7 +11,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
-struct Progress {
+struct SyncProgress {
     started: u64,
     completed: u64,
     /// How long those took that succeeded.
@@ -50,7 +50,7 @@ pub(crate) enum Wait {
 
 /// A request to the background thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Request {
+pub(crate) enum SyncRequest {
     /// Tasks wait, the last of them for this number.
     Sync(Lsn),
     /// The time is over.
@@ -64,7 +64,7 @@ pub(crate) enum Request {
 /// room for a write of its own has dropped nothing, and the next one tries again.
 #[derive(Debug, Default)]
 pub(crate) struct Syncer {
-    progress: Mutex<Progress>,
+    progress: Mutex<SyncProgress>,
     done: Condvar,
     /// Told when a task begins to wait.
     asked: Condvar,
@@ -116,15 +116,15 @@ impl Syncer {
         lsn: Lsn,
         sync: impl Fn() -> std::result::Result<u64, SyncError>,
     ) -> std::result::Result<(), SyncError> {
-        let is_durable = |_: &Progress| lsn.0 <= self.durable_lsn();
+        let is_durable = |_: &SyncProgress| lsn.0 <= self.durable_lsn();
         self.sync_until(is_durable, self.progress.lock(), sync)
     }
 
     /// Takes part in syncs until enough is done, or one fails.
     fn sync_until<'a>(
         &'a self,
-        is_enough: impl Fn(&Progress) -> bool,
-        mut progress: MutexGuard<'a, Progress>,
+        is_enough: impl Fn(&SyncProgress) -> bool,
+        mut progress: MutexGuard<'a, SyncProgress>,
         sync: impl Fn() -> std::result::Result<u64, SyncError>,
     ) -> std::result::Result<(), SyncError> {
         loop {
@@ -291,17 +291,17 @@ impl Syncer {
     }
 
     /// Waits until a task waits, or until `until`, or until the end.
-    pub(crate) fn wait_for_request(&self, until: Option<Instant>) -> Request {
+    pub(crate) fn wait_for_request(&self, until: Option<Instant>) -> SyncRequest {
         let mut progress = self.progress.lock();
         loop {
             if progress.ended {
-                return Request::End;
+                return SyncRequest::End;
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                return Request::Due;
+                return SyncRequest::Due;
             }
             if let Some((last, _)) = progress.waiting.last_key_value() {
-                return Request::Sync(Lsn(last.lsn));
+                return SyncRequest::Sync(Lsn(last.lsn));
             }
             self.asked.wait_until(&mut progress, until);
         }
@@ -387,9 +387,9 @@ mod shuttle_tests {
         fn attend(&self) {
             loop {
                 match self.syncer.wait_for_request(None) {
-                    Request::Sync(lsn) => drop(self.sync_to(lsn)),
-                    Request::Due => {}
-                    Request::End => return,
+                    SyncRequest::Sync(lsn) => drop(self.sync_to(lsn)),
+                    SyncRequest::Due => {}
+                    SyncRequest::End => return,
                 }
             }
         }

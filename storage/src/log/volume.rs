@@ -8,16 +8,18 @@ mod headers;
 
 use crate::bytes::prefetch_lines;
 use crate::device::{Device, DeviceError, HEADER_BYTES, Header as DeviceHeader, ReadMode};
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
+use crate::entry::{
+    ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, EntryView, RawHeader, body_bytes_of,
+};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, index_of};
 use crate::log::directory::unit_of;
-use crate::log::staging::Staging;
+use crate::log::staging::NamespaceStaging;
 use crate::ranges::ByteRanges;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-pub(crate) use entry::Entry;
+pub(crate) use entry::VolumeEntry;
 use entry::{CopiedEntry, HEADER_WORDS};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ pub(crate) struct Volume {
     /// Ranges that are not read through the mapping.
     unreadable: ByteRanges,
     /// The places of the ends of open blocks.
-    staging: Option<Arc<Staging>>,
+    staging: Option<Arc<NamespaceStaging>>,
     read_mode: ReadMode,
     /// A lower bound of the device's length, in bytes: asking the device is a call through a table.
     least_bytes: AtomicU64,
@@ -63,7 +65,7 @@ impl Volume {
         device: Arc<dyn Device>,
         number: usize,
         header: &DeviceHeader,
-        staging: Option<Arc<Staging>>,
+        staging: Option<Arc<NamespaceStaging>>,
         read_mode: ReadMode,
     ) -> Self {
         let block_bytes = header.block_bytes;
@@ -146,10 +148,10 @@ impl Volume {
         &self,
         location: Location,
         entry: &EntryView<'_>,
-    ) -> Option<Header> {
+    ) -> Option<EntryHeader> {
         let id = BlockId::of(location, self.block_bytes);
         let incarnation = self.block(id.index)?.incarnation();
-        Header::decode_checked(
+        EntryHeader::decode_checked(
             entry.raw(),
             self.place(incarnation, location.offset_bytes()),
         )
@@ -161,8 +163,8 @@ impl Volume {
             .is_some_and(|header| header.body_holds(entry.raw(), entry.body()))
     }
 
-    pub(crate) fn place(&self, incarnation: u64, offset: u64) -> Place {
-        Place {
+    pub(crate) fn place(&self, incarnation: u64, offset: u64) -> EntryPlace {
+        EntryPlace {
             device_id: self.device_id,
             incarnation,
             offset,
@@ -196,9 +198,13 @@ impl Volume {
     /// The entry at a location that the index holds, or held since the guard was pinned. `None` if the bytes there cannot
     /// be an entry (damage).
     #[inline]
-    pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
+    pub(crate) fn entry<'a>(
+        &'a self,
+        location: Location,
+        guard: &'a Guard,
+    ) -> Option<VolumeEntry<'a>> {
         match self.lent_entry(location, guard) {
-            Some(view) => Some(Entry::Lent(view)),
+            Some(view) => Some(VolumeEntry::Lent(view)),
             None => self.copied_entry(location, guard),
         }
     }
@@ -243,21 +249,21 @@ impl Volume {
     }
 
     /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the system.
-    fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
+    fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<VolumeEntry<'a>> {
         let (block, in_block) = self.block_at(location)?;
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return Some(Entry::Copied(copy));
+            return Some(VolumeEntry::Copied(copy));
         }
         match self.read_mode {
             ReadMode::Copied => {
                 let bytes_max = self.block_bytes - in_block;
                 self.read_entry(location.offset_bytes(), bytes_max)
-                    .map(Entry::Copied)
+                    .map(VolumeEntry::Copied)
             }
             // It has got there meanwhile, or the bytes are no entry.
-            ReadMode::Mapped => self.lent_entry(location, guard).map(Entry::Lent),
+            ReadMode::Mapped => self.lent_entry(location, guard).map(VolumeEntry::Lent),
         }
     }
 
@@ -344,21 +350,21 @@ impl Volume {
 
     /// Returns the header of an entry if its check holds, without reading the mapping. `None`: it cannot be read, or it is
     /// damaged.
-    pub(crate) fn read_entry_header(&self, location: Location) -> Option<Header> {
+    pub(crate) fn read_entry_header(&self, location: Location) -> Option<EntryHeader> {
         let (block, in_block) = self.block_at(location)?;
         let offset = location.offset_bytes();
         let place = self.place(block.incarnation(), offset);
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return Header::decode_checked(copy.view().raw(), place);
+            return EntryHeader::decode_checked(copy.view().raw(), place);
         }
         let mut raw = [0; ENTRY_HEADER_BYTES];
         if self.device.read(offset, &mut raw).is_err() {
             self.unreadable.insert(offset, ENTRY_HEADER_BYTES as u64);
             return None;
         }
-        Header::decode_checked(&raw, place)
+        EntryHeader::decode_checked(&raw, place)
     }
 
     /// The address of an entry, for a hint.

@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::core::background::{Background, Signal};
 use crate::epoch;
-use crate::log::syncer::{Request, Syncer};
+use crate::log::syncer::{SyncRequest, Syncer};
 use crate::maintenance::victims::Effort;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -190,14 +190,14 @@ fn sync_loop(core: &Core, _: &Signal) {
     loop {
         // A failure shows in the next write, with its reason, and wakes waiting tasks.
         match syncer.wait_for_request(Some(due)) {
-            Request::Sync(lsn) => drop(core.log.sync_to(lsn)),
-            Request::Due => {
+            SyncRequest::Sync(lsn) => drop(core.log.sync_to(lsn)),
+            SyncRequest::Due => {
                 if core.log.last_lsn() > syncer.durable_lsn() {
                     drop(core.log.sync());
                 }
                 due = after(period);
             }
-            Request::End => return,
+            SyncRequest::End => return,
         }
     }
 }

@@ -3,14 +3,16 @@
 
 use crate::core::defrag_state::{Defrag, Emptied};
 use crate::core::{Core, Counters};
-use crate::entry::{Appended, EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry};
+use crate::entry::{
+    Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAGS_OF_PLACE, Lsn, NewEntry,
+};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
-use crate::index::{Candidate, Slot};
+use crate::index::{Candidate, IndexSlot};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
+use crate::log::block::{BlockId, BlockPhase, BlockState, ENTRIES_AT};
 use crate::log::block_walk::{BlockLife, BlockWalk};
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::log::volume::Volume;
 use crate::maintenance::victims::Effort;
 use std::sync::atomic::Ordering;
@@ -41,7 +43,7 @@ impl Core {
     pub(crate) fn empty_next(&self, effort: Effort, bytes_max: u64) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
-        self.log.check_writable(Purpose::Defrag)?;
+        self.log.check_writable(SpacePurpose::Defrag)?;
         loop {
             let Some(id) = state.next.pop() else {
                 state.next = self.victims(effort, bytes_max);
@@ -51,7 +53,7 @@ impl Core {
                 }
                 continue;
             };
-            let closed = |block: &&BlockState| block.phase() == Phase::Closed;
+            let closed = |block: &&BlockState| block.phase() == BlockPhase::Closed;
             let volume = self.log.volumes().get(id.device);
             if let Some(volume) = volume
                 && let Some(block) = volume.block(id.index).filter(closed)
@@ -78,12 +80,12 @@ impl Core {
                 error => Err(error),
             };
         }
-        block.set_phase(Phase::Draining);
+        block.set_phase(BlockPhase::Draining);
         let damaged = self.counters.damaged.load(Ordering::Relaxed);
         let moved = match self.drain(volume, id, block, &mut state.walk) {
             Ok(moved) => moved,
             Err(error) => {
-                block.set_phase(Phase::Closed);
+                block.set_phase(BlockPhase::Closed);
                 // It was dearer than it looked; any other error may be gone at the next look.
                 let is_dear = matches!(error, Error::NoSpace { .. });
                 block.note_left(is_dear);
@@ -91,7 +93,7 @@ impl Core {
             }
         };
         if block.live_units() > 0 {
-            block.set_phase(Phase::Closed);
+            block.set_phase(BlockPhase::Closed);
             let is_damaged = self.counters.damaged.load(Ordering::Relaxed) > damaged
                 || state.walk.take_unreadable_bytes() > 0;
             block.note_left(is_damaged);
@@ -170,12 +172,12 @@ impl Core {
         let life = BlockLife::of(volume, id, block);
         let at_device = |offset| Location::new(id.device, offset);
         // Large entries that are dead are not read.
-        let is_wanted = |offset: u64, header: &Header| match header.kind {
-            Kind::Record | Kind::Tombstone => {
+        let is_wanted = |offset: u64, header: &EntryHeader| match header.kind {
+            EntryKind::Record | EntryKind::Tombstone => {
                 self.is_indexed(at_device(offset), header, &epoch::pin())
             }
-            Kind::Metadata => true,
-            Kind::Delta | Kind::Filler | Kind::Void => false,
+            EntryKind::Metadata => true,
+            EntryKind::Delta | EntryKind::Filler | EntryKind::Void => false,
         };
         let mut at = id.offset_bytes() + ENTRIES_AT;
         volume.prefetch_block(id.index);
@@ -191,11 +193,11 @@ impl Core {
                 // so. A copy would get a check that holds.
                 let whole = || walk.whole_entry(*offset, header);
                 let units = match header.kind {
-                    Kind::Record | Kind::Tombstone | Kind::Delta => {
+                    EntryKind::Record | EntryKind::Tombstone | EntryKind::Delta => {
                         self.move_record(location, header, begun_at, whole)?
                     }
-                    Kind::Metadata => self.move_metadata(location, header, begun_at, whole)?,
-                    Kind::Filler | Kind::Void => 0,
+                    EntryKind::Metadata => self.move_metadata(location, header, begun_at, whole)?,
+                    EntryKind::Filler | EntryKind::Void => 0,
                 };
                 moved += u64::from(units) * UNIT_BYTES;
             }
@@ -205,7 +207,7 @@ impl Core {
     }
 
     /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
-    fn is_indexed(&self, location: Location, header: &Header, guard: &Guard) -> bool {
+    fn is_indexed(&self, location: Location, header: &EntryHeader, guard: &Guard) -> bool {
         let here = |candidate: Candidate| (candidate.location == location).then_some(());
         self.index.lookup(&header.digest, guard, here).is_some()
     }
@@ -213,14 +215,14 @@ impl Core {
     fn move_record<'a>(
         &self,
         location: Location,
-        header: &Header,
+        header: &EntryHeader,
         begun_at: Lsn,
         whole: impl FnOnce() -> Option<EntryView<'a>>,
     ) -> Result<u32> {
         // Like every writer: emptied blocks are not given back while one is under way.
         let guard = epoch::pin();
         let tag = header.digest.tag();
-        let current = |slot: &Slot| slot.location == location;
+        let current = |slot: &IndexSlot| slot.location == location;
         let is_indexed = self.is_indexed(location, header, &guard);
         // Most are dead.
         let live = is_indexed.then(|| {
@@ -228,7 +230,7 @@ impl Core {
             partition.find(tag, current).map(|at| partition.get(at))
         });
         let live = live.flatten();
-        let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
+        let Some(old) = live.filter(|_| header.kind != EntryKind::Delta) else {
             return self.fold_chain_with(location, header, begun_at);
         };
         let Some(entry) = whole() else {
@@ -260,22 +262,22 @@ impl Core {
 
     /// Appends a copy of an entry, with its number. Only durable entries are copied: a power failure
     /// must not take the original, and earlier versions, and leave the copy.
-    fn append_copy(&self, header: &Header, body: &[u8], begun_at: Lsn) -> Result<Appended> {
+    fn append_copy(&self, header: &EntryHeader, body: &[u8], begun_at: Lsn) -> Result<Appended> {
         if header.lsn.0 > self.log.syncer().durable_lsn() {
             self.log.sync_to(begun_at)?;
         }
-        let header = Header {
+        let header = EntryHeader {
             flags: (header.flags & !FLAGS_OF_PLACE) | FLAG_COPIED,
             ..*header
         };
         self.log
-            .append(Purpose::Defrag, NewEntry::new(header, None, body))
+            .append(SpacePurpose::Defrag, NewEntry::new(header, None, body))
     }
 
     fn move_metadata<'a>(
         &self,
         location: Location,
-        header: &Header,
+        header: &EntryHeader,
         begun_at: Lsn,
         whole: impl FnOnce() -> Option<EntryView<'a>>,
     ) -> Result<u32> {
@@ -341,7 +343,7 @@ mod tests {
             lock(record).put(&version).unwrap();
         }
         let log = &namespace.core.log;
-        let take = || log.space().take(log.volumes(), Purpose::Defrag);
+        let take = || log.space().take(log.volumes(), SpacePurpose::Defrag);
         while take().unwrap().is_some() {}
         assert_eq!(namespace.stats().available_blocks, 0);
         for record in (0..records).filter(|record| record % 8 > 0) {

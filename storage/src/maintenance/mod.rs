@@ -9,7 +9,7 @@ use crate::core::{Core, Counters, Namespace};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::maintenance::background::after;
 use crate::maintenance::victims::Effort;
 use crate::record_lock::RecordLock;
@@ -104,7 +104,7 @@ impl Core {
     /// version that would live longer must not come back.
     pub(crate) fn expire(&self) -> Result<u64> {
         self.check_open()?;
-        self.log.check_writable(Purpose::Delete)?;
+        self.log.check_writable(SpacePurpose::Delete)?;
         let mut expired = 0;
         for partition in 0..PARTITIONS {
             let now_ms = self.options.clock.now_ms();

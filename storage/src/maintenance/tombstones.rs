@@ -3,13 +3,13 @@
 use crate::core::defrag_state::Defrag;
 use crate::core::{Core, Counters};
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::{Kind, Lsn, is_version};
+use crate::entry::{EntryKind, Lsn, is_version};
 use crate::epoch;
 use crate::error::Result;
-use crate::index::Slot;
+use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::FilledBlock;
-use crate::log::block::{BlockId, BlockState, ENTRIES_AT, Phase};
+use crate::log::block::{BlockId, BlockPhase, BlockState, ENTRIES_AT};
 use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::directory::identity_of;
 use crate::log::volume::Volume;
@@ -25,7 +25,7 @@ const LOOKS: usize = 4;
 
 /// A tombstone that may be forgotten.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct ForgettableTombstone {
     digest: Digest,
     lsn: Lsn,
     location: Location,
@@ -33,7 +33,7 @@ struct Candidate {
 
 /// The tombstones that may be forgotten, by the identity that a block's directory has of a record. Of two records that are the same to
 /// it, one is looked at in each pass.
-type Candidates = HashMap<u64, Candidate>;
+type Candidates = HashMap<u64, ForgettableTombstone>;
 
 impl Core {
     /// Forgets tombstones of which no older version is on any device. Returns how many.
@@ -85,7 +85,7 @@ impl Core {
                     continue;
                 };
                 if let Place::Vacant(place) = candidates.entry(identity_of(&header.digest)) {
-                    place.insert(Candidate {
+                    place.insert(ForgettableTombstone {
                         digest: header.digest,
                         lsn: header.lsn,
                         location,
@@ -108,10 +108,10 @@ impl Core {
         for volume in self.log.volumes() {
             for (id, block) in volume.blocks() {
                 let filled = open.iter().find(|filled| filled.id == id);
-                let is_younger = block.phase() == Phase::Open && filled.is_none();
+                let is_younger = block.phase() == BlockPhase::Open && filled.is_none();
                 let is_all_live =
                     counts_hold && filled.is_none() && block.live_units() >= block.filled_units();
-                if block.phase() == Phase::Free || is_younger || is_all_live {
+                if block.phase() == BlockPhase::Free || is_younger || is_all_live {
                     continue;
                 }
                 if !rule_out(candidates, volume, (id, block), filled, walk) {
@@ -125,7 +125,7 @@ impl Core {
         true
     }
 
-    fn drop_tombstone(&self, candidate: Candidate) -> bool {
+    fn drop_tombstone(&self, candidate: ForgettableTombstone) -> bool {
         let guard = epoch::pin();
         let mut partition = self.index.lock(&candidate.digest);
         // A writer that has the record locked has seen the tombstone and counts on it.
@@ -133,7 +133,7 @@ impl Core {
             return false;
         }
         // Its block is not used again meanwhile, so no other entry is there.
-        let is_it = |slot: &Slot| slot.tombstone && slot.location == candidate.location;
+        let is_it = |slot: &IndexSlot| slot.tombstone && slot.location == candidate.location;
         let Some(at) = partition.find(candidate.digest.tag(), is_it) else {
             return false;
         };
@@ -155,7 +155,7 @@ fn rule_out(
     filled: Option<&FilledBlock>,
     walk: &mut BlockWalk,
 ) -> bool {
-    let mut meet = |kind: Kind, identity: u64, lsn: Lsn| {
+    let mut meet = |kind: EntryKind, identity: u64, lsn: Lsn| {
         if is_version(kind)
             && let Place::Occupied(candidate) = candidates.entry(identity)
             && lsn < candidate.get().lsn

@@ -9,8 +9,8 @@ use crate::changes::keep::KeptAfter;
 use crate::core::Core;
 use crate::error::Result;
 use crate::location::UNIT_BYTES;
-use crate::log::block::{BlockId, BlockState, Phase};
-use crate::log::space::{Purpose, SpaceUse};
+use crate::log::block::{BlockId, BlockPhase, BlockState};
+use crate::log::space::{SpacePurpose, SpaceUse};
 
 /// Entries that move do not fill a block to the last byte: this part of it may stay empty.
 const SPARE_PART: u64 = 8;
@@ -95,7 +95,7 @@ impl Fill {
 
 /// The room that blocks can be emptied into.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct BlockRoom {
     /// The room in the block that others are emptied into, in units.
     rest_units: u64,
     /// The content of a block.
@@ -103,7 +103,7 @@ struct Room {
     space: SpaceUse,
 }
 
-impl Room {
+impl BlockRoom {
     fn spare_units(&self) -> u64 {
         self.block_units / SPARE_PART
     }
@@ -144,7 +144,7 @@ impl Core {
     /// The blocks to be emptied next, the best first. `bytes_max`: the most that emptying one may write.
     pub(crate) fn victims(&self, effort: Effort, bytes_max: u64) -> Vec<BlockId> {
         let space = self.log.space().usage();
-        let room = Room {
+        let room = BlockRoom {
             rest_units: self.log.cleaning_room_bytes(space.available_blocks == 0) / UNIT_BYTES,
             block_units: self.log.block_bytes() / UNIT_BYTES,
             space,
@@ -184,7 +184,7 @@ impl Core {
     /// needed soon. Returns whether a block was closed.
     pub(crate) fn tidy_log(&self) -> Result<bool> {
         self.check_open()?;
-        self.log.check_writable(Purpose::Defrag)?;
+        self.log.check_writable(SpacePurpose::Defrag)?;
         let percent = u64::from(self.options.defrag_threshold_percent);
         // The room behind the entries may be all that is left; and a block that is held for a follower
         // could not be emptied, but would hold nothing more.
@@ -228,9 +228,9 @@ impl Core {
     }
 
     fn closed_blocks(&self, kept_after: KeptAfter) -> impl Iterator<Item = (BlockId, &BlockState)> {
-        self.log
-            .blocks()
-            .filter(move |(_, block)| block.phase() == Phase::Closed && !kept_after.holds(block))
+        self.log.blocks().filter(move |(_, block)| {
+            block.phase() == BlockPhase::Closed && !kept_after.holds(block)
+        })
     }
 
     /// Whether cleaning can make room for new versions, or just has: a block is worth emptying and can be, or one is being
@@ -241,8 +241,8 @@ impl Core {
         }
         let (mut draining, mut free) = (false, 0);
         for (_, block) in self.log.blocks() {
-            draining |= block.phase() == Phase::Draining;
-            free += u64::from(block.phase() == Phase::Free);
+            draining |= block.phase() == BlockPhase::Draining;
+            free += u64::from(block.phase() == BlockPhase::Free);
         }
         // A block that was emptied may be free already and not yet to be had.
         draining
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_block_is_emptied_only_into_room_that_covers_it_and_folding_leaves_the_last_block() {
-        let room = |blocks, rest_units| Room {
+        let room = |blocks, rest_units| BlockRoom {
             rest_units,
             block_units: BLOCK_UNITS,
             space: SpaceUse {

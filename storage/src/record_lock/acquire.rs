@@ -4,14 +4,14 @@ use super::{RecordLock, WaitLimit};
 use crate::attempt::{self, Patience};
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
-use crate::entry::Kind;
+use crate::entry::EntryKind;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
-use crate::index::{PartitionGuard, Position, Slot};
+use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
-use crate::log::volume::Entry;
+use crate::log::volume::VolumeEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// need not be looked at again under the lock.
 struct LikelyEntry {
     location: Location,
-    position: Position,
-    entry: Entry<'static>,
+    position: TablePosition,
+    entry: VolumeEntry<'static>,
 }
 
 impl LikelyEntry {
@@ -38,7 +38,7 @@ impl LikelyEntry {
         }
         let entry = core.log.entry(candidate.location, guard)?;
         let view = entry.view();
-        if !view.has_digest(digest) || view.kind_is(Kind::Delta) {
+        if !view.has_digest(digest) || view.kind_is(EntryKind::Delta) {
             return None;
         }
         Some(Self {
@@ -51,7 +51,11 @@ impl LikelyEntry {
 
     /// Its slot, if the index still has it there.
     #[inline]
-    fn slot_in(&self, partition: &PartitionGuard<'_>, digest: &Digest) -> Option<(Slot, Position)> {
+    fn slot_in(
+        &self,
+        partition: &PartitionGuard<'_>,
+        digest: &Digest,
+    ) -> Option<(IndexSlot, TablePosition)> {
         let at = partition.find_near(self.position, digest.tag(), self.location)?;
         let slot = partition.get(at);
         (!slot.unverified).then_some((slot, at))
@@ -202,7 +206,7 @@ impl<'n> RecordLock<'n> {
         limit: WaitLimit,
     ) -> Self {
         let mut had_image = true;
-        let mut position = Position::default();
+        let mut position = TablePosition::default();
         let (seen, entry) = if let Some(likely) = likely
             && let Some((slot, at)) = likely.slot_in(&partition, digest)
         {
@@ -265,16 +269,16 @@ impl Core {
         partition: &PartitionGuard<'_>,
         digest: &Digest,
         guard: &Guard,
-    ) -> Option<Slot> {
-        let is_of = |slot: &Slot| self.is_of(slot, digest, guard);
+    ) -> Option<IndexSlot> {
+        let is_of = |slot: &IndexSlot| self.is_of(slot, digest, guard);
         let at = partition.find(digest.tag(), is_of);
         at.map(|at| partition.get(at))
     }
 
     /// Makes the image of a record that has a chain and no image yet. Returns whether it is such a
     /// record. What goes wrong shows when the record is read.
-    fn makes_image(&self, slot: &Slot, guard: &Guard) -> bool {
-        let is_delta = |entry: Entry<'_>| entry.view().kind_is(Kind::Delta);
+    fn makes_image(&self, slot: &IndexSlot, guard: &Guard) -> bool {
+        let is_delta = |entry: VolumeEntry<'_>| entry.view().kind_is(EntryKind::Delta);
         let lacks_image = self.any_deltas.load(Ordering::Relaxed)
             && !slot.tombstone
             && Images::number_of(slot.location).is_none()

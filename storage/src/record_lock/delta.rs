@@ -3,26 +3,26 @@
 use super::{NewVersion, RecordLock, prefix_bytes};
 use crate::bytes::Varint;
 use crate::entry::{
-    Appended, FLAG_CHANGED_SET, FLAG_KEYED, Header, Kind, Lsn, NewEntry, blank_header,
+    Appended, EntryHeader, EntryKind, FLAG_CHANGED_SET, FLAG_KEYED, Lsn, NewEntry, blank_header,
 };
 use crate::error::Result;
-use crate::image::delta::{Splice, diff, edit, encode};
-use crate::image::{Content, Image, Images, Part};
-use crate::index::{SIZE_UNITS_MAX, Slot};
+use crate::image::delta::{BodySplice, diff, edit, encode};
+use crate::image::{ChainPart, Image, ImageContent, Images};
+use crate::index::{IndexSlot, SIZE_UNITS_MAX};
 use crate::location::Location;
 use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
-use crate::log::space::Purpose;
-use crate::log::volume::Entry;
+use crate::log::space::SpacePurpose;
+use crate::log::volume::VolumeEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
 /// An edit that is worth a delta.
 pub(super) struct EditedRecord {
     delta: Vec<u8>,
-    header: Header,
+    header: EntryHeader,
     /// Changes of the payload.
-    splices: Vec<Splice>,
+    splices: Vec<BodySplice>,
 }
 
 impl EditedRecord {
@@ -43,7 +43,7 @@ impl RecordLock<'_> {
             return Ok(None);
         };
         let log = &self.core.log;
-        let appended = log.append(Purpose::Write, edit.entry())?;
+        let appended = log.append(SpacePurpose::Write, edit.entry())?;
         self.publish_delta(version, &edit, &appended);
         Ok(Some(appended.lsn))
     }
@@ -56,7 +56,7 @@ impl RecordLock<'_> {
         appended: &Appended,
     ) {
         let core = self.core;
-        let header = Header {
+        let header = EntryHeader {
             lsn: appended.lsn,
             ..edit.header
         };
@@ -74,7 +74,7 @@ impl RecordLock<'_> {
         });
         let old = at.filter(|_| !hidden).map(|at| {
             let old = partition.get(at);
-            let slot = Slot {
+            let slot = IndexSlot {
                 location: self.extend_image(&old, version, &header, &edit.splices, appended),
                 unverified: false,
                 size_units: old.size_units + appended.units,
@@ -102,14 +102,14 @@ impl RecordLock<'_> {
     /// The caller has the partition locked.
     fn extend_image(
         &self,
-        old: &Slot,
+        old: &IndexSlot,
         version: &NewVersion<'_>,
-        header: &Header,
-        splices: &[Splice],
+        header: &EntryHeader,
+        splices: &[BodySplice],
         appended: &Appended,
     ) -> Location {
         let images = self.core.log.images();
-        let part = Part {
+        let part = ChainPart {
             location: appended.location,
             units: appended.units,
         };
@@ -146,7 +146,7 @@ impl RecordLock<'_> {
         }
         body.extend_from_slice(version.payload);
         let raw = image_header(*header, body.len());
-        let number = images.insert(Image::new(Content::new(raw, body, parts)));
+        let number = images.insert(Image::new(ImageContent::new(raw, body, parts)));
         number.map_or(appended.location, Images::location_of)
     }
 
@@ -162,32 +162,32 @@ impl RecordLock<'_> {
         }
         let held = self.entry.get();
         let newest = match (Images::number_of(seen.location), held) {
-            (Some(_), Some(Entry::Image(image))) => {
+            (Some(_), Some(VolumeEntry::Image(image))) => {
                 let content = image.content();
                 let parts = &content.parts;
                 (!should_fold(content, self.had_image))
                     .then(|| (parts.len(), parts.last().map(|part| part.location)))?
             }
             // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
-            (Some(_), _) | (None, Some(Entry::Built(_))) => return None,
+            (Some(_), _) | (None, Some(VolumeEntry::Built(_))) => return None,
             (None, _) => (1, Some(seen.location)),
         };
         let (count, location) = newest;
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
         // A chain of a record too large for one entry could never be folded.
-        if Header::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
+        if EntryHeader::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
             return None;
         }
         let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
         let before = (location?, old.lsn());
         let prefix = prefix_bytes(version.key);
         let delta = encode(before, count, prefix, &splices, version.payload);
-        if seen.size_units + Header::span_for(delta.len()) > SIZE_UNITS_MAX {
+        if seen.size_units + EntryHeader::span_for(delta.len()) > SIZE_UNITS_MAX {
             return None;
         }
         let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
-        let header = Header {
-            kind: Kind::Delta,
+        let header = EntryHeader {
+            kind: EntryKind::Delta,
             flags: keyed | (old.flags() & FLAG_CHANGED_SET),
             generation: version.generation,
             last_update_ms: old.last_update_ms().max(version.last_update_ms),

@@ -2,12 +2,14 @@
 
 use super::RecordLock;
 use crate::core::Core;
-use crate::entry::{FLAG_COPIED, FLAGS_OF_PLACE, Header, Kind, Lsn, NewEntry, blank_header};
+use crate::entry::{
+    EntryHeader, EntryKind, FLAG_COPIED, FLAGS_OF_PLACE, Lsn, NewEntry, blank_header,
+};
 use crate::epoch;
 use crate::error::Result;
-use crate::index::Slot;
+use crate::index::IndexSlot;
 use crate::location::Location;
-use crate::log::space::Purpose;
+use crate::log::space::SpacePurpose;
 use crate::sync::atomic::Ordering;
 
 impl Core {
@@ -17,7 +19,7 @@ impl Core {
     pub(crate) fn fold_chain_with(
         &self,
         location: Location,
-        header: &Header,
+        header: &EntryHeader,
         begun_at: Lsn,
     ) -> Result<u32> {
         if !self.any_deltas.load(Ordering::Relaxed) {
@@ -60,8 +62,8 @@ impl RecordLock<'_> {
         if entry.lsn().0 > core.log.syncer().durable_lsn() {
             return Ok(0);
         }
-        let header = Header {
-            kind: Kind::Record,
+        let header = EntryHeader {
+            kind: EntryKind::Record,
             flags: (entry.flags() & !FLAGS_OF_PLACE) | FLAG_COPIED,
             lsn: entry.lsn(),
             generation: entry.generation(),
@@ -71,9 +73,10 @@ impl RecordLock<'_> {
             digest: self.digest,
             ..blank_header()
         };
-        let appended = core
-            .log
-            .append(Purpose::Fold, NewEntry::new(header, None, entry.body()))?;
+        let appended = core.log.append(
+            SpacePurpose::Fold,
+            NewEntry::new(header, None, entry.body()),
+        )?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {
@@ -83,7 +86,7 @@ impl RecordLock<'_> {
         let at = at.filter(|at| may_replace && (self.held || partition.get(*at) == seen));
         let old = at.map(|at| {
             let old = partition.get(at);
-            let whole = Slot {
+            let whole = IndexSlot {
                 location: appended.location,
                 size_units: appended.units,
                 unverified: false,

@@ -7,8 +7,8 @@ use crate::core::Core;
 use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
-use crate::log::grouped::Group;
-use crate::log::space::Purpose;
+use crate::log::grouped::EntryGroup;
+use crate::log::space::SpacePurpose;
 
 /// A locked record of a group, and its change. `None`: the record stays as it is, and stays locked until the others
 /// are published.
@@ -19,7 +19,7 @@ pub(crate) const AHEAD: usize = 16;
 
 /// A group that is in the log.
 struct AppendedGroup {
-    entries: Group,
+    entries: EntryGroup,
     /// Those members that were written by what they change, with their positions.
     edits: Vec<(usize, EditedRecord)>,
 }
@@ -103,13 +103,13 @@ impl Core {
 
     /// Appends the changes as a group: an edit of a large record by what it changes.
     fn append_changes(&self, members: &[GroupMember<'_, '_>]) -> Result<Option<AppendedGroup>> {
-        let mut purpose = Purpose::Delete;
+        let mut purpose = SpacePurpose::Delete;
         let mut count = 0;
         for (lock, change) in members {
             let Some(change) = change else { continue };
             count += 1;
-            if change.purpose() == Purpose::Write {
-                purpose = Purpose::Write;
+            if change.purpose() == SpacePurpose::Write {
+                purpose = SpacePurpose::Write;
                 lock.check_set(change)?;
             }
         }
@@ -118,7 +118,7 @@ impl Core {
         }
         self.log.check_writable(purpose)?;
         let mut edits = Vec::new();
-        let mut entries = Group::of(count);
+        let mut entries = EntryGroup::of(count);
         for (position, (lock, change)) in members.iter().enumerate() {
             if let Some((ahead, _)) = members.get(position + AHEAD) {
                 ahead.prefetch();

@@ -4,20 +4,20 @@
 use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{
-    Appended, EntryView, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn, is_version,
+    Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAG_REAPPENDED, Lsn, is_version,
 };
 use crate::epoch;
-use crate::index::Index;
+use crate::index::DigestIndex;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, ENTRIES_AT};
 use crate::log::block_walk::BlockWalk;
-use crate::log::directory::Line;
+use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
-use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
+use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, Gleanings};
 use crate::recovery::scan::{damaged_directory, scan_block};
-use crate::recovery::sighting::{BlockEnd, Flaw, Known, Sighting, UsedBlock};
+use crate::recovery::sighting::{BlockEnd, Flaw, KnownState, Sighting, UsedBlock};
 use crate::recovery::young::Young;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -49,7 +49,7 @@ pub(crate) struct Recovered {
     /// All copies, and what they say.
     pub(super) metadata_bodies: Vec<(Appended, Vec<u8>)>,
     pub(crate) report: Opening,
-    /// As of [`Known`].
+    /// As of [`KnownState`].
     pub(crate) sync_failed: bool,
     /// Of each block that was read, where its durable numbers end.
     pub(crate) ends: Vec<EndOfBlock>,
@@ -59,12 +59,12 @@ pub(crate) struct Recovered {
     /// Durable entries behind young ones of their block.
     pub(super) stranded: Vec<Young>,
     /// Versions among the young with changed bytes.
-    pub(super) damaged_young: Vec<Found>,
+    pub(super) damaged_young: Vec<FoundEntry>,
     pub(crate) damaged: Damaged,
     /// Deltas that were durable, and their records.
     pub(crate) deltas: Vec<(Location, Digest)>,
     /// Entries that cannot be made out any more.
-    pub(super) lost: Vec<(Location, Line)>,
+    pub(super) lost: Vec<(Location, DirectoryLine)>,
     /// The damage of each block, and the number of whole entries, those included that do not count: for
     /// [`Namespace::verify`](crate::Namespace::verify).
     pub(crate) flaws: Vec<(BlockId, Flaw)>,
@@ -88,7 +88,7 @@ pub(crate) struct EndOfBlock {
     /// Whether its header has to say so.
     pub(crate) is_new: bool,
     /// Where the end was moved over entries that were not durable: the lines of all entries before it.
-    pub(crate) lines: Vec<(Line, u32)>,
+    pub(crate) lines: Vec<(DirectoryLine, u32)>,
 }
 
 impl Recovered {
@@ -114,7 +114,10 @@ impl Recovered {
     /// Adds the metadata that was not durable and counts.
     pub(crate) fn take_metadata(&mut self, log: &Log, counted: &[Young]) {
         let guard = epoch::pin();
-        for young in counted.iter().filter(|young| young.kind == Kind::Metadata) {
+        for young in counted
+            .iter()
+            .filter(|young| young.kind == EntryKind::Metadata)
+        {
             if let Some(entry) = log.entry(young.location, &guard) {
                 let view = entry.view();
                 let at = Appended {
@@ -132,10 +135,10 @@ impl Recovered {
 #[derive(Debug)]
 pub(crate) struct Sweep<'a> {
     pub(crate) log: &'a Log,
-    pub(crate) index: &'a Index,
+    pub(crate) index: &'a DigestIndex,
     pub(crate) damaged: &'a Damaged,
     pub(crate) blocks: &'a [UsedBlock],
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a KnownState,
     pub(crate) progress: &'a OpeningProgress,
     /// Whether directories are looked at, which an opening needs after damage alone.
     pub(crate) checks_directories: bool,
@@ -247,7 +250,7 @@ struct Judge<'a> {
 
 /// How an entry stands to the last sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum SyncStanding {
     Durable,
     /// It was appended after the last sync.
     Young,
@@ -309,22 +312,22 @@ impl Judge<'_> {
         });
     }
 
-    fn standing(&self, block: &UsedBlock, offset: u64, lsn: Lsn, flags: u8) -> Standing {
+    fn standing(&self, block: &UsedBlock, offset: u64, lsn: Lsn, flags: u8) -> SyncStanding {
         let known = self.sweep.known;
         let was_durable = lsn.0 <= known.state.durable_lsn;
         let has_original = flags & (FLAG_COPIED | FLAG_REAPPENDED) != 0;
         if offset < block.id.offset_bytes() + block.durable_to {
             match (was_durable, has_original) {
-                (true, _) => Standing::Durable,
+                (true, _) => SyncStanding::Durable,
                 // The original goes when the state of the device is durable that calls the number durable.
-                (false, true) => Standing::Void,
-                (false, false) => Standing::Young,
+                (false, true) => SyncStanding::Void,
+                (false, false) => SyncStanding::Young,
             }
         } else if has_original || was_durable {
             // Behind the end of its block, an entry with a durable number was appended again.
-            Standing::Void
+            SyncStanding::Void
         } else {
-            Standing::Young
+            SyncStanding::Young
         }
     }
 
@@ -340,7 +343,7 @@ impl Judge<'_> {
                 self.found.last_lsn = self.found.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 match self.standing(block, offset, header.lsn, header.flags) {
-                    Standing::Durable => {
+                    SyncStanding::Durable => {
                         if offset > self.young_at {
                             // Cleaning has gone on in the block of a writer, which ends before it.
                             let stranded = Young::new(location, header, true);
@@ -348,15 +351,15 @@ impl Judge<'_> {
                         }
                         self.enter(location, header, &entry);
                     }
-                    Standing::Young => {
+                    SyncStanding::Young => {
                         self.young_at = self.young_at.min(offset);
                         self.found.young.push(Young::new(location, header, true));
                     }
                     // Of what an opening has appended again before it died, nothing may count later.
-                    Standing::Void
+                    SyncStanding::Void
                         if header.flags & FLAG_REAPPENDED == 0
                             && offset < block.id.offset_bytes() + block.durable_to => {}
-                    Standing::Void => self.young_at = self.young_at.min(offset),
+                    SyncStanding::Void => self.young_at = self.young_at.min(offset),
                 }
             }
             Sighting::Damage(flaw) => {
@@ -374,24 +377,24 @@ impl Judge<'_> {
                 self.found.last_lsn = self.found.last_lsn.max(header.last_number());
                 let location = Location::new(device, offset);
                 let standing = self.standing(block, offset, header.lsn, header.flags);
-                if header.kind == Kind::Metadata && standing != Standing::Void {
+                if header.kind == EntryKind::Metadata && standing != SyncStanding::Void {
                     // An older copy must not replace it.
-                    self.found.lost.push((location, Line::of(&header)));
+                    self.found.lost.push((location, DirectoryLine::of(&header)));
                 }
-                if standing == Standing::Young {
+                if standing == SyncStanding::Young {
                     self.young_at = self.young_at.min(offset);
                     self.found.young.push(Young::new(location, &header, false));
                 }
                 if is_version(header.kind) {
-                    let found = Found::new(location, &header, header.digest.as_bytes(), true);
+                    let found = FoundEntry::new(location, &header, header.digest.as_bytes(), true);
                     match standing {
-                        Standing::Durable => {
+                        SyncStanding::Durable => {
                             self.found.last_set = self.found.last_set.max(header.set_id);
                             self.sweep.damaged.note(&found);
                             self.gleanings.add(found);
                         }
-                        Standing::Young => self.found.damaged_young.push(found),
-                        Standing::Void => {}
+                        SyncStanding::Young => self.found.damaged_young.push(found),
+                        SyncStanding::Void => {}
                     }
                 }
             }
@@ -423,18 +426,18 @@ impl Judge<'_> {
     }
 
     /// Takes an entry that was durable.
-    fn enter(&mut self, location: Location, header: &Header, entry: &EntryView<'_>) {
+    fn enter(&mut self, location: Location, header: &EntryHeader, entry: &EntryView<'_>) {
         match header.kind {
-            Kind::Record | Kind::Tombstone | Kind::Delta => {
-                if header.kind == Kind::Delta {
+            EntryKind::Record | EntryKind::Tombstone | EntryKind::Delta => {
+                if header.kind == EntryKind::Delta {
                     self.found.deltas.push((location, header.digest));
                 }
                 self.found.report.entries += 1;
                 self.found.last_set = self.found.last_set.max(header.set_id);
-                let found = Found::new(location, header, entry.digest_bytes(), false);
+                let found = FoundEntry::new(location, header, entry.digest_bytes(), false);
                 self.gleanings.add(found);
             }
-            Kind::Metadata => {
+            EntryKind::Metadata => {
                 let at = Appended {
                     location,
                     units: header.span_units,
@@ -443,7 +446,7 @@ impl Judge<'_> {
                 let body = entry.body().to_vec();
                 self.found.metadata_bodies.push((at, body));
             }
-            Kind::Filler | Kind::Void => {}
+            EntryKind::Filler | EntryKind::Void => {}
         }
     }
 }

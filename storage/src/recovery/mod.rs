@@ -15,27 +15,27 @@ pub(crate) mod snapshot;
 pub(crate) mod verify;
 pub(crate) mod young;
 
-use crate::device::{DurableExtent, State};
+use crate::device::{DeviceState, DurableExtent};
 use crate::digest::Digest;
-use crate::entry::{Appended, Header, Kind, is_version, metadata_digest};
+use crate::entry::{Appended, EntryHeader, EntryKind, is_version, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::image::Part;
-use crate::index::{Index, SIZE_UNITS_MAX};
+use crate::image::ChainPart;
+use crate::index::{DigestIndex, SIZE_UNITS_MAX};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, HeaderCopy, Phase};
+use crate::log::block::{BlockHeader, BlockId, BlockPhase, BlockUse, ENTRIES_AT, HeaderCopy};
 use crate::log::chain::parts_of;
-use crate::log::directory::{Line, identity_of};
+use crate::log::directory::{DirectoryLine, identity_of};
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::options::OpeningProgress;
 pub(crate) use crate::recovery::block_reader::Recovered;
 use crate::recovery::block_reader::{Sweep, for_all_partitions, lost_at};
-use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
+use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, enter_lost};
 use crate::recovery::sighting::{Flaw, UsedBlock};
 
-pub(crate) use crate::recovery::sighting::Known;
+pub(crate) use crate::recovery::sighting::KnownState;
 use crate::recovery::young::Young;
 use crate::sets::Sets;
 
@@ -47,17 +47,18 @@ const LSN_SKIP: u64 = 1 << 28;
 
 impl Recovered {
     /// Enters the young entries into the index where they are: for an opening that writes nothing.
-    pub(crate) fn enter_young(&mut self, log: &Log, index: &Index) {
+    pub(crate) fn enter_young(&mut self, log: &Log, index: &DigestIndex) {
         let mut enterer = Enterer::new(index, log, &self.damaged);
         let guard = epoch::pin();
         for young in self.young.iter().filter(|young| is_version(young.kind)) {
             let entry = log.entry(young.location, &guard);
-            let Some(header) = entry.and_then(|entry| Header::decode(entry.view().raw())) else {
+            let Some(header) = entry.and_then(|entry| EntryHeader::decode(entry.view().raw()))
+            else {
                 continue;
             };
-            let found = Found::new(young.location, &header, header.digest.as_bytes(), false);
+            let found = FoundEntry::new(young.location, &header, header.digest.as_bytes(), false);
             enterer.enter_one(found);
-            if header.kind == Kind::Delta {
+            if header.kind == EntryKind::Delta {
                 self.deltas.push((young.location, header.digest));
             }
         }
@@ -68,7 +69,7 @@ impl Recovered {
 
     /// Has the records of lost entries answer with an error, unless newer versions are there. After
     /// all other entries.
-    pub(crate) fn enter_lost(&self, log: &Log, index: &Index) {
+    pub(crate) fn enter_lost(&self, log: &Log, index: &DigestIndex) {
         for (location, line) in &self.lost {
             if is_version(line.kind) {
                 let at = lost_at(*location, line.lsn);
@@ -82,16 +83,16 @@ impl Recovered {
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) digest: Digest,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ChainPart>,
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
 /// written; [`Recovered::headers`] should be. `checks_directories`: for `verify`.
 pub(crate) fn recover(
     log: &Log,
-    index: &Index,
+    index: &DigestIndex,
     sets: &Sets,
-    known: &Known,
+    known: &KnownState,
     progress: &OpeningProgress,
     checks_directories: bool,
 ) -> Result<Recovered> {
@@ -166,7 +167,7 @@ pub(crate) fn recover(
 }
 
 /// Records with a delta as newest version. Damaged ones are left out: a read says so.
-pub(crate) fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain> {
+pub(crate) fn chains(log: &Log, index: &DigestIndex, deltas: &[(Location, Digest)]) -> Vec<Chain> {
     let mut chains = Vec::new();
     let guard = epoch::pin();
     for (location, digest) in deltas {
@@ -188,7 +189,7 @@ pub(crate) fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) ->
 }
 
 /// Counts the entries of chains, of which the index knows the newest alone. After [`count_live`].
-pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chain]) {
+pub(crate) fn count_chains(log: &Log, index: &DigestIndex, sets: &Sets, chains: &[Chain]) {
     for Chain { digest, parts } in chains {
         let Some((newest, older)) = parts.split_last() else {
             continue;
@@ -221,7 +222,7 @@ struct UsedBlocks {
     next_block: u64,
 }
 
-fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
+fn used_blocks(log: &Log, known: &KnownState) -> UsedBlocks {
     let mut used = UsedBlocks::default();
     let tenancies = log.staging().map(|staging| staging.tenancies());
     let tenancies = tenancies.unwrap_or_default();
@@ -293,7 +294,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header
                 }
             };
-            block.begin(&header, Phase::Closed);
+            block.begin(&header, BlockPhase::Closed);
             let (durable_to, durable_entries) = durable_to(id, &header, state);
             used.blocks.push(UsedBlock {
                 id,
@@ -305,7 +306,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         }
         // One that was never used counts as free without a header, but only behind all that are in use.
         let last = (volume.blocks())
-            .rposition(|(_, block)| block.phase() != Phase::Free)
+            .rposition(|(_, block)| block.phase() != BlockPhase::Free)
             .unwrap_or(0);
         free.retain(|(_, index, blank)| !blank || (*index as usize) < last);
         all_free.extend(free.into_iter().map(|(volume, index, _)| (volume, index)));
@@ -319,7 +320,7 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
 }
 
 /// How far a block was durable, in bytes from its start, and how many entries that has, unless it is all of the block.
-fn durable_to(id: BlockId, header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
+fn durable_to(id: BlockId, header: &BlockHeader, state: &DeviceState) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         (usize::from(extent.device), extent.block) == (id.device, id.index)
             && extent.incarnation == header.incarnation
@@ -357,12 +358,13 @@ fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec
     };
     let copies = &mut found.metadata_bodies;
     copies.sort_by_key(|(at, _)| std::cmp::Reverse(at.lsn));
-    let is_metadata = |(_, line): &&(_, Line)| line.kind == Kind::Metadata;
+    let is_metadata = |(_, line): &&(_, DirectoryLine)| line.kind == EntryKind::Metadata;
     // A lost copy of the same change does no harm.
     let newest = copies.first();
     let newest = newest.map(|(at, body)| (at.lsn, identity_of(&metadata_digest(body))));
-    let is_newer =
-        |line: &Line| newest.is_none_or(|(lsn, change)| line.lsn > lsn && line.identity != change);
+    let is_newer = |line: &DirectoryLine| {
+        newest.is_none_or(|(lsn, change)| line.lsn > lsn && line.identity != change)
+    };
     let mut lost = found.lost.iter().filter(is_metadata);
     if lost.any(|(_, line)| is_newer(line)) {
         return Err(refuse(
@@ -378,7 +380,7 @@ fn restore_metadata(log: &Log, sets: &Sets, found: &mut Recovered) -> Result<Vec
 }
 
 /// Counts from the index: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.
-pub(crate) fn count_live(log: &Log, index: &Index, sets: &Sets) {
+pub(crate) fn count_live(log: &Log, index: &DigestIndex, sets: &Sets) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min((index.len() / RECORDS_A_THREAD) as usize);
     for_all_partitions(threads, || {

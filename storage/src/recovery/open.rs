@@ -5,21 +5,21 @@ use crate::core::followers::Followers;
 use crate::core::removals::Removals;
 use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
 use crate::device::{
-    Device, DeviceError, FileDevice, ForkGuard, HEADER_BYTES, Header, Member, MemoryDevice,
-    ReadMode, State, block_bytes_for, damaged_copies, new_device_id, newest_state, read_header,
-    read_state, repair_copies,
+    Device, DeviceError, DeviceState, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
+    MemoryDevice, ReadMode, block_bytes_for, damaged_copies, new_device_id, newest_state,
+    read_header, read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::DigestIndex;
 use crate::location::UNIT_BYTES;
 use crate::log::block::entry_units_max;
-use crate::log::staging::Staging;
+use crate::log::staging::NamespaceStaging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
-use crate::recovery::{Known, chains, count_chains, count_live, recover, snapshot};
+use crate::recovery::{KnownState, chains, count_chains, count_live, recover, snapshot};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -132,7 +132,7 @@ impl Core {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let mut index = Index::new();
+        let mut index = DigestIndex::new();
         let mut sets = Sets::new();
         let snapshot = match snapshot_dir(&options.storage) {
             Some(dir) if known.state.clean_close != 0 => {
@@ -155,11 +155,11 @@ impl Core {
             }
             None => {
                 // An unreadable snapshot may have left something behind.
-                (index, sets) = (Index::new(), Sets::new());
+                (index, sets) = (DigestIndex::new(), Sets::new());
                 recover(&log, &index, &sets, &known, &options.progress, false)?
             }
         };
-        let state = State {
+        let state = DeviceState {
             // Not in another life of the machine: its memory is gone.
             sync_failed: known.sync_failed,
             ..known.state
@@ -281,7 +281,7 @@ impl Core {
 pub(crate) fn volumes_of(
     devices: Vec<Arc<dyn Device>>,
     read_mode: ReadMode,
-) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
+) -> Result<(Vec<Volume>, Option<Arc<NamespaceStaging>>, KnownState)> {
     let staging = staging_of(&devices);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
@@ -314,7 +314,7 @@ pub(crate) fn volumes_of(
         let boot = reach.map_or(0, |reach| reach.boot);
         boot != 0 && boot == volume.device().boot()
     };
-    let known = Known {
+    let known = KnownState {
         sync_failed: state.sync_failed && volumes.iter().any(is_same_life),
         may_have_lost: state.sync_failed || !volumes.iter().all(is_same_life),
         state,

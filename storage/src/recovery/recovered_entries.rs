@@ -1,9 +1,9 @@
 //! Entries of records that a scan has found, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::{Appended, FLAG_COPIED, FLAG_REAPPENDED, Header, Kind, Lsn};
+use crate::entry::{Appended, EntryHeader, EntryKind, FLAG_COPIED, FLAG_REAPPENDED, Lsn};
 use crate::epoch::{self, Guard};
-use crate::index::{Index, Slot};
+use crate::index::{DigestIndex, IndexSlot};
 use crate::location::Location;
 use crate::log::Log;
 use crate::log::directory::split_identity;
@@ -18,7 +18,7 @@ const BUNCH_MAX: usize = 32;
 /// A record's entry, or the damaged remains of one. In words, each of them loaded and stored as a whole: millions of
 /// these are made, and bytes that are loaded otherwise than they were stored wait for each other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     /// What the index will hold. The tag in the head is bytes 2 to 4 of the digest.
     head: u64,
     tail: u64,
@@ -28,14 +28,14 @@ pub(crate) struct Found {
     rest: [u64; 2],
 }
 
-const _: () = assert!(size_of::<Found>() == 40);
+const _: () = assert!(size_of::<FoundEntry>() == 40);
 
-impl Found {
+impl FoundEntry {
     /// `digest` is the header's. It is taken from the log, if it is whole there.
     #[inline]
     pub(crate) fn new(
         location: Location,
-        header: &Header,
+        header: &EntryHeader,
         digest: &[u8; Digest::LEN],
         damaged: bool,
     ) -> Self {
@@ -44,12 +44,12 @@ impl Found {
         let [first, second] = words else {
             unreachable!("16 bytes are two words")
         };
-        let slot = Slot {
+        let slot = IndexSlot {
             location,
             unverified: damaged,
             size_units: header.span_units,
             void_time: header.void_time,
-            tombstone: header.kind == Kind::Tombstone,
+            tombstone: header.kind == EntryKind::Tombstone,
             set_id: header.set_id,
         };
         let low = u32::from_le_bytes([*a, *b, *c, *d]);
@@ -68,7 +68,7 @@ impl Found {
     }
 
     fn tag(&self) -> u32 {
-        let (tag, _) = Slot::unpack(self.head, self.tail);
+        let (tag, _) = IndexSlot::unpack(self.head, self.tail);
         tag
     }
 
@@ -88,8 +88,8 @@ impl Found {
         Digest::new(bytes)
     }
 
-    pub(crate) fn slot(&self) -> Slot {
-        let (_, slot) = Slot::unpack(self.head, self.tail);
+    pub(crate) fn slot(&self) -> IndexSlot {
+        let (_, slot) = IndexSlot::unpack(self.head, self.tail);
         slot
     }
 
@@ -109,7 +109,7 @@ impl Found {
 pub(crate) struct Damaged(Mutex<HashMap<Location, (Lsn, Digest)>>);
 
 impl Damaged {
-    pub(crate) fn note(&self, found: &Found) {
+    pub(crate) fn note(&self, found: &FoundEntry) {
         let location = found.slot().location;
         self.0
             .lock()
@@ -130,8 +130,8 @@ pub(crate) struct Gleanings {
 
 #[derive(Debug, Default)]
 struct Bunches {
-    open: Vec<Found>,
-    full: Vec<Vec<Found>>,
+    open: Vec<FoundEntry>,
+    full: Vec<Vec<FoundEntry>>,
 }
 
 impl Bunches {
@@ -159,7 +159,7 @@ impl Gleanings {
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, found: Found) {
+    pub(crate) fn add(&mut self, found: FoundEntry) {
         if let Some(bunches) = self.partitions.get_mut(found.partition()) {
             if bunches.open.len() == bunches.open.capacity() {
                 bunches.open_another();
@@ -169,7 +169,7 @@ impl Gleanings {
         }
     }
 
-    fn of(&self, partition: usize) -> impl Iterator<Item = &Vec<Found>> {
+    fn of(&self, partition: usize) -> impl Iterator<Item = &Vec<FoundEntry>> {
         let bunches = self.partitions.get(partition);
         bunches
             .into_iter()
@@ -184,14 +184,17 @@ fn precedence(log: &Log, location: Location, guard: &Guard) -> u8 {
     let entry = log.entry(location, guard);
     entry.map_or(0, |entry| {
         let view = entry.view();
-        let is_whole = !view.kind_is(Kind::Delta);
+        let is_whole = !view.kind_is(EntryKind::Delta);
         let is_new = view.flags() & (FLAG_COPIED | FLAG_REAPPENDED) != 0;
         2 * u8::from(is_whole) + u8::from(is_new)
     })
 }
 
 /// Keeps the newest entry of each digest among those with one tag.
-fn newest_of(mut found: Vec<Found>, precedence: impl Fn(&Found) -> u8) -> Vec<Found> {
+fn newest_of(
+    mut found: Vec<FoundEntry>,
+    precedence: impl Fn(&FoundEntry) -> u8,
+) -> Vec<FoundEntry> {
     found.sort_unstable_by_key(|found| (found.identity(), Reverse(found.rank())));
     found.dedup_by(|later, first| {
         if later.identity() != first.identity() {
@@ -208,17 +211,17 @@ fn newest_of(mut found: Vec<Found>, precedence: impl Fn(&Found) -> u8) -> Vec<Fo
 /// Enters entries into the index, a partition at a time.
 #[derive(Debug)]
 pub(crate) struct Enterer<'a> {
-    index: &'a Index,
+    index: &'a DigestIndex,
     log: &'a Log,
     damaged: &'a Damaged,
-    found: Vec<Found>,
+    found: Vec<FoundEntry>,
     /// Tag (32 bits, high) | place in `found`.
     order: Vec<u64>,
     fresh: Vec<(u64, u64)>,
 }
 
 impl<'a> Enterer<'a> {
-    pub(crate) fn new(index: &'a Index, log: &'a Log, damaged: &'a Damaged) -> Self {
+    pub(crate) fn new(index: &'a DigestIndex, log: &'a Log, damaged: &'a Damaged) -> Self {
         Self {
             index,
             log,
@@ -239,7 +242,7 @@ impl<'a> Enterer<'a> {
     }
 
     /// Enters one entry, unless a newer one of its record is there.
-    pub(crate) fn enter_one(&mut self, found: Found) {
+    pub(crate) fn enter_one(&mut self, found: FoundEntry) {
         self.found.clear();
         self.found.push(found);
         self.enter_found(found.partition());
@@ -262,12 +265,12 @@ impl<'a> Enterer<'a> {
             let found = |key: &u64| self.found.get(*key as u32 as usize).copied();
             let (alone, rivals);
             // One tag is nearly always one entry.
-            let newest: &[Found] = if let [one] = alike {
+            let newest: &[FoundEntry] = if let [one] = alike {
                 alone = found(one);
                 alone.as_slice()
             } else {
                 let precedence =
-                    |found: &Found| precedence(self.log, found.slot().location, &guard);
+                    |found: &FoundEntry| precedence(self.log, found.slot().location, &guard);
                 rivals = newest_of(alike.iter().filter_map(found).collect(), precedence);
                 &rivals
             };
@@ -314,11 +317,17 @@ impl<'a> Enterer<'a> {
 
 /// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
 /// is there. The directory has partition and tag only, so a record that shares both would answer with an error, too.
-pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Appended, identity: u64) {
+pub(crate) fn enter_lost(
+    index: &DigestIndex,
+    log: &Log,
+    damaged: &Damaged,
+    at: Appended,
+    identity: u64,
+) {
     let (number, tag) = split_identity(identity);
     let guard = epoch::pin();
     let mut partition = index.lock_partition(number);
-    let lsn_of = |slot: &Slot| {
+    let lsn_of = |slot: &IndexSlot| {
         if slot.unverified {
             return damaged.at(slot.location).map(|(lsn, _)| lsn);
         }
@@ -331,7 +340,7 @@ pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Append
     {
         return;
     }
-    let slot = Slot {
+    let slot = IndexSlot {
         location: at.location,
         unverified: true,
         size_units: at.units,
@@ -349,9 +358,9 @@ pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Append
 mod tests {
     use super::*;
 
-    fn header(digest: Digest, lsn: u64) -> Header {
-        Header {
-            kind: Kind::Tombstone,
+    fn header(digest: Digest, lsn: u64) -> EntryHeader {
+        EntryHeader {
+            kind: EntryKind::Tombstone,
             flags: 0,
             span_units: 12,
             lsn: Lsn(lsn),
@@ -374,7 +383,7 @@ mod tests {
             let digest = Digest::new(bytes);
             let header = header(digest, (1 << 48) - 1 - u64::from(round));
             let location = Location::new(3, 64 << 10);
-            let found = Found::new(location, &header, &bytes, round % 2 == 0);
+            let found = FoundEntry::new(location, &header, &bytes, round % 2 == 0);
             assert_eq!(found.digest(), digest);
             assert_eq!(found.lsn(), header.lsn);
             assert_eq!(found.partition(), digest.partition());
@@ -392,7 +401,7 @@ mod tests {
             let mut bytes = [9; Digest::LEN];
             bytes[Digest::LEN - 1] = last;
             let header = header(Digest::new(bytes), lsn);
-            Found::new(Location::new(0, offset), &header, &bytes, damaged)
+            FoundEntry::new(Location::new(0, offset), &header, &bytes, damaged)
         };
         let all = vec![
             found(1, 5, 16, false),
@@ -402,7 +411,7 @@ mod tests {
             found(2, 9, 80, true),
             found(2, 8, 96, false),
         ];
-        let offsets = |found: &Found| found.slot().location.offset_bytes();
+        let offsets = |found: &FoundEntry| found.slot().location.offset_bytes();
         let mut kept: Vec<u64> = newest_of(all, |_| 0).iter().map(offsets).collect();
         kept.sort_unstable();
         assert_eq!(kept, [64, 80]);
@@ -416,7 +425,12 @@ mod tests {
             bytes[..2].copy_from_slice(&(number % 7).to_le_bytes());
             bytes[10..12].copy_from_slice(&number.to_le_bytes());
             let header = header(Digest::new(bytes), 1);
-            gleanings.add(Found::new(Location::new(0, 16), &header, &bytes, false));
+            gleanings.add(FoundEntry::new(
+                Location::new(0, 16),
+                &header,
+                &bytes,
+                false,
+            ));
         }
         assert_eq!(gleanings.len(), 1000);
         let of = |partition| gleanings.of(partition).map(Vec::len).sum::<usize>();

@@ -5,12 +5,14 @@
 //! fresh blocks, with their numbers. The old places end where their durable numbers end, and count until
 //! the new ones are durable.
 
-use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Header, Kind, Lsn, is_version};
+use crate::entry::{
+    EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_REAPPENDED, Lsn, is_version,
+};
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::image::Part;
+use crate::image::ChainPart;
 use crate::image::delta::{Delta, rebase};
-use crate::index::Index;
+use crate::index::DigestIndex;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, ENTRIES_AT, EndedBlock};
@@ -20,7 +22,7 @@ use crate::log::directory::{Directory, directory_bytes, identity_of, unit_of};
 use crate::log::lane::{Assembled, LaneState, PAGE_BYTES};
 use crate::log::volume::Volume;
 use crate::recovery::block_reader::EndOfBlock;
-use crate::recovery::recovered_entries::{Enterer, Found};
+use crate::recovery::recovered_entries::{Enterer, FoundEntry};
 use crate::recovery::scan::scan_block;
 use crate::recovery::young::Young;
 use crate::recovery::{Recovered, chains};
@@ -30,8 +32,8 @@ use std::collections::{HashMap, HashSet};
 const BATCH_BYTES: u64 = 256 << 10;
 
 /// Entries that are written together.
-struct Batch {
-    headers: Vec<Header>,
+struct RescueBatch {
+    headers: Vec<EntryHeader>,
     entries: Assembled,
     /// Where they are now.
     from: Vec<Location>,
@@ -39,7 +41,7 @@ struct Batch {
     identities: HashSet<u64>,
 }
 
-impl Batch {
+impl RescueBatch {
     fn new() -> Self {
         Self {
             headers: Vec::new(),
@@ -53,7 +55,7 @@ impl Batch {
 /// An opening that appends entries again.
 struct Rescue<'a> {
     log: &'a Log,
-    index: &'a Index,
+    index: &'a DigestIndex,
     recovered: &'a mut Recovered,
     young: Vec<Young>,
     /// How many of them have been written.
@@ -62,7 +64,7 @@ struct Rescue<'a> {
     whole_to: u64,
     /// A lane of its own: the staging memory of the others holds entries that are not rescued yet.
     lane: LaneState,
-    batch: Batch,
+    batch: RescueBatch,
     /// Where entries were, and where they are.
     moved: HashMap<Location, Location>,
 }
@@ -73,7 +75,7 @@ impl Recovered {
     ///
     /// # Errors
     /// [`Error::NoSpace`] or [`Error::StopWrites`] if there is no room for them.
-    pub(crate) fn rescue(&mut self, log: &Log, index: &Index) -> Result<()> {
+    pub(crate) fn rescue(&mut self, log: &Log, index: &DigestIndex) -> Result<()> {
         let mut young = std::mem::take(&mut self.young);
         if !self.sync_failed && self.ends.iter().all(|end| !end.is_new) && young.is_empty() {
             return Ok(());
@@ -93,7 +95,7 @@ impl Recovered {
             written: 0,
             whole_to: log.syncer().durable_lsn(),
             lane: LaneState::unstaged(),
-            batch: Batch::new(),
+            batch: RescueBatch::new(),
             moved: HashMap::new(),
         };
         rescue.run()?;
@@ -136,16 +138,21 @@ impl Recovered {
     /// # Errors
     /// [`Error::NoSpace`] after a failed sync, or if an entry builds on a version that a power failure
     /// has taken.
-    pub(crate) fn adopt(&mut self, log: &Log, index: &Index, may_have_lost: bool) -> Result<()> {
+    pub(crate) fn adopt(
+        &mut self,
+        log: &Log,
+        index: &DigestIndex,
+        may_have_lost: bool,
+    ) -> Result<()> {
         if self.sync_failed {
             return Err(log.no_space());
         }
         let mut stay: Vec<(Location, u64)> = Vec::with_capacity(self.young.len());
-        let place = |part: &Part| (part.location, u64::from(part.units) * UNIT_BYTES);
+        let place = |part: &ChainPart| (part.location, u64::from(part.units) * UNIT_BYTES);
         let guard = epoch::pin();
         for young in &self.young {
             stay.push(young.place());
-            if young.kind == Kind::Delta {
+            if young.kind == EntryKind::Delta {
                 // A base may be a copy that no sync has made durable.
                 match parts_of(log.volumes(), young.location, &guard) {
                     Some(parts) => stay.extend(parts.iter().map(place)),
@@ -160,7 +167,7 @@ impl Recovered {
             end.extend_over(log, &stay);
             let start = end.block.id.offset_bytes();
             // A void entry holds nothing.
-            let changes = (end.lines.iter()).filter(|(line, _)| line.kind != Kind::Void);
+            let changes = (end.lines.iter()).filter(|(line, _)| line.kind != EntryKind::Void);
             let places = changes.map(|(_, at)| u64::from(*at) * UNIT_BYTES);
             let mut places = places.filter(|at| *at >= before);
             let device = end.block.id.device;
@@ -178,7 +185,7 @@ impl Recovered {
 
     /// Returns the durable deltas of records that build on durable entries among the young: their
     /// bases move, so they are appended again, too.
-    fn built_on(&self, log: &Log, index: &Index, young: &[Young]) -> Vec<Young> {
+    fn built_on(&self, log: &Log, index: &DigestIndex, young: &[Young]) -> Vec<Young> {
         let durable_lsn = log.syncer().durable_lsn();
         let bases = young
             .iter()
@@ -194,9 +201,9 @@ impl Recovered {
             let from_base = parts.skip_while(|location| !bases.contains(location));
             for location in from_base.filter(|location| !bases.contains(location)) {
                 let entry = log.entry(location, &guard);
-                let header = entry.and_then(|entry| Header::decode(entry.view().raw()));
+                let header = entry.and_then(|entry| EntryHeader::decode(entry.view().raw()));
                 // The change feed has the original.
-                let copied = header.map(|header| Header {
+                let copied = header.map(|header| EntryHeader {
                     flags: header.flags | FLAG_COPIED,
                     ..header
                 });
@@ -277,7 +284,7 @@ impl Rescue<'_> {
         let log = self.log;
         let entry = log.entry(young.location, &guard);
         let view = entry.as_ref().map(|entry| entry.view());
-        let header = view.and_then(|view| Some((view, Header::decode(view.raw())?)));
+        let header = view.and_then(|view| Some((view, EntryHeader::decode(view.raw())?)));
         let Some((view, mut header)) = header.filter(|(view, _)| log.holds(young.location, view))
         else {
             return Err(Error::damaged_at(young.location));
@@ -290,7 +297,7 @@ impl Rescue<'_> {
         }
         let mut body = view.body();
         let moved;
-        if header.kind == Kind::Delta
+        if header.kind == EntryKind::Delta
             && let Some(delta) = Delta::decode(body)
             && let Some(before) = self.location_of(&header, &delta)
         {
@@ -314,7 +321,7 @@ impl Rescue<'_> {
 
     /// Returns where the version is by now that a delta builds on. If it has not moved, the delta may name
     /// a copy that cleaning has made and no sync has made durable: the original counts.
-    fn location_of(&self, of: &Header, delta: &Delta<'_>) -> Option<Location> {
+    fn location_of(&self, of: &EntryHeader, delta: &Delta<'_>) -> Option<Location> {
         if let Some(moved) = self.moved.get(&delta.before) {
             return Some(*moved);
         }
@@ -362,7 +369,7 @@ impl Rescue<'_> {
         if let Some(end) = headers.find(|header| header.flags & FLAG_HAS_NEXT == 0) {
             self.whole_to = self.whole_to.max(end.lsn.0);
         }
-        let batch = std::mem::replace(&mut self.batch, Batch::new());
+        let batch = std::mem::replace(&mut self.batch, RescueBatch::new());
         // Every entry of the index is counted later.
         self.log.release(location, unit_of(batch.entries.bytes()));
         let mut enterer = Enterer::new(self.index, self.log, &self.recovered.damaged);
@@ -372,7 +379,7 @@ impl Rescue<'_> {
             at += u64::from(header.span_units) * UNIT_BYTES;
             self.moved.insert(*from, to);
             if is_version(header.kind) {
-                let found = Found::new(to, header, header.digest.as_bytes(), false);
+                let found = FoundEntry::new(to, header, header.digest.as_bytes(), false);
                 let mut partition = self.index.lock(&header.digest);
                 let tag = header.digest.tag();
                 match partition.find(tag, |slot| slot.location == *from) {
@@ -384,7 +391,7 @@ impl Rescue<'_> {
                     }
                 }
             }
-            if header.kind == Kind::Delta {
+            if header.kind == EntryKind::Delta {
                 self.recovered.deltas.push((to, header.digest));
             }
             let places = self.recovered.metadata.iter_mut();

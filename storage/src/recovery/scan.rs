@@ -5,12 +5,12 @@
 //! that was torn, or none.
 
 use crate::bytes::prefetch_lines;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, Place};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, EntryPlace};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::block_walk::{BlockLife, BlockWalk, PIECE_BYTES};
-use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
-use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
+use crate::log::directory::{DirectoryLine, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
+use crate::log::staging::{BUFFER_BYTES_MAX, NamespaceStaging};
 use crate::log::volume::Volume;
 use crate::recovery::sighting::{BlockEnd, Flaw, Sighting, UsedBlock};
 use std::collections::HashSet;
@@ -23,11 +23,11 @@ const AHEAD_BYTES: usize = 2 << 10;
 struct BlockScan<'a, F> {
     life: BlockLife<'a>,
     block: &'a UsedBlock,
-    staging: Option<&'a Staging>,
+    staging: Option<&'a NamespaceStaging>,
     bytes: &'a mut BlockWalk,
     seen: F,
     /// Lines of the entries that hold, with the unit in which each begins.
-    lines: Vec<(Line, u32)>,
+    lines: Vec<(DirectoryLine, u32)>,
     /// Damaged bytes, from and to.
     damage: Vec<Range<u64>>,
     staged_from: Option<u64>,
@@ -40,7 +40,7 @@ struct BlockScan<'a, F> {
 pub(crate) fn scan_block(
     volume: &Volume,
     block: &UsedBlock,
-    staging: Option<&Staging>,
+    staging: Option<&NamespaceStaging>,
     bytes: &mut BlockWalk,
     seen: impl FnMut(Sighting<'_>),
 ) -> BlockEnd {
@@ -93,7 +93,7 @@ pub(crate) fn damaged_directory(
 }
 
 /// The next item of a block.
-enum Next {
+enum ScannedEntry {
     /// An entry of this span, in bytes, or damage of it.
     Step(u64),
     /// A filler begins here, or the directory.
@@ -110,9 +110,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 break true;
             }
             match self.next(at) {
-                Next::Step(bytes) => at += bytes,
-                Next::Sealed => break true,
-                Next::End => break false,
+                ScannedEntry::Step(bytes) => at += bytes,
+                ScannedEntry::Sealed => break true,
+                ScannedEntry::End => break false,
             }
         };
         self.tell_damage();
@@ -131,7 +131,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         self.block.id.offset_bytes() + at
     }
 
-    fn place(&self, at: u64) -> Place {
+    fn place(&self, at: u64) -> EntryPlace {
         let volume = self.life.volume;
         volume.place(self.block.header.incarnation, self.offset(at))
     }
@@ -142,18 +142,18 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         self.bytes.reach(self.life.volume, self.offset(to));
     }
 
-    fn header(&self, at: u64) -> Option<Header> {
+    fn header(&self, at: u64) -> Option<EntryHeader> {
         self.bytes.header_at(self.life, self.offset(at))
     }
 
-    fn next(&mut self, at: u64) -> Next {
+    fn next(&mut self, at: u64) -> ScannedEntry {
         self.reach(at + ENTRY_HEADER_BYTES as u64);
         match self.header(at) {
-            Some(header) if header.kind == Kind::Filler => {
+            Some(header) if header.kind == EntryKind::Filler => {
                 self.last_lsn = header.lsn.0;
                 // Below it there may be sectors of a directory that an interrupted recovery wrote.
                 self.directory_at = at + u64::from(header.span_units) * UNIT_BYTES;
-                Next::Sealed
+                ScannedEntry::Sealed
             }
             Some(header) => self.entry(at, &header),
             None => self.no_header(at),
@@ -161,7 +161,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 
     /// An entry with a header that holds.
-    fn entry(&mut self, at: u64, header: &Header) -> Next {
+    fn entry(&mut self, at: u64, header: &EntryHeader) -> ScannedEntry {
         let span = u64::from(header.span_units) * UNIT_BYTES;
         self.reach(at + span);
         let offset = self.offset(at);
@@ -170,66 +170,66 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let ahead = (span as usize).min(AHEAD_BYTES);
         prefetch_lines(body.wrapping_add(AHEAD_BYTES), ahead);
         if let Some(entry) = self.bytes.whole_entry(offset, header) {
-            self.lines.push((Line::of(header), unit_of(at)));
+            self.lines.push((DirectoryLine::of(header), unit_of(at)));
             (self.seen)(Sighting::Entry {
                 offset,
                 header,
                 entry,
             });
-            return Next::Step(span);
+            return ScannedEntry::Step(span);
         }
         if at >= self.block.durable_to {
             return self.behind_durable(at);
         }
         self.damaged(at, header);
-        Next::Step(span)
+        ScannedEntry::Step(span)
     }
 
-    fn damaged(&mut self, at: u64, header: &Header) {
-        self.lines.push((Line::of(header), unit_of(at)));
+    fn damaged(&mut self, at: u64, header: &EntryHeader) {
+        self.lines.push((DirectoryLine::of(header), unit_of(at)));
         let (offset, header) = (self.offset(at), *header);
         (self.seen)(Sighting::Damage(Flaw::Entry { offset, header }));
     }
 
     /// Behind the durable part, where no entry holds: goes on in staging memory, if it has not done so and that continues the
     /// block here. Of the durable part the block has all, and staging memory may have less after a power failure.
-    fn behind_durable(&mut self, at: u64) -> Next {
+    fn behind_durable(&mut self, at: u64) -> ScannedEntry {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
         else {
-            return Next::End;
+            return ScannedEntry::End;
         };
         if !(start..start + BUFFER_BYTES_MAX).contains(&at) {
-            return Next::End;
+            return ScannedEntry::End;
         }
         // It must be an entry there: here it may be torn.
         let staged = staging.bytes(lane, at - start, self.block.id.bytes() - start);
         let raw = staged.first_chunk::<ENTRY_HEADER_BYTES>();
-        if raw.is_none_or(|raw| Header::decode_checked(raw, self.place(at)).is_none()) {
-            return Next::End;
+        if raw.is_none_or(|raw| EntryHeader::decode_checked(raw, self.place(at)).is_none()) {
+            return ScannedEntry::End;
         }
         self.staged_from = Some(at);
         self.bytes.overlay(self.offset(at), staged);
-        Next::Step(0)
+        ScannedEntry::Step(0)
     }
 
     /// Where an entry should begin and no header holds: the end, or damage.
-    fn no_header(&mut self, at: u64) -> Next {
+    fn no_header(&mut self, at: u64) -> ScannedEntry {
         if at >= self.block.durable_to {
             return self.behind_durable(at);
         }
         if self.block.is_durable() && self.is_at_directory(at) {
-            return Next::Sealed;
+            return ScannedEntry::Sealed;
         }
         let to = self.next_header_after(at);
         self.damage.push(at..to);
-        Next::Step(to - at)
+        ScannedEntry::Step(to - at)
     }
 
     /// Whether the gap between the entries and the directory is too short for a filler.
     fn is_at_directory(&mut self, at: u64) -> bool {
         let begins_at = self.directory_begins_at();
-        at <= begins_at && begins_at - at < u64::from(Header::span_for(0)) * UNIT_BYTES
+        at <= begins_at && begins_at - at < u64::from(EntryHeader::span_for(0)) * UNIT_BYTES
     }
 
     fn directory_begins_at(&mut self) -> u64 {
@@ -294,7 +294,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             }));
             self.damage.push(range);
         }
-        let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
+        let known: HashSet<DirectoryLine> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
         // block was durable as a whole, or the damage reaches to the end of the durable part.
         let reaches_end = self.block.is_durable()
@@ -323,7 +323,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             .collect::<Vec<u64>>()
             .into_iter();
         let lost = directory.lines.iter().take(certain);
-        let lost = lost.filter(|line| line.kind != Kind::Filler && !known.contains(line));
+        let lost = lost.filter(|line| line.kind != EntryKind::Filler && !known.contains(line));
         for line in lost {
             let Some(at) = places.next() else {
                 continue;

@@ -1,10 +1,10 @@
 //! The items of a block that a scan meets: entries and damage.
 
-use crate::device::State;
-use crate::entry::{EntryView, Header};
+use crate::device::DeviceState;
+use crate::entry::{EntryHeader, EntryView};
 use crate::log::block::{BlockHeader, BlockId};
 use crate::log::block_walk::BlockLife;
-use crate::log::directory::Line;
+use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
 
 /// An item of a block. Offsets are of the device.
@@ -13,7 +13,7 @@ pub(crate) enum Sighting<'a> {
     /// A whole entry, of any kind but a filler.
     Entry {
         offset: u64,
-        header: &'a Header,
+        header: &'a EntryHeader,
         entry: EntryView<'a>,
     },
     Damage(Flaw),
@@ -23,10 +23,10 @@ pub(crate) enum Sighting<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flaw {
     /// An entry that was whole once and has changed since. The header is as it was.
-    Entry { offset: u64, header: Header },
+    Entry { offset: u64, header: EntryHeader },
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset is in the
     /// damaged bytes and is this entry's alone.
-    Lost { offset: u64, line: Line },
+    Lost { offset: u64, line: DirectoryLine },
     /// Bytes that held entries once. `unknown`: the directory does not name their records.
     Bytes {
         offset: u64,
@@ -53,9 +53,9 @@ impl Flaw {
 
 /// The state of the devices before their blocks are read.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownState {
     /// The state as it is before this opening.
-    pub(crate) state: State,
+    pub(crate) state: DeviceState,
     /// The devices may have lost writes that were not durable: the machine has been started again
     /// since, a sync has failed, or the files are copies.
     pub(crate) may_have_lost: bool,
@@ -107,5 +107,5 @@ pub(crate) struct BlockEnd {
     /// Where the directory begins, as far as it can be read.
     pub(crate) directory_at: u64,
     /// For each entry its line, and the unit in which it begins.
-    pub(crate) lines: Vec<(Line, u32)>,
+    pub(crate) lines: Vec<(DirectoryLine, u32)>,
 }

@@ -18,11 +18,11 @@ use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{Appended, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::image::Part;
-use crate::index::{Index, Slot};
+use crate::image::ChainPart;
+use crate::index::{DigestIndex, IndexSlot};
 use crate::location::Location;
 use crate::log::Log;
-use crate::log::block::{BlockHeader, BlockUse, EndedBlock, Phase};
+use crate::log::block::{BlockHeader, BlockPhase, BlockUse, EndedBlock};
 use crate::log::volume::Volume;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::{Chain, Recovered};
@@ -146,8 +146,8 @@ impl SnapshotReader {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn part(&mut self) -> io::Result<Part> {
-        Ok(Part {
+    fn part(&mut self) -> io::Result<ChainPart> {
+        Ok(ChainPart {
             location: Location::from_packed(self.u64()?),
             units: self.u32()?,
         })
@@ -204,7 +204,7 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> io::Result<()> {
     out.put(&notes)?;
     let blocks = core.log.blocks();
     let used: Vec<_> = blocks
-        .filter(|(_, state)| state.phase() != Phase::Free)
+        .filter(|(_, state)| state.phase() != BlockPhase::Free)
         .collect();
     out.count(used.len())?;
     for (id, state) in used {
@@ -233,7 +233,7 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> io::Result<()> {
     let total = partitions.len() as u64;
     for (done, number) in (1..).zip(partitions) {
         let guard = epoch::pin();
-        let stored = |(tag, slot): (u32, Slot)| {
+        let stored = |(tag, slot): (u32, IndexSlot)| {
             let stored = core.stored_slot(&slot, &guard).ok_or_else(no_entry)?;
             Ok((tag, stored.0))
         };
@@ -287,7 +287,7 @@ pub(crate) fn read(
     dir: &Path,
     id: u64,
     log: &Log,
-    index: &Index,
+    index: &DigestIndex,
     sets: &Sets,
     progress: &OpeningProgress,
 ) -> Result<Option<Restored>> {
@@ -310,7 +310,7 @@ pub(crate) fn read(
                 // Its header was lost already.
                 Some(block) if header.incarnation == 0 => block.set_unreadable(),
                 Some(block) => {
-                    block.begin(&header, Phase::Closed);
+                    block.begin(&header, BlockPhase::Closed);
                     block.note_closed(filled_units, header.sequence);
                     recovered.report.blocks += 1;
                     let intact = true;
@@ -334,7 +334,7 @@ fn decode<'a>(
     reader: &mut SnapshotReader,
     id: u64,
     log: &'a Log,
-    index: &Index,
+    index: &DigestIndex,
     sets: &Sets,
     progress: &OpeningProgress,
 ) -> io::Result<Option<(Restored, Vec<KnownBlock<'a>>)>> {
@@ -361,7 +361,7 @@ fn decode<'a>(
     let metadata = reader.bytes(METADATA_BYTES_MAX)?;
     sets.restore(&metadata).map_err(io::Error::other)?;
     for _ in 0..reader.u32()? {
-        let Part { location, units } = reader.part()?;
+        let ChainPart { location, units } = reader.part()?;
         restored.recovered.metadata.push(Appended {
             location,
             units,
@@ -404,13 +404,13 @@ fn decode<'a>(
         }
         let mut slots = Vec::with_capacity(count.min(SLOTS_AT_ONCE));
         for left in (0..count).rev() {
-            let (tag, slot) = Slot::unpack(reader.u64()?, reader.u64()?);
+            let (tag, slot) = IndexSlot::unpack(reader.u64()?, reader.u64()?);
             if log.volume(slot.location).is_none() {
                 let reason = "it names an entry of a device that is not there";
                 return Err(io::Error::other(reason));
             }
             let unverified = true;
-            let slot = Slot { unverified, ..slot };
+            let slot = IndexSlot { unverified, ..slot };
             slots.push((slot.head(tag), slot.tail()));
             if left == 0 || slots.len() == SLOTS_AT_ONCE {
                 // They are in this order, if they are not damaged.

@@ -3,10 +3,10 @@
 use crate::core::Namespace;
 use crate::device::damaged_parts;
 use crate::digest::PARTITIONS;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind, is_version};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, is_version};
 use crate::epoch;
 use crate::error::Result;
-use crate::index::{Index, Slot};
+use crate::index::{DigestIndex, IndexSlot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId};
 use crate::log::chain::parts_of;
@@ -105,7 +105,7 @@ impl Namespace {
             options.write_lanes,
             options.image_bytes_max,
         );
-        let (index, sets) = (Index::new(), Sets::new());
+        let (index, sets) = (DigestIndex::new(), Sets::new());
         let mut recovered = recover(&log, &index, &sets, &known, &options.progress, true)?;
         recovered.enter_young(&log, &index);
         recovered.enter_lost(&log, &index);
@@ -151,7 +151,7 @@ impl Namespace {
             }
         }
         if let Some((id, Storage::Files { dir, .. })) = clean_close.zip(Some(&options.storage)) {
-            let (claimed, sets) = (Index::new(), Sets::new());
+            let (claimed, sets) = (DigestIndex::new(), Sets::new());
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
@@ -175,7 +175,7 @@ impl Namespace {
 }
 
 impl Verification {
-    fn judge(&mut self, log: &Log, index: &Index, id: BlockId, flaw: &Flaw) {
+    fn judge(&mut self, log: &Log, index: &DigestIndex, id: BlockId, flaw: &Flaw) {
         let offset = flaw.offset();
         match flaw {
             Flaw::Entry { header, .. } if is_superseded(log, index, header) => {
@@ -223,11 +223,11 @@ impl Verification {
 
     /// Records are the same if their newest entries have one sequence number: of an entry that defragmentation has
     /// moved, the log may hold both copies.
-    fn compare(&mut self, log: &Log, scanned: &Index, snapshot: &Index) {
+    fn compare(&mut self, log: &Log, scanned: &DigestIndex, snapshot: &DigestIndex) {
         let guard = epoch::pin();
         for partition in 0..PARTITIONS {
-            let versions = |index: &Index| -> Vec<_> {
-                let version = |(tag, slot): (u32, Slot)| {
+            let versions = |index: &DigestIndex| -> Vec<_> {
+                let version = |(tag, slot): (u32, IndexSlot)| {
                     let entry = log.entry(slot.location, &guard);
                     let whole = entry.filter(|entry| log.holds(slot.location, &entry.view()));
                     // Damage is damage, wherever it is.
@@ -252,9 +252,9 @@ impl Verification {
 }
 
 /// Whether a version of the record is whole that is as new as this entry, or newer.
-fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
+fn is_superseded(log: &Log, index: &DigestIndex, header: &EntryHeader) -> bool {
     let guard = epoch::pin();
-    let newer = |slot: &Slot| {
+    let newer = |slot: &IndexSlot| {
         let entry = log.entry(slot.location, &guard);
         !slot.unverified
             && entry.is_some_and(|entry| {
@@ -263,7 +263,7 @@ fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
                 let is_whole = || parts_of(log.volumes(), slot.location, &guard).is_some();
                 entry.has_digest(&header.digest)
                     && entry.lsn() >= header.lsn
-                    && (!entry.kind_is(Kind::Delta) || is_whole())
+                    && (!entry.kind_is(EntryKind::Delta) || is_whole())
             })
     };
     is_version(header.kind)

@@ -5,9 +5,9 @@
 //! others: the store is as it was at one moment. A killed process loses nothing that was acknowledged.
 //! Writes under way may be missing then, and do not matter; a group counts if all of it is there.
 
-use crate::entry::{FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Header, Kind, Lsn};
+use crate::entry::{EntryHeader, EntryKind, FLAG_COPIED, FLAG_HAS_NEXT, FLAG_HAS_PREVIOUS, Lsn};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::directory::Line;
+use crate::log::directory::DirectoryLine;
 
 /// An entry that was not durable.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Young {
     /// The last number that it covers.
     last: u64,
     pub(crate) location: Location,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     units: u32,
     set_id: u16,
     /// `None`: the entry is damaged beyond its header, and its neighbours show its group.
@@ -25,7 +25,7 @@ pub(crate) struct Young {
 }
 
 impl Young {
-    pub(crate) fn new(location: Location, header: &Header, is_whole: bool) -> Self {
+    pub(crate) fn new(location: Location, header: &EntryHeader, is_whole: bool) -> Self {
         Self {
             lsn: header.lsn,
             last: header.last_number(),
@@ -39,7 +39,7 @@ impl Young {
     }
 
     /// An entry of which the directory's line is left.
-    pub(crate) fn lost(location: Location, line: &Line, units: u32) -> Self {
+    pub(crate) fn lost(location: Location, line: &DirectoryLine, units: u32) -> Self {
         Self {
             lsn: line.lsn,
             last: line.lsn.0,
@@ -125,7 +125,7 @@ pub(crate) fn judge(mut young: Vec<Young>, durable_lsn: u64, may_have_lost: bool
                 .last()
                 .is_some_and(|last| !last.must_have(FLAG_HAS_NEXT));
         if is_whole {
-            let changes = group.iter().filter(|entry| entry.kind != Kind::Void);
+            let changes = group.iter().filter(|entry| entry.kind != EntryKind::Void);
             for entry in changes {
                 if entry.is_whole {
                     counted.push(*entry);
@@ -155,7 +155,7 @@ mod tests {
     use crate::entry::blank_header;
 
     fn entry(lsn: u64, flags: u8) -> Young {
-        let header = Header {
+        let header = EntryHeader {
             lsn: Lsn(lsn),
             flags,
             ..blank_header()
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_void_entry_stands_for_its_numbers() {
         let mut void = entry(12, 0);
-        void.kind = Kind::Void;
+        void.kind = EntryKind::Void;
         void.last = 15;
         let found = vec![entry(11, 0), void, entry(16, 0)];
         assert_eq!(numbers(&judge(found, 10, true)), [11, 16]);
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn a_damaged_member_is_not_missing() {
-        let line = Line {
+        let line = DirectoryLine {
             lsn: Lsn(12),
-            kind: Kind::Record,
+            kind: EntryKind::Record,
             identity: 0,
         };
         let lost = Young::lost(Location::new(0, 16), &line, 4);

@@ -6,7 +6,7 @@
 //! u16 truncations, oldest first, each: u64 log sequence number | u16 set, 65535 = all | u64 time (ms), 0 = none
 //! ```
 
-use crate::reader::Reader;
+use crate::reader::FieldReader;
 
 /// Truncations that are kept; beyond it, the oldest count as lost.
 const TRUNCATIONS_MAX: usize = 1_000;
@@ -99,7 +99,7 @@ impl Feed {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn decode(reader: &mut FieldReader<'_>) -> Option<Self> {
         let lost_to = reader.u64()?;
         let sets = (0..reader.u16()?)
             .map(|_| {
@@ -153,9 +153,9 @@ mod tests {
         assert_eq!(feed.truncations.len(), 2, "that of set 4 concerns nobody");
         let mut bytes = Vec::new();
         feed.encode(&mut bytes);
-        assert_eq!(Feed::decode(&mut Reader(&bytes)), Some(feed.clone()));
+        assert_eq!(Feed::decode(&mut FieldReader(&bytes)), Some(feed.clone()));
         for length in 0..bytes.len() {
-            assert_eq!(Feed::decode(&mut Reader(&bytes[..length])), None);
+            assert_eq!(Feed::decode(&mut FieldReader(&bytes[..length])), None);
         }
         feed.lose_to(12);
         assert_eq!((feed.lost_to, feed.truncations.len()), (12, 1));

@@ -2,7 +2,7 @@
 
 use crate::bytes::Varint;
 use crate::digest::Digest;
-use crate::entry::{EntryView, FLAG_KEYED, Header, RawHeader, blank_header};
+use crate::entry::{EntryHeader, EntryView, FLAG_KEYED, RawHeader, blank_header};
 use crate::record_lock::NewVersion;
 
 /// A version of a record in memory, which reads as a stored one does.
@@ -40,9 +40,9 @@ impl BufferedVersion {
             body.extend_from_slice(key);
         }
         body.extend_from_slice(version.payload);
-        let header = Header {
+        let header = EntryHeader {
             flags: if version.key.is_some() { FLAG_KEYED } else { 0 },
-            span_units: Header::span_for(body.len()),
+            span_units: EntryHeader::span_for(body.len()),
             generation: version.generation,
             last_update_ms: version.last_update_ms,
             void_time: version.void_time,

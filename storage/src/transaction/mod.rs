@@ -21,10 +21,10 @@ use crate::entry::EntryView;
 use crate::epoch::{self, Guard};
 use crate::error::ConflictCause;
 use crate::error::{Error, Result};
-use crate::index::{PartitionGuard, Slot};
+use crate::index::{IndexSlot, PartitionGuard};
 use crate::record_lock::space_wait::rest;
 use crate::record_lock::{AHEAD, Change, GroupMember, RecordLock, WaitLimit};
-use crate::rules::{Rule, keeps};
+use crate::rules::{StorageRule, keeps};
 use crate::sync::hint;
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,7 @@ impl Namespace {
         for write in writes {
             let others = locked.iter_mut().map(|(lock, _)| lock);
             let lock = lock_beside(core, others, &write.seen.digest, limit)?;
-            if keeps(Rule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
+            if keeps(StorageRule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
                 return Err(conflict(write.seen.digest, ConflictCause::Changed));
             }
             locked.push((lock, Some(write.change)));
@@ -281,7 +281,7 @@ impl Core {
         self.version_of(&slot, guard)
     }
 
-    fn version_of(&self, slot: &Slot, guard: &Guard) -> Option<RecordVersion> {
+    fn version_of(&self, slot: &IndexSlot, guard: &Guard) -> Option<RecordVersion> {
         match self.log.entry(slot.location, guard) {
             Some(entry) => self.version_at(slot, &entry.view()),
             None => Some(DAMAGED),
@@ -290,7 +290,7 @@ impl Core {
 
     /// The version of a slot with this entry.
     #[inline]
-    fn version_at(&self, slot: &Slot, view: &EntryView<'_>) -> Option<RecordVersion> {
+    fn version_at(&self, slot: &IndexSlot, view: &EntryView<'_>) -> Option<RecordVersion> {
         match self.believes(slot, view) {
             false => Some(DAMAGED),
             true if slot.tombstone => Some(RecordVersion(DELETED | view.lsn().0)),
@@ -306,7 +306,7 @@ impl Core {
             && match looked {
                 Some(version) => version == seen,
                 None if seen == RecordVersion::UNCOUNTED_ABSENCE => true,
-                None if !keeps(Rule::AbsencesCounted) => seen.0 & ABSENT != 0,
+                None if !keeps(StorageRule::AbsencesCounted) => seen.0 & ABSENT != 0,
                 None => RecordVersion(ABSENT | self.removals.begun()) == seen,
             }
     }
@@ -316,12 +316,12 @@ impl Core {
         read: &SeenRecord,
         guard: &Guard,
     ) -> std::result::Result<(), ConflictCause> {
-        if !keeps(Rule::ReadsUnchanged) {
+        if !keeps(StorageRule::ReadsUnchanged) {
             return Ok(());
         }
         for _ in 0..LOOKS {
             let mut partition = self.index.lock(&read.digest);
-            if partition.held().is_held(&read.digest) && keeps(Rule::ReadsUnlocked) {
+            if partition.held().is_held(&read.digest) && keeps(StorageRule::ReadsUnlocked) {
                 drop(partition);
                 hint::spin_loop();
                 continue;

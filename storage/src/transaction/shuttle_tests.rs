@@ -7,7 +7,7 @@
 use super::*;
 use crate::Truncate;
 use crate::interleavings::harness::{digest, explore, open, version};
-use crate::rules::{Rule, without};
+use crate::rules::{StorageRule, without};
 use crate::sync::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -181,10 +181,10 @@ fn transactions_are_serializable_in_every_schedule() {
 fn each_rule_is_needed() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let rules = [
-        (Rule::WrittenUnchanged, "lost updates"),
-        (Rule::ReadsUnchanged, "write skew"),
-        (Rule::ReadsUnlocked, "write skew"),
-        (Rule::AbsencesCounted, "absences"),
+        (StorageRule::WrittenUnchanged, "lost updates"),
+        (StorageRule::ReadsUnchanged, "write skew"),
+        (StorageRule::ReadsUnlocked, "write skew"),
+        (StorageRule::AbsencesCounted, "absences"),
     ];
     for (rule, wanted) in rules {
         let scenario = SCENARIOS.iter().find(|(name, ..)| *name == wanted);

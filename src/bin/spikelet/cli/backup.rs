@@ -8,8 +8,8 @@ use spikelet::Store;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
 use super::interrupt::on_interrupt;
-use super::print::{Unit, emit_found, note, progress};
-use super::{Failure, Outcome};
+use super::print::{ProgressUnit, emit_found, note, progress};
+use super::{CommandFailure, CommandOutcome};
 use crate::report::{Report, bytes, count};
 
 const BYTES_OF_MIB: u64 = 1 << 20;
@@ -127,9 +127,9 @@ impl BackupReport {
 /// # Errors
 /// A directory without a store, or with one that is in use; an output that is there or cannot be
 /// written.
-pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome, CommandFailure> {
     if let Some(host) = &arguments.host {
-        return Err(Failure::Input(asbackup(arguments, host)));
+        return Err(CommandFailure::Input(asbackup(arguments, host)));
     }
     let dir = arguments.dir.as_deref().unwrap_or(Path::new(""));
     let mut options = BackupOptions::default();
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     let bar = progress(
         "saving",
         wanted.map(|namespace| namespace.stats().records).sum(),
-        Unit::Count("records"),
+        ProgressUnit::Count("records"),
     );
     options.cancel = Some(on_interrupt("the files written so far are removed")?);
     let summary = save(&store, &arguments.out, &options, &mut |records| {
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
                 "nothing was saved: the unfinished backup is removed, and {} is as it was before",
                 arguments.out.display()
             ));
-            return Ok(Outcome::Interrupted);
+            return Ok(CommandOutcome::Interrupted);
         }
         done => done?,
     };
@@ -174,7 +174,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     };
     emit_found(arguments.json, "backup", &saved, || saved.report())?;
     saved.notes();
-    Ok(Outcome::damaged_if(saved.saved.damaged > 0))
+    Ok(CommandOutcome::damaged_if(saved.saved.damaged > 0))
 }
 
 /// Says how a store behind the wire protocol is saved.

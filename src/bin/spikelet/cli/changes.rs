@@ -13,7 +13,7 @@ use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::emit_while_read;
 use super::target::{only, open_closed};
-use super::{Failure, Outcome};
+use super::{CommandFailure, CommandOutcome};
 use crate::report::key;
 
 /// How many changes are read at once.
@@ -53,18 +53,21 @@ pub(crate) struct ChangesArguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &ChangesArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
     match (&arguments.host, &arguments.dir) {
         (Some(host), _) => of_program(host, arguments),
         (None, Some(dir)) => of_closed(dir, arguments),
-        (None, None) => Err(Failure::Input(
+        (None, None) => Err(CommandFailure::Input(
             "give the DIR of a closed store, or --host HOST[:PORT] of a running program".to_owned(),
         )),
     }
 }
 
 /// Shows what a running program keeps, and goes on with it if that is asked for.
-fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
+fn of_program(
+    host: &MonitorAddress,
+    arguments: &ChangesArguments,
+) -> Result<CommandOutcome, CommandFailure> {
     if let Some(position) = &arguments.from {
         position.parse::<Position>()?;
     }
@@ -74,31 +77,31 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Out
         let namespace = arguments.namespace.as_deref();
         let read = host.changes(namespace, &arguments.sets, after.as_deref())?;
         if !print(&read.changes, arguments.json)? {
-            return Ok(Outcome::Sound);
+            return Ok(CommandOutcome::Sound);
         }
         after = Some(read.position);
         if read.changes.is_empty() {
             if !arguments.follow {
-                return Ok(Outcome::Sound);
+                return Ok(CommandOutcome::Sound);
             }
             std::thread::sleep(PAUSE);
         }
     }
     Ok(match arguments.follow {
         // Ending it is how it is left.
-        true => Outcome::Sound,
-        false => Outcome::Interrupted,
+        true => CommandOutcome::Sound,
+        false => CommandOutcome::Interrupted,
     })
 }
 
-fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
+fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<CommandOutcome, CommandFailure> {
     let store = open_closed(dir, "changes")?;
     let names = store.namespaces().into_iter();
     let names = names.map(|namespace| namespace.name().to_owned()).collect();
     let namespace = store.namespace(&only(names, arguments.namespace.as_deref())?)?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "no set of namespace {} keeps its changes: have that done by Changes::enable",
             namespace.name()
         )));
@@ -113,10 +116,10 @@ fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failur
         options = options.set(set);
     }
     print_all(changes.read(start, options)?, arguments.json)?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
-fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
+fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), CommandFailure> {
     loop {
         let batch = changes.next_batch(AT_ONCE, Duration::ZERO)?;
         let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
@@ -127,13 +130,13 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
 }
 
 /// Prints changes. Returns false once the reader has gone.
-fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, Failure> {
+fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, CommandFailure> {
     let mut text = String::new();
     for change in changes {
         match as_json {
             true => {
                 let line = serde_json::to_string(change);
-                text += &line.map_err(|error| Failure::Output(error.into()))?;
+                text += &line.map_err(|error| CommandFailure::Output(error.into()))?;
             }
             false => text += &text_line(change),
         }

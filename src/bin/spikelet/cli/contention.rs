@@ -16,13 +16,13 @@ use self::values::{
     ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
 };
 use super::interrupt::on_interrupt;
-use super::page::{Page, unwritable};
-use super::print::{Unit, emit, emit_json, emit_report, note, progress};
-use super::{Failure, Outcome};
+use super::page::{PageFile, unwritable};
+use super::print::{ProgressUnit, emit, emit_json, emit_report, note, progress};
+use super::{CommandFailure, CommandOutcome};
 use crate::contention::{
-    Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load, Measurement,
-    OtherRun, Place, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
-    write_histograms,
+    Arrivals, Case, Criteria, FinishedRun, HarnessError, Hold, Interruption, Measurement, OtherRun,
+    Place, RowCondition, RowLayout, SCHEMA_VERSION, Settings, Spread, Write, check_stored,
+    measure_until, write_histograms,
 };
 
 /// How long a row runs by default.
@@ -47,7 +47,7 @@ Examples:
 
 /// The arguments of `contention`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, next_help_heading = "Load", mut_args(negative_too))]
+#[command(after_help = EXAMPLES, next_help_heading = "Arrivals", mut_args(negative_too))]
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
     /// (in steps of 30) [default: 10..400 unless there are --writers].
@@ -65,7 +65,7 @@ pub(crate) struct ContentionArguments {
         allow_hyphen_values = true,
         default_value = "1,8"
     )]
-    shards: Vec<Layout>,
+    shards: Vec<RowLayout>,
     /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
     /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
     #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count)]
@@ -174,7 +174,7 @@ pub(crate) struct ContentionArguments {
     csv: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
-    cluster: cluster::ClusterArguments,
+    cluster: cluster::ClusterContention,
 }
 
 /// Lets a value be a negative number, so that its own check refuses it and says what it may be.
@@ -226,7 +226,7 @@ impl ContentionArguments {
     }
 
     /// Returns all rows. They are checked before the first one runs.
-    fn cases(&self, settings: &Settings) -> Result<Vec<Case>, Failure> {
+    fn cases(&self, settings: &Settings) -> Result<Vec<Case>, CommandFailure> {
         let mut loads = Vec::new();
         let rates = match (&self.rate, &self.writers) {
             (Some(rates), _) => Some(rates.as_str()),
@@ -235,17 +235,17 @@ impl ContentionArguments {
         };
         if let Some(rates) = rates {
             for rate in series("rate", rates, next_rate)? {
-                loads.push(Load::Open { rate });
+                loads.push(Arrivals::Open { rate });
             }
         }
         if let Some(writers) = &self.writers {
             for writers in series("writers", writers, |writers| writers * 2.0)? {
                 if writers.fract() != 0.0 {
-                    return Err(Failure::Input(format!(
+                    return Err(CommandFailure::Input(format!(
                         "--writers {writers}: a whole number is needed"
                     )));
                 }
-                loads.push(Load::Closed {
+                loads.push(Arrivals::Closed {
                     writers: writers as usize,
                 });
             }
@@ -253,7 +253,9 @@ impl ContentionArguments {
         let mut cases = Vec::new();
         for load in loads {
             for layout in &self.shards {
-                let case = settings.case(load, *layout).map_err(Failure::Input)?;
+                let case = settings
+                    .case(load, *layout)
+                    .map_err(CommandFailure::Input)?;
                 // Asked for twice, it is the same row.
                 if !cases.contains(&case) {
                     cases.push(case);
@@ -264,7 +266,7 @@ impl ContentionArguments {
             }
         }
         if settings.activate_at.is_some() && !cases.iter().any(Case::activates) {
-            return Err(Failure::Input(
+            return Err(CommandFailure::Input(
                 "--activate-at: none of the --shards is a number above 1, so nothing would be activated"
                     .to_owned(),
             ));
@@ -273,26 +275,26 @@ impl ContentionArguments {
     }
 
     /// Opens the place of the page, unless that is a run that is read.
-    fn page(&self) -> Result<Option<Page<'_>>, Failure> {
+    fn page(&self) -> Result<Option<PageFile<'_>>, CommandFailure> {
         let runs = [&self.baseline, &self.beside].into_iter().flatten();
         let runs: Vec<&Path> = runs.map(PathBuf::as_path).collect();
         let page = self.html.as_deref();
-        page.map(|page| Page::open(page, &runs)).transpose()
+        page.map(|page| PageFile::open(page, &runs)).transpose()
     }
 
     /// Returns how often each row is measured.
-    fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, Failure> {
+    fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, CommandFailure> {
         let earlier = judging.other.as_ref().map(OtherRun::repeats);
         let asked = self.repeats.map(usize::from);
         let repeats = asked.or(earlier).unwrap_or(1).max(1);
         if repeats > 1 && settings.activate_at.is_some() {
-            return Err(Failure::Input(
+            return Err(CommandFailure::Input(
                 "--repeats: shards are activated once in a row, so leave out --activate-at"
                     .to_owned(),
             ));
         }
         if repeats > 1 && settings.dir.is_some() {
-            return Err(Failure::Input(
+            return Err(CommandFailure::Input(
                 "--repeats: each row has one store in --dir, so leave that out".to_owned(),
             ));
         }
@@ -300,10 +302,10 @@ impl ContentionArguments {
     }
 
     /// Returns the criteria by which the run of these cases is judged.
-    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria, Failure> {
-        let conditions = |texts: &[String]| -> Result<Vec<Condition>, Failure> {
+    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria, CommandFailure> {
+        let conditions = |texts: &[String]| -> Result<Vec<RowCondition>, CommandFailure> {
             let all = texts.iter().flat_map(|text| conditions(text));
-            all.map(|text| text.parse().map_err(Failure::Input))
+            all.map(|text| text.parse().map_err(CommandFailure::Input))
                 .collect()
         };
         let other = match (&self.baseline, &self.beside) {
@@ -313,10 +315,10 @@ impl ContentionArguments {
         let other = other.map(|(option, file)| {
             let name = file.display();
             let json = std::fs::read(file)
-                .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
+                .map_err(|error| CommandFailure::Input(format!("cannot read {name}: {error}")))?;
             let run = OtherRun::read(&json, SCHEMA_VERSION, self.baseline.is_some());
             let run = run.and_then(|run| run.check(settings, cases).map(|()| run));
-            run.map_err(|error| Failure::Input(format!("{option} {name}: {error}")))
+            run.map_err(|error| CommandFailure::Input(format!("{option} {name}: {error}")))
         });
         Ok(Criteria {
             burst: self.burst,
@@ -329,21 +331,21 @@ impl ContentionArguments {
 }
 
 /// Compares the stores of a run with its acknowledged writes.
-fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
+fn check(dir: &Path, as_json: bool) -> Result<CommandOutcome, CommandFailure> {
     let found = check_stored(dir)?;
     if as_json {
         emit_json(SCHEMA_VERSION, "contention-recheck", &found)?;
     } else {
         emit_report(&found.to_report())?;
     }
-    Ok(Outcome::damaged_if(!found.passes))
+    Ok(CommandOutcome::damaged_if(!found.passes))
 }
 
 /// Measures, judges and reports the rows.
 ///
 /// # Errors
 /// Cases that cannot be run, files that cannot be read or written, errors of the store.
-pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, CommandFailure> {
     if let Some(dir) = &arguments.check {
         return check(dir, arguments.json);
     }
@@ -389,14 +391,14 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     if measured.is_empty() {
         failure(interruption.as_ref())?;
         note("interrupted before anything was measured");
-        return Ok(Outcome::Interrupted);
+        return Ok(CommandOutcome::Interrupted);
     }
     if let Some(dir) = &arguments.hdr_hist {
         for row in &measured {
             write_histograms(dir, row, began).map_err(|error| unwritable(dir, &error))?;
         }
     }
-    let mut run = Run::new(&settings, measured, &judging);
+    let mut run = FinishedRun::new(&settings, measured, &judging);
     run.interruption = interruption;
     if let Some(page) = page {
         page.write(&run.to_report())?;
@@ -410,15 +412,15 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     }
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {
-        Some(_) => Outcome::Interrupted,
-        None => Outcome::damaged_if(!run.passes()),
+        Some(_) => CommandOutcome::Interrupted,
+        None => CommandOutcome::damaged_if(!run.passes()),
     })
 }
 
 /// Returns the failure that has ended a run.
-fn failure(interruption: Option<&Interruption>) -> Result<(), Failure> {
+fn failure(interruption: Option<&Interruption>) -> Result<(), CommandFailure> {
     let reason = interruption.and_then(|cut| cut.reason.clone());
-    reason.map_or(Ok(()), |reason| Err(Failure::Input(reason)))
+    reason.map_or(Ok(()), |reason| Err(CommandFailure::Input(reason)))
 }
 
 /// Returns when the first row began, on the clock of the run.
@@ -438,9 +440,9 @@ fn measure_all(
     place: &Place,
     repeats: usize,
     stop: &AtomicBool,
-) -> Result<(Vec<Measurement>, Option<Interruption>), Failure> {
+) -> Result<(Vec<Measurement>, Option<Interruption>), CommandFailure> {
     let wanted = cases.len() * repeats;
-    let bar = progress("measuring", wanted as u64, Unit::Rows);
+    let bar = progress("measuring", wanted as u64, ProgressUnit::Rows);
     let mut trials: Vec<Vec<Measurement>> = cases.iter().map(|_| Vec::new()).collect();
     let (mut done, mut partial_s, mut is_cut, mut reason) = (0, None, false, None);
     'all: for repeat in 0..repeats {
@@ -486,7 +488,7 @@ fn measure_all(
     Ok((measured, is_cut.then_some(interruption)))
 }
 
-impl From<HarnessError> for Failure {
+impl From<HarnessError> for CommandFailure {
     fn from(error: HarnessError) -> Self {
         match error {
             HarnessError::Store(error) => Self::Store(error),

@@ -19,8 +19,8 @@ use spikelet::{Error, Key, Namespace, NamespaceConfig, RetryPolicy, Store, Write
 
 use self::graph::{Graph, NodeList, edges_max, generate, parse};
 use super::interrupt::INTERRUPTED;
-use super::print::{Unit, emit_found, note, progress};
-use super::{Failure, Outcome};
+use super::print::{ProgressUnit, emit_found, note, progress};
+use super::{CommandFailure, CommandOutcome};
 use crate::report::{Report, Section, bytes, count, decimal, duration, key};
 use crate::threads::for_each;
 
@@ -159,7 +159,7 @@ impl DemoArguments {
     }
 
     /// Returns the graph, read or generated, and a description of its source.
-    fn graph(&self) -> Result<(Graph, String), Failure> {
+    fn graph(&self) -> Result<(Graph, String), CommandFailure> {
         let Some(file) = &self.edges else {
             let most = edges_max(self.nodes);
             let edges = self.edge_count.unwrap_or_else(|| {
@@ -167,7 +167,7 @@ impl DemoArguments {
             });
             if edges > most {
                 let nodes = self.nodes;
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "--edge-count {edges}: {nodes} nodes have room for {most} edges, raise --nodes"
                 )));
             }
@@ -182,8 +182,10 @@ impl DemoArguments {
         } else {
             (file.display().to_string(), std::fs::read(file))
         };
-        let text = read.map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
-        let graph = parse(&text).map_err(|wrong| Failure::Input(format!("{name}:{wrong}")))?;
+        let text =
+            read.map_err(|error| CommandFailure::Input(format!("cannot read {name}: {error}")))?;
+        let graph =
+            parse(&text).map_err(|wrong| CommandFailure::Input(format!("{name}:{wrong}")))?;
         if let Key::String(id) = graph.id(0) {
             note(&format!(
                 "{name}: not all ids are integers, so all are text, such as {id:?}"
@@ -203,7 +205,7 @@ impl DemoArguments {
 ///
 /// # Errors
 /// An edge list that is malformed, a directory that cannot be used, what the store refuses.
-pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome, CommandFailure> {
     // All of the input is judged before there is a store.
     let (graph, source) = arguments.graph()?;
     let temporary = match &arguments.dir {
@@ -254,21 +256,21 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     }
     if let Some(temporary) = temporary {
         let place = temporary.path().display().to_string();
-        let failed = |error| Failure::Input(format!("cannot remove {place}: {error}"));
+        let failed = |error| CommandFailure::Input(format!("cannot remove {place}: {error}"));
         temporary.close().map_err(failed)?;
     }
-    Ok(Outcome::damaged_if(figures.wrong_lists > 0))
+    Ok(CommandOutcome::damaged_if(figures.wrong_lists > 0))
 }
 
 /// Makes a directory that is removed at the end, and when the process is asked to end.
-fn temporary() -> Result<tempfile::TempDir, Failure> {
+fn temporary() -> Result<tempfile::TempDir, CommandFailure> {
     let mut builder = tempfile::Builder::new();
     let dir = builder
         .prefix("spikelet-demo-")
         .tempdir()
         .map_err(|error| {
             let parent = std::env::temp_dir();
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "cannot make a directory in {}: {error}; name one with --dir",
                 parent.display()
             ))
@@ -283,10 +285,10 @@ fn temporary() -> Result<tempfile::TempDir, Failure> {
 }
 
 /// Refuses a directory with anything in it but a store that a demo has made.
-fn check_dir(dir: &Path) -> Result<(), Failure> {
+fn check_dir(dir: &Path) -> Result<(), CommandFailure> {
     let refused = |what: String| {
         let dir = dir.display();
-        Err(Failure::Input(format!(
+        Err(CommandFailure::Input(format!(
             "--dir {dir}: {what}: name an empty directory"
         )))
     };
@@ -311,12 +313,16 @@ fn check_dir(dir: &Path) -> Result<(), Failure> {
 }
 
 /// Refuses, or clears, a store that holds the graph of an earlier demo: two graphs are never mixed.
-fn make_room(namespace: &Namespace, arguments: &DemoArguments, dir: &Path) -> Result<(), Failure> {
+fn make_room(
+    namespace: &Namespace,
+    arguments: &DemoArguments,
+    dir: &Path,
+) -> Result<(), CommandFailure> {
     let sets = [SET, FOLLOWING, FOLLOWERS].map(|name| namespace.set(name));
     let sets: Vec<_> = sets.into_iter().collect::<spikelet::Result<_>>()?;
     let records = sets.iter().map(spikelet::Set::len).sum();
     if records > 0 && !arguments.overwrite {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "{} holds {} records of an earlier demo: name an empty directory, or remove them with --overwrite",
             dir.display(),
             count(records)
@@ -337,14 +343,14 @@ fn load(
     graph: &Graph,
     arguments: &DemoArguments,
     figures: &mut DemoFigures,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     // A full device stays full, so it is not tried for ever.
     let patience = RetryPolicy::default()
         .max_attempts(10_000)
         .first_pause(Duration::from_micros(2))
         .max_pause(Duration::from_millis(1));
     let (key_busy, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
-    let bar = progress("loading", figures.edges, Unit::Count("edges"));
+    let bar = progress("loading", figures.edges, ProgressUnit::Count("edges"));
     let batches: Vec<_> = graph.edges.chunks(arguments.batch as usize).collect();
     let begun = Instant::now();
     let mut times = for_each(&batches, arguments.threads(), |batch| {
@@ -399,7 +405,7 @@ fn answers(
     follows: &ManyToMany<Namespace>,
     graph: &Graph,
     lists: &[NodeList],
-) -> Result<Section, Failure> {
+) -> Result<Section, CommandFailure> {
     let mut section = Section::new("Questions");
     let shown = |node| key(&graph.id(node));
     if let Some((one, other)) = graph.edges.first().copied() {
@@ -440,12 +446,12 @@ fn check(
     lists: &[NodeList],
     threads: usize,
     figures: &mut DemoFigures,
-) -> Result<Vec<String>, Failure> {
-    let bar = progress("checking", lists.len() as u64, Unit::Count("lists"));
+) -> Result<Vec<String>, CommandFailure> {
+    let bar = progress("checking", lists.len() as u64, ProgressUnit::Count("lists"));
     let found = for_each(lists, threads, |list| {
         let found = fault_of(follows, graph, list);
         bar.inc(1);
-        Ok::<_, Failure>(found)
+        Ok::<_, CommandFailure>(found)
     })?;
     bar.finish_and_clear();
     let (mut missing, mut faults) = (HashSet::new(), Vec::new());
@@ -498,7 +504,7 @@ fn fault_of(
 }
 
 /// Counts the sharded lists, and finds the largest record.
-fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<(), Failure> {
+fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<(), CommandFailure> {
     for name in [FOLLOWING, FOLLOWERS] {
         figures.sharded_records += sharded_collections(&namespace.set(name)?)?.len() as u64;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use spikelet::cluster::{Cluster, ClusterBuilder, TlsFiles};
 
-use super::{Failure, first_line};
+use super::{CommandFailure, first_line};
 
 /// Where the password may stand, so that no list of processes shows it.
 const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
@@ -53,7 +53,11 @@ impl HostArguments {
     ///
     /// # Errors
     /// If the password cannot be read, or the connection fails.
-    pub(crate) fn connect(&self, host: &str, namespace: Option<&str>) -> Result<Cluster, Failure> {
+    pub(crate) fn connect(
+        &self,
+        host: &str,
+        namespace: Option<&str>,
+    ) -> Result<Cluster, CommandFailure> {
         Ok(self.builder(host, namespace)?.connect()?)
     }
 
@@ -65,7 +69,7 @@ impl HostArguments {
         &self,
         host: &str,
         namespace: Option<&str>,
-    ) -> Result<ClusterBuilder, Failure> {
+    ) -> Result<ClusterBuilder, CommandFailure> {
         let mut builder = Cluster::builder(host);
         if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
@@ -83,7 +87,7 @@ impl HostArguments {
         Ok(builder)
     }
 
-    fn password(&self, user: &str) -> Result<String, Failure> {
+    fn password(&self, user: &str) -> Result<String, CommandFailure> {
         if let Some(password) = &self.password {
             return Ok(password.clone());
         }
@@ -91,7 +95,7 @@ impl HostArguments {
             return first_line(file);
         }
         std::env::var(PASSWORD_VARIABLE).map_err(|_| {
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "--user {user}: there is no password: give --password-file, or set {PASSWORD_VARIABLE}"
             ))
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
+use super::CommandFailure;
 
 /// The exit code of a command that was interrupted, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -13,7 +13,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 ///
 /// # Errors
 /// If signals cannot be waited for.
-pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>, CommandFailure> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || {
@@ -22,6 +22,6 @@ pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>, Failur
         }
         eprintln!("\ninterrupted: {then}; interrupt again to end at once");
     })
-    .map_err(|error| Failure::Input(format!("cannot wait for signals: {error}")))?;
+    .map_err(|error| CommandFailure::Input(format!("cannot wait for signals: {error}")))?;
     Ok(stop)
 }

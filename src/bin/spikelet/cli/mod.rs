@@ -61,7 +61,7 @@ use clap_complete::Shell;
 
 Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used; 130 interrupted."
 )]
-struct Arguments {
+struct ProgramArguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -136,7 +136,7 @@ struct StoreArguments {
 
 /// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum CommandOutcome {
     /// All is well.
     Sound,
     /// Something is damaged or missing.
@@ -147,7 +147,7 @@ enum Outcome {
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum CommandFailure {
     /// Arguments or input that cannot be used.
     #[error("{0}")]
     Input(String),
@@ -162,7 +162,7 @@ enum Failure {
     Output(std::io::Error),
 }
 
-impl Outcome {
+impl CommandOutcome {
     const fn damaged_if(is_damaged: bool) -> Self {
         if is_damaged {
             Self::Damaged
@@ -172,22 +172,27 @@ impl Outcome {
     }
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
+impl From<CommandOutcome> for ExitCode {
+    fn from(outcome: CommandOutcome) -> Self {
         match outcome {
-            Outcome::Sound => Self::SUCCESS,
-            Outcome::Damaged => Self::from(1),
-            Outcome::Interrupted => Self::from(interrupt::INTERRUPTED),
+            CommandOutcome::Sound => Self::SUCCESS,
+            CommandOutcome::Damaged => Self::from(1),
+            CommandOutcome::Interrupted => Self::from(interrupt::INTERRUPTED),
         }
     }
 }
 
 /// Prints the completions of a shell.
-fn completions(shell: Shell) -> Result<Outcome, Failure> {
+fn completions(shell: Shell) -> Result<CommandOutcome, CommandFailure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "spikelet", &mut script);
+    clap_complete::generate(
+        shell,
+        &mut ProgramArguments::command(),
+        "spikelet",
+        &mut script,
+    );
     print::emit(&String::from_utf8_lossy(&script))?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
 /// Returns the first line of a file: a password.
@@ -195,8 +200,8 @@ fn completions(shell: Shell) -> Result<Outcome, Failure> {
 /// # Errors
 /// A file that cannot be read; an empty line.
 #[cfg(any(feature = "cluster", feature = "server"))]
-fn first_line(file: &std::path::Path) -> Result<String, Failure> {
-    let refused = |why: String| Failure::Input(format!("{}: {why}", file.display()));
+fn first_line(file: &std::path::Path) -> Result<String, CommandFailure> {
+    let refused = |why: String| CommandFailure::Input(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
@@ -206,7 +211,7 @@ fn first_line(file: &std::path::Path) -> Result<String, Failure> {
 
 /// Runs the program with the arguments of the process.
 pub(crate) fn run() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let done = match ProgramArguments::parse().command {
         Command::Contention(arguments) => contention::run(&arguments),
         Command::Completions { shell } => completions(shell),
         Command::Changes(arguments) => changes::run(&arguments),
@@ -220,7 +225,7 @@ pub(crate) fn run() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
         #[cfg(not(feature = "server"))]
-        Command::Serve(_) => Err(Failure::Input(
+        Command::Serve(_) => Err(CommandFailure::Input(
             "this program was built without `serve`: build it with `--features cli,server`"
                 .to_owned(),
         )),

@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot, basic_authorization};
 
-use super::Failure;
+use super::CommandFailure;
 
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -235,7 +235,7 @@ pub(crate) enum MonitorFailure {
     Other(String),
 }
 
-impl From<MonitorFailure> for Failure {
+impl From<MonitorFailure> for CommandFailure {
     fn from(failure: MonitorFailure) -> Self {
         Self::Input(failure.to_string())
     }

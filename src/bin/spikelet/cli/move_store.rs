@@ -25,11 +25,11 @@ use spikelet::relation::{DECLARATION_SET, declared_relations, forget_relation};
 
 use self::position::{MovePosition, PositionFile};
 use self::report::{MoveReport, text};
-use self::source::{Changes, Present, Source, SourcePiece};
+use self::source::{MovedChanges, MovedStore, Present, SourcePiece};
 use super::host::HostArguments;
 use super::interrupt::on_interrupt;
 use super::print::{emit_found, note};
-use super::{Failure, Outcome};
+use super::{CommandFailure, CommandOutcome};
 use crate::report::count;
 
 /// How many records are written, compared or deleted in one batch.
@@ -54,7 +54,7 @@ const NAMED_MAX: usize = 20;
 #[derive(Debug, Args)]
 #[command(
     after_help = "A running program has to give its records and keep its changes: `spikelet serve --monitor ADDR --monitor-records --keep-changes SET`, or \
-`MonitorBuilder::serve_records` and `Changes::enable`. The way to switch: start the move with --follow, wait until it is 0 changes behind, stop the \
+`MonitorBuilder::serve_records` and `MovedChanges::enable`. The way to switch: start the move with --follow, wait until it is 0 changes behind, stop the \
 program that writes, end the move by Ctrl-C (it catches up, compares both sides, and says whether they are the same), and start the program on the cluster. \
 Generations begin anew on the cluster. Nothing is changed at the source."
 )]
@@ -94,11 +94,13 @@ pub(crate) struct MoveArguments {
 /// # Errors
 /// A source or cluster that cannot be used; sets of the cluster that have records; a position of
 /// another move.
-pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &MoveArguments) -> Result<CommandOutcome, CommandFailure> {
     let host = arguments.cluster.host().ok_or_else(|| {
-        Failure::Input("say where to: --host HOST[:PORT] of a node of the cluster".to_owned())
+        CommandFailure::Input(
+            "say where to: --host HOST[:PORT] of a node of the cluster".to_owned(),
+        )
     })?;
-    let source = Source::open(&arguments.source, arguments.namespace.as_deref())?;
+    let source = MovedStore::open(&arguments.source, arguments.namespace.as_deref())?;
     let namespace = arguments.to.as_deref().unwrap_or(source.namespace());
     let cluster = arguments.cluster.connect(host, Some(namespace))?;
     let stop = on_interrupt("catches up with the changes, and compares")?;
@@ -127,7 +129,7 @@ pub(crate) fn run(arguments: &MoveArguments) -> Result<Outcome, Failure> {
 
 struct Move<'a> {
     arguments: &'a MoveArguments,
-    source: Source,
+    source: MovedStore,
     cluster: Cluster,
     file: PositionFile,
     position: MovePosition,
@@ -143,7 +145,7 @@ struct Move<'a> {
 }
 
 impl Move<'_> {
-    fn run(&mut self) -> Result<Outcome, Failure> {
+    fn run(&mut self) -> Result<CommandOutcome, CommandFailure> {
         match self.file.read(&self.report.source, &self.report.target)? {
             Some(position) => {
                 note(&format!("goes on from {}", self.arguments.resume.display()));
@@ -153,7 +155,7 @@ impl Move<'_> {
         }
         if !self.copy()? {
             self.report.interrupted = true;
-            return Ok(Outcome::Interrupted);
+            return Ok(CommandOutcome::Interrupted);
         }
         self.follow()?;
         let mut compared = self.compare()?;
@@ -167,7 +169,7 @@ impl Move<'_> {
         }
         self.report.compared = Some(compared);
         if !compared.same || self.report.refused_count + self.report.damaged > 0 {
-            return Ok(Outcome::Damaged);
+            return Ok(CommandOutcome::Damaged);
         }
         // The position goes first: it is worth nothing without the changes that the source keeps.
         self.file.remove()?;
@@ -178,11 +180,11 @@ impl Move<'_> {
                 "{failure}: the source goes on keeping changes for this move, until the next one ends"
             ));
         }
-        Ok(Outcome::Sound)
+        Ok(CommandOutcome::Sound)
     }
 
     /// Checks the source, and notes from which change on the copy has to be followed.
-    fn begin(&mut self) -> Result<(), Failure> {
+    fn begin(&mut self) -> Result<(), CommandFailure> {
         let follows = self.arguments.follow;
         let changes = match self.source.changes(None) {
             Err(error) if !follows => {
@@ -200,7 +202,7 @@ impl Move<'_> {
                 self.arguments.source
             );
             if follows {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "{silent}: have them kept by Changes::enable or `spikelet serve --keep-changes SET`, or stop the writers and move without --follow"
                 )));
             }
@@ -220,7 +222,7 @@ impl Move<'_> {
     }
 
     /// Copies the records from where the position says. Returns false if it was interrupted.
-    fn copy(&mut self) -> Result<bool, Failure> {
+    fn copy(&mut self) -> Result<bool, CommandFailure> {
         while let Some(from) = self.position.copied_to.clone() {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
@@ -244,7 +246,7 @@ impl Move<'_> {
     }
 
     /// Declares the indexes of the source: the first piece has all of them.
-    fn create_indexes(&mut self, piece: &SourcePiece) -> Result<(), Failure> {
+    fn create_indexes(&mut self, piece: &SourcePiece) -> Result<(), CommandFailure> {
         if piece.indexes.is_empty() {
             return Ok(());
         }
@@ -262,14 +264,14 @@ impl Move<'_> {
     /// Removes the declarations of relations that name this set of the cluster, so that a served
     /// store does not guard bins of records that this move writes as a whole. Declarations over
     /// other sets stay.
-    fn clear_declarations(&self, set: &str) -> Result<(), Failure> {
+    fn clear_declarations(&self, set: &str) -> Result<(), CommandFailure> {
         for relation in self.patiently_one(declared_relations)? {
             let mut sides = relation.sides.iter().chain(&relation.former);
             if !sides.any(|side| &*side.set == set) {
                 continue;
             }
             if !self.arguments.into_existing {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "relation {:?} of the cluster is over set {set:?} already: allow that with --into-existing, which replaces its declaration",
                     relation.name
                 )));
@@ -280,18 +282,18 @@ impl Move<'_> {
     }
 
     /// Refuses a set that has records in the cluster, unless the command allows it.
-    fn check_existing(&self, set: &str) -> Result<(), Failure> {
+    fn check_existing(&self, set: &str) -> Result<(), CommandFailure> {
         if self.arguments.into_existing {
             return Ok(());
         }
-        Err(Failure::Input(format!(
+        Err(CommandFailure::Input(format!(
             "set {set:?} of the cluster has records already: empty it, or allow that with --into-existing, which deletes records that the source does not have"
         )))
     }
 
     /// Takes the sets of these records for the move's own, before it writes to them: a move that
     /// goes on knows them. Refuses one that has records in the cluster.
-    fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
+    fn take_sets(&mut self, records: &[SavedRecord]) -> Result<(), CommandFailure> {
         let known = self.position.sets.len();
         for SavedRecord { set, .. } in records {
             if self.position.sets.contains(set) {
@@ -310,7 +312,7 @@ impl Move<'_> {
     }
 
     /// Writes the changes since the position: all there are, or with --follow until interrupted.
-    fn follow(&mut self) -> Result<(), Failure> {
+    fn follow(&mut self) -> Result<(), CommandFailure> {
         let Some(mut after) = self.position.changes.clone() else {
             return Ok(());
         };
@@ -329,7 +331,7 @@ impl Move<'_> {
             after = changes.position.clone();
             self.position.changes = Some(after.clone());
             self.file.write(&self.position)?;
-            let reached = Changes::number(&after);
+            let reached = MovedChanges::number(&after);
             let behind = changes.latest.saturating_sub(reached);
             let is_at_end = changes.is_empty() || last.is_some_and(|last| reached >= last);
             if last.is_some() && is_at_end {
@@ -350,7 +352,7 @@ impl Move<'_> {
     }
 
     /// Notes the sets that are new, and keep no changes.
-    fn note_silent_sets(&mut self, changes: &Changes) {
+    fn note_silent_sets(&mut self, changes: &MovedChanges) {
         for set in &changes.silent_sets {
             if self.position.silent_sets.insert(set.clone()) {
                 note(&format!(
@@ -362,7 +364,7 @@ impl Move<'_> {
 
     /// Writes the present versions of changed records, and deletes the records that are gone. A
     /// damaged record is not gone: its copy in the cluster stays as it is.
-    fn apply(&mut self, changes: &Changes) -> Result<(), Failure> {
+    fn apply(&mut self, changes: &MovedChanges) -> Result<(), CommandFailure> {
         let Present {
             mut records,
             damaged,
@@ -401,7 +403,7 @@ impl Move<'_> {
     }
 
     /// Writes records to the cluster. One that is refused is noted.
-    fn write(&mut self, records: &[SavedRecord]) -> Result<(), Failure> {
+    fn write(&mut self, records: &[SavedRecord]) -> Result<(), CommandFailure> {
         for batch in batches(records) {
             let results = self.patiently(|cluster| cluster.put_saved(batch))?;
             for (record, result) in batch.iter().zip(results) {
@@ -417,7 +419,7 @@ impl Move<'_> {
     fn patiently<T>(
         &self,
         call: impl Fn(&Cluster) -> Vec<spikelet::Result<T>>,
-    ) -> Result<Vec<spikelet::Result<T>>, Failure> {
+    ) -> Result<Vec<spikelet::Result<T>>, CommandFailure> {
         let begun = Instant::now();
         loop {
             let results = call(&self.cluster);
@@ -428,7 +430,7 @@ impl Move<'_> {
             match passing {
                 None => return Ok(results),
                 Some(error) if begun.elapsed() > PATIENCE => {
-                    return Err(Failure::Input(format!(
+                    return Err(CommandFailure::Input(format!(
                         "{error}: the cluster did not take it for {PATIENCE:?}; the same command goes on from {}",
                         self.arguments.resume.display()
                     )));
@@ -441,16 +443,21 @@ impl Move<'_> {
     fn patiently_one<T>(
         &self,
         call: impl Fn(&Cluster) -> spikelet::Result<T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CommandFailure> {
         let mut results = self.patiently(|cluster| vec![call(cluster)])?;
         let result = results.pop();
-        let none = || Failure::Input("a call of the cluster has no result".to_owned());
+        let none = || CommandFailure::Input("a call of the cluster has no result".to_owned());
         Ok(result.ok_or_else(none)??)
     }
 
     /// Notes a record that the cluster has refused. Its set is compared whole at the end, also by a
     /// later run, for which the position goes past the refusal.
-    fn refuse(&mut self, set: &str, record: &str, error: &spikelet::Error) -> Result<(), Failure> {
+    fn refuse(
+        &mut self,
+        set: &str,
+        record: &str,
+        error: &spikelet::Error,
+    ) -> Result<(), CommandFailure> {
         self.report.refused_count += 1;
         if self.report.refused.len() < NAMED_MAX {
             self.report.refused.push(format!("{record}: {error}"));

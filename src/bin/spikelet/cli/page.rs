@@ -6,11 +6,11 @@ use std::path::Path;
 
 use spikelet::backup::is_within;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::report::Report;
 
 /// The place of a page. A file that is there stays until the page is made.
-pub(crate) struct Page<'a> {
+pub(crate) struct PageFile<'a> {
     path: &'a Path,
     file: File,
 }
@@ -20,10 +20,10 @@ pub(crate) struct Page<'a> {
 ///
 /// # Errors
 /// The place, and the input that it would harm.
-pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), Failure> {
+pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), CommandFailure> {
     match inputs.iter().find(|input| is_within(page, input)) {
         None => Ok(()),
-        Some(input) => Err(Failure::Input(format!(
+        Some(input) => Err(CommandFailure::Input(format!(
             "--html {}: this is, or is inside, {}, which is read: name another place",
             page.display(),
             input.display()
@@ -31,12 +31,12 @@ pub(crate) fn check_place(page: &Path, inputs: &[&Path]) -> Result<(), Failure> 
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> PageFile<'a> {
     /// Opens the place.
     ///
     /// # Errors
     /// As for [`check_place`]; a file that cannot be written.
-    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &'a Path, inputs: &[&Path]) -> Result<Self, CommandFailure> {
         check_place(path, inputs)?;
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(false).open(path);
@@ -50,7 +50,7 @@ impl<'a> Page<'a> {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(crate) fn write(mut self, report: &Report) -> Result<(), Failure> {
+    pub(crate) fn write(mut self, report: &Report) -> Result<(), CommandFailure> {
         self.file
             .set_len(0)
             .and_then(|()| self.file.write_all(report.to_html().as_bytes()))
@@ -59,8 +59,8 @@ impl<'a> Page<'a> {
 }
 
 /// Returns the failure of a file or directory that cannot be written.
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::Output(io::Error::new(
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::Output(io::Error::new(
         error.kind(),
         format!("{}: {error}", path.display()),
     ))

@@ -10,22 +10,22 @@ use indicatif::{
 };
 use serde::Serialize;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::report::{Report, Terminal, to_json};
 
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still reports the finding.
-pub(crate) fn emit(text: &str) -> Result<(), Failure> {
+pub(crate) fn emit(text: &str) -> Result<(), CommandFailure> {
     emit_while_read(text).map(drop)
 }
 
 /// Writes to standard output. Returns false if its reader has seen enough and left.
-pub(crate) fn emit_while_read(text: &str) -> Result<bool, Failure> {
+pub(crate) fn emit_while_read(text: &str) -> Result<bool, CommandFailure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::Output(error)),
+        Err(error) => Err(CommandFailure::Output(error)),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn emit_while_read(text: &str) -> Result<bool, Failure> {
 const COLUMNS_MIN: usize = 60;
 
 /// Writes a report to standard output, as [`shown`] makes it.
-pub(crate) fn emit_report(report: &Report) -> Result<(), Failure> {
+pub(crate) fn emit_report(report: &Report) -> Result<(), CommandFailure> {
     emit(&shown(report))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn emit_found(
     kind: &str,
     object: &impl Serialize,
     report: impl FnOnce() -> Report,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if json {
         emit_json(SCHEMA_VERSION, kind, object)
     } else {
@@ -83,9 +83,13 @@ pub(crate) fn emit_found(
 }
 
 /// Writes an object with the version of its form and its kind to standard output.
-pub(crate) fn emit_json(version: u32, kind: &str, object: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn emit_json(
+    version: u32,
+    kind: &str,
+    object: &impl Serialize,
+) -> Result<(), CommandFailure> {
     let text = to_json(version, kind, object);
-    emit(&text.map_err(|error| Failure::Output(error.into()))?)
+    emit(&text.map_err(|error| CommandFailure::Output(error.into()))?)
 }
 
 /// Writes a note that is not part of the result to standard error.
@@ -98,7 +102,7 @@ const RATE_FROM: Duration = Duration::from_millis(500);
 
 /// What a progress bar counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unit {
+pub(crate) enum ProgressUnit {
     /// Things of this name, in the plural: records, edges.
     Count(&'static str),
     /// Bytes, shown as KiB, MiB, GiB.
@@ -107,7 +111,7 @@ pub(crate) enum Unit {
     Rows,
 }
 
-impl Unit {
+impl ProgressUnit {
     /// Returns the parts of a bar behind its picture: progress, rate and remaining time.
     fn template(self) -> String {
         let parts = match self {
@@ -121,7 +125,7 @@ impl Unit {
 
 /// Returns a progress bar on standard error, with progress, rate and remaining time.
 /// It draws nothing unless that is a terminal.
-pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBar {
+pub(crate) fn progress(what: &'static str, total: u64, unit: ProgressUnit) -> ProgressBar {
     // The rate since the start: a first rate would be that of a few microseconds.
     let per_s = |state: &ProgressState| {
         let is_known = state.pos() > 0 && state.elapsed() >= RATE_FROM;
@@ -130,7 +134,7 @@ pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBa
     let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
         let _ = match (per_s(state).map(|rate| rate.round() as u64), unit) {
             (None, _) => out.write_str("?"),
-            (Some(rate), Unit::Bytes) => write!(out, "{}", BinaryBytes(rate)),
+            (Some(rate), ProgressUnit::Bytes) => write!(out, "{}", BinaryBytes(rate)),
             (Some(rate), _) => write!(out, "{}", HumanCount(rate)),
         };
     };
@@ -196,7 +200,7 @@ mod tests {
     }
 
     /// Shows a bar at its first tick, soon after its first progress, and two seconds later.
-    fn shown(unit: Unit, done: u64) -> [String; 3] {
+    fn shown(unit: ProgressUnit, done: u64) -> [String; 3] {
         let screen = Screen::default();
         let bar = progress("loading", 289_003, unit);
         bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
@@ -215,16 +219,16 @@ mod tests {
     fn progress_is_told_in_units_that_people_read() {
         for (unit, done, expected) in [
             (
-                Unit::Count("edges"),
+                ProgressUnit::Count("edges"),
                 120_000,
                 "120,000 of 289,003 edges, 60,000/s, ",
             ),
             (
-                Unit::Bytes,
+                ProgressUnit::Bytes,
                 131_072,
                 "128.00 KiB of 282.23 KiB, 64.00 KiB/s, ",
             ),
-            (Unit::Rows, 3, "3 of 289003 rows, 2s so far, "),
+            (ProgressUnit::Rows, 3, "3 of 289003 rows, 2s so far, "),
         ] {
             let [_, _, later] = shown(unit, done);
             assert!(later.contains(expected), "{later}");
@@ -235,7 +239,11 @@ mod tests {
 
     #[test]
     fn the_first_lines_have_no_rate_of_a_few_microseconds() {
-        for unit in [Unit::Count("edges"), Unit::Bytes, Unit::Rows] {
+        for unit in [
+            ProgressUnit::Count("edges"),
+            ProgressUnit::Bytes,
+            ProgressUnit::Rows,
+        ] {
             let [begun, early, later] = shown(unit, 131_072);
             for line in [&begun, &early] {
                 assert!(line.contains("? left"), "{line}");

@@ -12,9 +12,9 @@ use spikelet::relation::{
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 
 use super::print::emit_found;
-use super::target::{Target, namespaces};
-use super::{Failure, Outcome};
-use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+use super::target::{ReadTarget, namespaces};
+use super::{CommandFailure, CommandOutcome};
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `relations`.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct RelationsArguments {
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
-struct Found {
+struct FoundRelations {
     path: String,
     relations: Vec<Relation>,
 }
@@ -61,10 +61,10 @@ struct Relation {
 ///
 /// # Errors
 /// A directory without a store, a name that is not declared, records that cannot be read.
-pub(crate) fn run(arguments: &RelationsArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &RelationsArguments) -> Result<CommandOutcome, CommandFailure> {
     let found = find(arguments)?;
     if let (Some(name), true) = (&arguments.name, found.relations.is_empty()) {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "no relation {name:?} is declared in {}: leave out --name to see all",
             found.path
         )));
@@ -75,18 +75,18 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<Outcome, Failure> {
         let sections = found.relations.iter().map(Relation::section);
         sections.fold(report, Report::section)
     })?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
-fn find(arguments: &RelationsArguments) -> Result<Found, Failure> {
+fn find(arguments: &RelationsArguments) -> Result<FoundRelations, CommandFailure> {
     let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
-    let (target, path) = Target::open(
+    let (target, path) = ReadTarget::open(
         arguments.dir.as_deref(),
         #[cfg(feature = "cluster")]
         (&arguments.cluster, asked),
     )?;
     let relations = match target {
-        Target::Store(store) => {
+        ReadTarget::Store(store) => {
             let mut found = Vec::new();
             for namespace in namespaces(&store, asked)? {
                 found.extend(relations(&namespace, namespace.name(), name)?);
@@ -94,16 +94,16 @@ fn find(arguments: &RelationsArguments) -> Result<Found, Failure> {
             found
         }
         #[cfg(feature = "cluster")]
-        Target::Cluster(cluster) => relations(&cluster, cluster.namespace(), name)?,
+        ReadTarget::Cluster(cluster) => relations(&cluster, cluster.namespace(), name)?,
     };
-    Ok(Found { path, relations })
+    Ok(FoundRelations { path, relations })
 }
 
 fn relations<S: RecordStore>(
     store: &S,
     namespace: &str,
     name: Option<&str>,
-) -> Result<Vec<Relation>, Failure> {
+) -> Result<Vec<Relation>, CommandFailure> {
     let declared = declared_relations(store)?.into_iter();
     declared
         .filter(|declared| name.is_none_or(|name| *declared.name == *name))
@@ -116,7 +116,7 @@ impl Relation {
         store: &S,
         namespace: &str,
         declared: RelationDeclaration,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let stats = declared.stats(store)?;
         let suggested = declared.suggested_layout(store, &stats)?;
         let mut advice = Vec::new();
@@ -158,7 +158,7 @@ impl Relation {
         let largest = |stats: &SideStats| stats.largest.as_ref().map(|(_, elements)| *elements);
         let largest_key =
             |stats: &SideStats| stats.largest.as_ref().map(|(largest, _)| key(largest));
-        section.table(Table::of(
+        section.table(ReportTable::of(
             "Sides, by set and bin",
             declared.sides.iter().zip(&self.stats),
             &[

@@ -9,8 +9,8 @@ use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
 use super::interrupt::on_interrupt;
-use super::print::{Unit, emit_found, note, progress};
-use super::{Failure, Outcome};
+use super::print::{ProgressUnit, emit_found, note, progress};
+use super::{CommandFailure, CommandOutcome};
 use crate::report::{Report, count};
 
 /// The highest limit of a namespace: every record legal in the backup's store is legal
@@ -158,7 +158,7 @@ impl RestoreReport {
 ///
 /// # Errors
 /// A backup or store that cannot be used, records that the store refuses.
-pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, CommandFailure> {
     let mut options = RestoreOptions::default();
     if let Some(names) = &arguments.namespace {
         let (from, to) = names.split_once(',').unwrap_or((names, names));
@@ -184,7 +184,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
     let restore = match prepared {
         Err(BackupError::Cancelled) => {
             note("interrupted while the backup was checked: nothing was restored");
-            return Ok(Outcome::Interrupted);
+            return Ok(CommandOutcome::Interrupted);
         }
         done => done?,
     };
@@ -223,13 +223,16 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
     tell(arguments, found)
 }
 
-fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
+fn tell(
+    arguments: &RestoreArguments,
+    found: RestoreReport,
+) -> Result<CommandOutcome, CommandFailure> {
     emit_found(arguments.json, "restore", &found, || found.report())?;
     if found.done.cancelled {
-        return Ok(Outcome::Interrupted);
+        return Ok(CommandOutcome::Interrupted);
     }
     let is_refused = found.done.refused > 0 || !found.done.indexes_refused.is_empty();
-    Ok(Outcome::damaged_if(found.damaged || is_refused))
+    Ok(CommandOutcome::damaged_if(found.damaged || is_refused))
 }
 
 /// Opens the store with all namespaces that records go to.
@@ -249,7 +252,7 @@ fn open(arguments: &RestoreArguments, restore: &Restore) -> Result<Store, spikel
 
 /// Shows how many bytes have been read.
 fn with_progress<R>(what: &'static str, run: impl FnOnce(&mut dyn FnMut(u64, u64)) -> R) -> R {
-    let bar = progress(what, 0, Unit::Bytes);
+    let bar = progress(what, 0, ProgressUnit::Bytes);
     let result = run(&mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);

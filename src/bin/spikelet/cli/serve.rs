@@ -13,7 +13,7 @@ use spikelet::monitor::Monitor;
 use spikelet::server::{SecurityOptions, Server, ServerConfig};
 use spikelet::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 
-use super::{Failure, Outcome, first_line};
+use super::{CommandFailure, CommandOutcome, first_line};
 
 /// The address that is listened on by default: Aerospike's port, of this machine only.
 const LISTEN: &str = "127.0.0.1:3000";
@@ -127,7 +127,7 @@ pub(crate) struct ServeArguments {
 /// # Errors
 /// A configuration that cannot be read, a store that cannot be used, an address that cannot be
 /// listened on.
-pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandOutcome, CommandFailure> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
         // Once is enough.
         let _ = told.send(());
     })
-    .map_err(|error| Failure::Input(format!("cannot wait for signals: {error}")))?;
+    .map_err(|error| CommandFailure::Input(format!("cannot wait for signals: {error}")))?;
 
     let mut server = Server::builder(&store);
     if let Some(config) = &config {
@@ -241,14 +241,14 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     if let Some(addr) = handle.metrics_addr() {
         tracing::info!(%addr, "metrics");
     }
-    ready(handle.addr()).map_err(Failure::Output)?;
+    ready(handle.addr()).map_err(CommandFailure::Output)?;
     // An error is no more senders, which is a signal, too.
     let _ = ends.recv();
     tracing::info!("stopping");
     drop(monitor);
     handle.stop();
     store.close()?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
 /// Prints the address to connect to, for the program that started this one.
@@ -270,7 +270,7 @@ fn identity(arguments: &ServeArguments) -> Option<TlsIdentity> {
 }
 
 /// How clients are known.
-fn security(arguments: &ServeArguments) -> Result<SecurityOptions, Failure> {
+fn security(arguments: &ServeArguments) -> Result<SecurityOptions, CommandFailure> {
     let mut options = SecurityOptions::default();
     if let Some(file) = &arguments.first_password_file {
         options = options.first_password(first_line(file)?);
@@ -289,12 +289,13 @@ fn security(arguments: &ServeArguments) -> Result<SecurityOptions, Failure> {
 }
 
 /// Reads the configuration file, if one is given, and notes the settings that do not apply.
-fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, Failure> {
+fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, CommandFailure> {
     let Some(path) = &arguments.config else {
         return Ok(None);
     };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CommandFailure::Input(format!("cannot read {}: {error}", path.display()))
+    })?;
     let config = ServerConfig::parse(&text)?;
     for parameter in &config.ignored {
         tracing::info!("no meaning here: {parameter}");
@@ -303,7 +304,7 @@ fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, Fai
         tracing::warn!("not known and ignored: {parameter}");
     }
     if arguments.strict && !config.unknown.is_empty() {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "{} has parameters that are not known: {}",
             path.display(),
             config.unknown.join(", ")

@@ -12,9 +12,9 @@ use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
 use spikelet::{Key, Store};
 
 use super::print::emit_found;
-use super::target::{Target, namespaces};
-use super::{Failure, Outcome};
-use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+use super::target::{ReadTarget, namespaces};
+use super::{CommandFailure, CommandOutcome};
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count, key};
 
 /// Arguments of `shards`.
 #[derive(Debug, Args)]
@@ -45,14 +45,14 @@ pub(crate) struct ShardsArguments {
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
-struct Found {
+struct FoundShards {
     path: String,
-    collections: Vec<Collection>,
+    collections: Vec<CollectionLine>,
 }
 
 /// A sharded collection, as `shards` and `verify` report it.
 #[derive(Debug, Serialize)]
-pub(super) struct Collection {
+pub(super) struct CollectionLine {
     namespace: String,
     set: String,
     /// Bytes of its companions.
@@ -63,7 +63,7 @@ pub(super) struct Collection {
     found: ShardedCollection,
 }
 
-impl Collection {
+impl CollectionLine {
     pub(super) fn new(namespace: &str, set: &str, found: ShardedCollection) -> Self {
         let current = found.companions.iter();
         let current = current.filter(|companion| companion.status == ShardStatus::Current);
@@ -118,7 +118,7 @@ impl Collection {
             let (key, status) = (key(&record.key), record.status);
             section = section.fact("leftover", format!("{key} ({status}): no read uses it"));
         }
-        section.table(Table::of(
+        section.table(ReportTable::of(
             "Companions",
             &found.companions,
             &[
@@ -136,15 +136,15 @@ impl Collection {
 }
 
 /// The collections that are asked for, and where they are.
-struct Search<'a> {
+struct CollectionSearch<'a> {
     namespace: Option<&'a str>,
     set: Option<&'a str>,
     key: Option<&'a str>,
     source: String,
-    collections: Vec<Collection>,
+    collections: Vec<CollectionLine>,
 }
 
-impl Search<'_> {
+impl CollectionSearch<'_> {
     /// Adds the collections of a set.
     fn add(&mut self, namespace: &str, set: &str, found: Vec<ShardedCollection>) {
         let place = format!("{namespace}/{set}/");
@@ -156,12 +156,12 @@ impl Search<'_> {
             })
         };
         let found = found.into_iter().filter(is_asked_for);
-        let found = found.map(|found| Collection::new(namespace, set, found));
+        let found = found.map(|found| CollectionLine::new(namespace, set, found));
         self.collections.extend(found);
     }
 
     /// Looks into a store on disk.
-    fn store(&mut self, store: &Store) -> Result<(), Failure> {
+    fn store(&mut self, store: &Store) -> Result<(), CommandFailure> {
         for namespace in namespaces(store, self.namespace)? {
             for set in namespace.sets() {
                 if self.set.is_none_or(|asked| *asked == *set.name) {
@@ -175,7 +175,7 @@ impl Search<'_> {
 
     /// Looks into a cluster. Only roots and companions are read.
     #[cfg(feature = "cluster")]
-    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<(), Failure> {
+    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<(), CommandFailure> {
         let sets = match self.set {
             Some(set) => vec![set.to_owned()],
             None => cluster.set_names()?,
@@ -190,8 +190,8 @@ impl Search<'_> {
 }
 
 /// Searches where the arguments say.
-fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
-    let mut search = Search {
+fn search(arguments: &ShardsArguments) -> Result<CollectionSearch<'_>, CommandFailure> {
+    let mut search = CollectionSearch {
         namespace: arguments.namespace.as_deref(),
         set: arguments.set.as_deref(),
         key: arguments.key.as_deref(),
@@ -204,28 +204,28 @@ fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
         search.key = match (&arguments.dir, search.key) {
             (None, key) => key,
             (Some(key), None) => Some(key.to_str().ok_or_else(|| {
-                Failure::Input(format!(
+                CommandFailure::Input(format!(
                     "key {key:?} is not text in UTF-8: give the key as `spikelet shards` shows it"
                 ))
             })?),
             (Some(dir), Some(_)) => {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "{} and --host: give one of them",
                     dir.display()
                 )));
             }
         };
     }
-    let (target, source) = Target::open(
+    let (target, source) = ReadTarget::open(
         arguments.dir.as_deref(),
         #[cfg(feature = "cluster")]
         (&arguments.cluster, search.namespace),
     )?;
     search.source = source;
     match target {
-        Target::Store(store) => search.store(&store)?,
+        ReadTarget::Store(store) => search.store(&store)?,
         #[cfg(feature = "cluster")]
-        Target::Cluster(cluster) => search.cluster(&cluster)?,
+        ReadTarget::Cluster(cluster) => search.cluster(&cluster)?,
     }
     Ok(search)
 }
@@ -234,8 +234,8 @@ fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
 ///
 /// # Errors
 /// A directory without a store, names and keys that are not in it.
-pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
-    let Search {
+pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome, CommandFailure> {
+    let CollectionSearch {
         key,
         source,
         collections,
@@ -244,34 +244,34 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
     if let Some(asked) = key
         && collections.is_empty()
     {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists the sharded collections"
         )));
     }
-    let is_incomplete = collections.iter().any(Collection::is_incomplete);
-    let found = Found {
+    let is_incomplete = collections.iter().any(CollectionLine::is_incomplete);
+    let found = FoundShards {
         path: source,
         collections,
     };
     emit_found(arguments.json, "shards", &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
         if key.is_some() {
-            let sections = found.collections.iter().map(Collection::section);
+            let sections = found.collections.iter().map(CollectionLine::section);
             sections.fold(report, Report::section)
         } else {
             report.section(list(&found.collections))
         }
     })?;
-    Ok(Outcome::damaged_if(is_incomplete))
+    Ok(CommandOutcome::damaged_if(is_incomplete))
 }
 
-fn list(collections: &[Collection]) -> Section {
+fn list(collections: &[CollectionLine]) -> Section {
     let title = format!("Sharded collections: {}", count(collections.len() as u64));
     let section = Section::new(title);
     if collections.is_empty() {
         return section;
     }
-    let state = |one: &Collection| {
+    let state = |one: &CollectionLine| {
         let scheme = &one.found.scheme;
         match (one.found.missing.len(), one.found.leftovers().count()) {
             (0, 0) => scheme.clone(),
@@ -279,7 +279,7 @@ fn list(collections: &[Collection]) -> Section {
             (missing, _) => format!("{scheme}, {missing} MISSING"),
         }
     };
-    section.table(Table::of(
+    section.table(ReportTable::of(
         "By namespace, set and key",
         collections,
         &[

@@ -9,14 +9,14 @@ use clap::{Args, Subcommand};
 
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
-use super::page::{Page, check_place};
-use super::print::{Unit, emit, emit_json, emit_report, progress};
-use super::{Failure, Outcome, size as units};
-use crate::sizing::{
-    Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
-};
+use super::page::{PageFile, check_place};
+use super::print::{ProgressUnit, emit, emit_json, emit_report, progress};
+use super::{CommandFailure, CommandOutcome, size as units};
 #[cfg(feature = "cluster")]
-use crate::sizing::{Reading, size_cluster};
+use crate::sizing::{ClusterReading, size_cluster};
+use crate::sizing::{
+    PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, SizingOptions, plan, size,
+};
 
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
@@ -74,14 +74,14 @@ pub(crate) struct SizingArguments {
     csv: bool,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
-    cluster: ClusterArguments,
+    cluster: ClusterSizing,
 }
 
 /// The arguments of `sizing --host`.
 #[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
-struct ClusterArguments {
+struct ClusterSizing {
     #[command(flatten)]
     host: super::host::HostArguments,
     /// The namespace; needed if the cluster has several.
@@ -130,7 +130,7 @@ struct PlanArguments {
     json: bool,
 }
 
-impl From<SizingError> for Failure {
+impl From<SizingError> for CommandFailure {
     fn from(error: SizingError) -> Self {
         match error {
             SizingError::Store(error) => Self::Store(error),
@@ -143,7 +143,7 @@ impl From<SizingError> for Failure {
 ///
 /// # Errors
 /// A source that cannot be read or understood, or a page that cannot be written.
-pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &SizingArguments) -> Result<CommandOutcome, CommandFailure> {
     #[cfg(feature = "cluster")]
     if let Some(host) = arguments.cluster.host.host() {
         return run_cluster(host, arguments);
@@ -152,39 +152,39 @@ pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
         (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers),
         (None, Some(source)) => run_sizing(source, arguments),
         // clap asks for one of them.
-        (None, None) => Ok(Outcome::Sound),
+        (None, None) => Ok(CommandOutcome::Sound),
     }
 }
 
-fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
+fn run_plan(numbers: &PlanArguments) -> Result<CommandOutcome, CommandFailure> {
     let asked = PlanNumbers {
         entries: numbers.entries,
         entry_bytes: numbers.entry_bytes,
         writes_per_s: numbers.writes_per_s,
         retention_s: numbers.retention.map(|time| time.as_secs()),
     };
-    let plan = plan(&asked).map_err(Failure::Input)?;
+    let plan = plan(&asked).map_err(CommandFailure::Input)?;
     if numbers.json {
         emit_json(SCHEMA_VERSION, "sizing-plan", &plan)?;
     } else {
         emit_report(&plan.to_report())?;
     }
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
 /// The options, from the arguments.
-fn options(arguments: &SizingArguments) -> Result<Options, Failure> {
+fn options(arguments: &SizingArguments) -> Result<SizingOptions, CommandFailure> {
     let rates = &arguments.writes_per_s;
     let of_all: Vec<f64> = rates
         .iter()
         .filter_map(|(set, rate)| set.is_none().then_some(*rate))
         .collect();
     if let [first, second, ..] = of_all.as_slice() {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
         )));
     }
-    Ok(Options {
+    Ok(SizingOptions {
         writes_per_s: of_all.first().copied(),
         writes_per_s_of: rates
             .iter()
@@ -200,16 +200,19 @@ fn options(arguments: &SizingArguments) -> Result<Options, Failure> {
     })
 }
 
-fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+fn run_sizing(
+    source: &Path,
+    arguments: &SizingArguments,
+) -> Result<CommandOutcome, CommandFailure> {
     let options = options(arguments)?;
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
     }
     // Records of a store are counted, and bytes of files; standard input has no known length.
     let unit = if source.is_dir() {
-        Unit::Count("records")
+        ProgressUnit::Count("records")
     } else {
-        Unit::Bytes
+        ProgressUnit::Bytes
     };
     let bar = progress("sizing", 0, unit);
     let sizing = size(source, &options, &mut |done, total| {
@@ -221,14 +224,18 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     bar.finish_and_clear();
     let sizing = sizing?;
     present(&sizing, arguments, &[source])?;
-    Ok(Outcome::damaged_if(sizing.damaged > 0))
+    Ok(CommandOutcome::damaged_if(sizing.damaged > 0))
 }
 
 /// Prints the sizing, and writes its page.
-fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<(), Failure> {
+fn present(
+    sizing: &Sizing,
+    arguments: &SizingArguments,
+    sources: &[&Path],
+) -> Result<(), CommandFailure> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
-        Page::open(file, sources)?.write(&report)?;
+        PageFile::open(file, sources)?.write(&report)?;
     }
     if arguments.json {
         emit_json(SCHEMA_VERSION, "sizing", sizing)
@@ -241,10 +248,10 @@ fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> R
 
 /// Sizes a cluster.
 #[cfg(feature = "cluster")]
-fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome, CommandFailure> {
     if let Some(source) = &arguments.source {
         let source = source.display();
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "{source} and --host: give one of them"
         )));
     }
@@ -263,14 +270,14 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
     let namespace = arguments.cluster.namespace.as_deref();
     let cluster = arguments.cluster.host.connect(host, namespace)?;
     let rate = arguments.cluster.records_per_second;
-    let reading = Reading {
+    let reading = ClusterReading {
         records: (!arguments.cluster.all).then_some(sample.into()),
         seed: arguments.seed,
         records_per_second: (rate > 0).then_some(rate),
         resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
-    let bar = progress("sizing", 0, Unit::Count("records"));
+    let bar = progress("sizing", 0, ProgressUnit::Count("records"));
     let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);
@@ -279,9 +286,9 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
     let sizing = sizing?;
     present(&sizing, arguments, &[])?;
     Ok(if stop.load(Ordering::Relaxed) {
-        Outcome::Interrupted
+        CommandOutcome::Interrupted
     } else {
-        Outcome::Sound
+        CommandOutcome::Sound
     })
 }
 

@@ -5,8 +5,8 @@ use spikelet::storage::SetUsage;
 use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
-use super::{Failure, Outcome, StoreArguments};
-use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, key};
+use super::{CommandFailure, CommandOutcome, StoreArguments};
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, key};
 use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
 /// How many hot keys are shown.
@@ -134,12 +134,12 @@ impl NamespaceStat {
         section
     }
 
-    fn sets_table(&self) -> Table {
+    fn sets_table(&self) -> ReportTable {
         let name = |set: &SetUsage| match set.name.as_str() {
             "" => "(no set)".to_owned(),
             name => name.to_owned(),
         };
-        Table::of(
+        ReportTable::of(
             "Sets",
             &self.sets,
             &[
@@ -150,9 +150,9 @@ impl NamespaceStat {
         )
     }
 
-    fn hot_table(&self) -> Table {
+    fn hot_table(&self) -> ReportTable {
         let digest = |hot: &HotKeyStat| format!("digest {}", hot.digest);
-        Table::of(
+        ReportTable::of(
             "Records that writers fought over",
             &self.hot_keys,
             &[
@@ -170,7 +170,7 @@ impl NamespaceStat {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be read.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
     let store = Store::builder()
         .path(&arguments.dir)
         .read_only(true)
@@ -184,5 +184,5 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         let sections = stat.namespaces.iter().map(NamespaceStat::section);
         sections.fold(report, Report::section)
     })?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }

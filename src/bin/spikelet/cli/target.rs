@@ -7,18 +7,18 @@ use spikelet::cluster::Cluster;
 use spikelet::error::StoreHolder;
 use spikelet::{Namespace, Store};
 
-use super::Failure;
+use super::CommandFailure;
 #[cfg(feature = "cluster")]
 use super::host::HostArguments;
 
 /// A store or cluster opened for reading.
-pub(super) enum Target {
+pub(super) enum ReadTarget {
     Store(Store),
     #[cfg(feature = "cluster")]
     Cluster(Cluster),
 }
 
-impl Target {
+impl ReadTarget {
     /// Opens the store in a directory, or connects to a namespace of the cluster that is given
     /// instead. Returns its name in reports, too.
     ///
@@ -27,7 +27,7 @@ impl Target {
     pub(super) fn open(
         dir: Option<&Path>,
         #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),
-    ) -> Result<(Self, String), Failure> {
+    ) -> Result<(Self, String), CommandFailure> {
         #[cfg(feature = "cluster")]
         if let Some(host) = cluster.host() {
             let cluster = cluster.connect(host, namespace)?;
@@ -43,13 +43,13 @@ impl Target {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use.
-pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, Failure> {
+pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, CommandFailure> {
     let opened = Store::builder().path(dir).read_only(true).open();
     opened.map_err(|error| match error {
         spikelet::Error::InUse {
             holder: StoreHolder::OtherProcess,
             ..
-        } => Failure::Input(format!(
+        } => CommandFailure::Input(format!(
             "{error}: ask that process, with `spikelet {command} --host HOST:PORT`, where its monitor listens"
         )),
         error => error.into(),
@@ -60,7 +60,10 @@ pub(super) fn open_closed(dir: &Path, command: &str) -> Result<Store, Failure> {
 ///
 /// # Errors
 /// There is no namespace of this name.
-pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namespace>, Failure> {
+pub(super) fn namespaces(
+    store: &Store,
+    name: Option<&str>,
+) -> Result<Vec<Namespace>, CommandFailure> {
     Ok(match name {
         Some(name) => vec![store.namespace(name)?],
         None => store.namespaces(),
@@ -71,11 +74,11 @@ pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namesp
 ///
 /// # Errors
 /// There is no such namespace, or none is wanted of several.
-pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, Failure> {
+pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, CommandFailure> {
     match (wanted, names.as_slice()) {
         (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
         (None, [only]) => Ok(only.clone()),
-        (_, names) => Err(Failure::Input(format!(
+        (_, names) => Err(CommandFailure::Input(format!(
             "there are the namespaces {}: say which by --namespace",
             names.join(", ")
         ))),

@@ -16,8 +16,8 @@ use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
 use super::print::{emit, emit_report, note, screen, shown};
 use super::target::open_closed;
-use super::{Failure, Outcome};
-use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, duration};
+use super::{CommandFailure, CommandOutcome};
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, duration};
 
 /// How long a first look may be waited for that has rates.
 const FIRST_RATES: Duration = Duration::from_secs(5);
@@ -107,12 +107,12 @@ impl Order {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use; a program that does not answer.
-pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
     let host = match (&arguments.host, &arguments.dir) {
         (Some(host), _) => host,
         (None, Some(dir)) => return of_closed(dir, arguments),
         (None, None) => {
-            return Err(Failure::Input(
+            return Err(CommandFailure::Input(
                 "give the DIR of a closed store, or --host HOST[:PORT] of a running program"
                     .to_owned(),
             ));
@@ -128,12 +128,12 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
                 return Ok(ended(&stop));
             }
             if !pause(&stop, arguments.every()) {
-                return Ok(Outcome::Sound);
+                return Ok(CommandOutcome::Sound);
             }
             snapshot = host.look()?;
         }
     }
-    let keys = Keys::read();
+    let keys = PressedKeys::read();
     let mut order = arguments.sort;
     emit("\x1b[2J")?;
     'looks: loop {
@@ -165,17 +165,17 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
     }
     emit("\n")?;
     // Ending it is how it is left.
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
 /// The keys that are pressed. The terminal is as it was when this is dropped.
-struct Keys {
+struct PressedKeys {
     pressed: mpsc::Receiver<char>,
     /// The settings of the terminal, as `stty` has them.
     settings: Option<String>,
 }
 
-impl Keys {
+impl PressedKeys {
     fn read() -> Self {
         let stty = Command::new("stty")
             .arg("-g")
@@ -216,7 +216,7 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for PressedKeys {
     fn drop(&mut self) {
         if let Some(settings) = &self.settings {
             // Without stty a shell puts its terminal in order itself.
@@ -232,16 +232,16 @@ impl TopArguments {
 }
 
 /// Shows the counts that a closed store has kept.
-fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
+fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<CommandOutcome, CommandFailure> {
     let store = open_closed(dir, "top")?;
     note("a closed store has no rates: it shows the counts of its last clean close");
     let snapshot = StoreSnapshot::of(&store, arguments.keys.unwrap_or(KEYS).into());
     show(arguments, &format!("of {}", dir.display()), snapshot)?;
-    Ok(Outcome::Sound)
+    Ok(CommandOutcome::Sound)
 }
 
 /// Looks until there are rates: a program that has just started has none for a second.
-fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, Failure> {
+fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot, CommandFailure> {
     let began = Instant::now();
     loop {
         let snapshot = host.look()?;
@@ -264,21 +264,25 @@ fn pause(stop: &AtomicBool, time: Duration) -> bool {
     false
 }
 
-fn ended(stop: &AtomicBool) -> Outcome {
+fn ended(stop: &AtomicBool) -> CommandOutcome {
     if stop.load(Ordering::Relaxed) {
-        Outcome::Interrupted
+        CommandOutcome::Interrupted
     } else {
-        Outcome::Sound
+        CommandOutcome::Sound
     }
 }
 
-fn show(arguments: &TopArguments, source: &str, snapshot: StoreSnapshot) -> Result<(), Failure> {
+fn show(
+    arguments: &TopArguments,
+    source: &str,
+    snapshot: StoreSnapshot,
+) -> Result<(), CommandFailure> {
     let most = arguments.keys.unwrap_or(KEYS);
     if arguments.json {
         let looked = ordered(snapshot, most, arguments.sort);
         // Its form has its own version.
         let json = serde_json::to_string_pretty(&looked);
-        let json = json.map_err(|error| Failure::Output(error.into()))?;
+        let json = json.map_err(|error| CommandFailure::Output(error.into()))?;
         return emit(&format!("{json}\n"));
     }
     emit_report(&report(source, snapshot, most, arguments.sort))
@@ -376,13 +380,13 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
     section
 }
 
-fn operation_table(used: &[&OperationSnapshot]) -> Table {
+fn operation_table(used: &[&OperationSnapshot]) -> ReportTable {
     let micros = |micros: Option<f64>| {
         Cell::optional(micros, |micros| {
             Cell::text(duration(Duration::from_secs_f64(micros / 1e6)))
         })
     };
-    Table::of(
+    ReportTable::of(
         "Operations",
         used,
         &[
@@ -405,10 +409,10 @@ fn counted(number: u64, per_second: Option<f64>) -> String {
     text
 }
 
-fn hot_table(hot: &[HotRecordSnapshot]) -> Table {
+fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
     let rate = |rate: Option<f64>| Cell::decimal(rate, 1);
     let digest = |hot: &HotRecordSnapshot| format!("digest {}", hot.digest);
-    Table::of(
+    ReportTable::of(
         "Records that writers fight over",
         hot,
         &[
@@ -438,8 +442,8 @@ fn shards(hot: &HotRecordSnapshot) -> String {
     }
 }
 
-fn collection_table(namespace: &NamespaceSnapshot) -> Table {
-    Table::of(
+fn collection_table(namespace: &NamespaceSnapshot) -> ReportTable {
+    ReportTable::of(
         "Sharded collections: hot, or changed of late",
         &namespace.collections,
         &[
@@ -451,12 +455,12 @@ fn collection_table(namespace: &NamespaceSnapshot) -> Table {
     )
 }
 
-fn transition_table(namespace: &NamespaceSnapshot) -> Table {
+fn transition_table(namespace: &NamespaceSnapshot) -> ReportTable {
     let from = |shards: u64| match shards {
         0 => "one record".to_owned(),
         shards => count(shards),
     };
-    Table::of(
+    ReportTable::of(
         "Latest transitions",
         &namespace.transitions,
         &[

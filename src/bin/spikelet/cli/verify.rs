@@ -6,10 +6,10 @@ use spikelet::Store;
 use spikelet::shard::sharded_collections;
 use spikelet::storage::{OpeningStep, Verification};
 
-use super::print::{Unit, emit_found, progress};
-use super::shards::Collection;
-use super::{Failure, Outcome, StoreArguments};
-use crate::report::{Cell, Report, Section, Table, bytes, count};
+use super::print::{ProgressUnit, emit_found, progress};
+use super::shards::CollectionLine;
+use super::{CommandFailure, CommandOutcome, StoreArguments};
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -17,18 +17,18 @@ struct StoreCheck {
     path: String,
     damaged: bool,
     namespaces: Vec<NamespaceCheck>,
-    shards: Vec<Collection>,
+    shards: Vec<CollectionLine>,
 }
 
 /// Finds the sharded collections that have a fault, or a transition under way. `bar` counts the
 /// records.
-fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Collection>> {
+fn faulty(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<CollectionLine>> {
     let mut faulty = Vec::new();
     for namespace in store.namespaces() {
         for set in namespace.sets() {
             let found = sharded_collections(&namespace.set(&set.name)?)?.into_iter();
-            let found = found.map(|found| Collection::new(namespace.name(), &set.name, found));
-            faulty.extend(found.filter(Collection::has_fault));
+            let found = found.map(|found| CollectionLine::new(namespace.name(), &set.name, found));
+            faulty.extend(found.filter(CollectionLine::has_fault));
             bar.inc(set.records);
         }
     }
@@ -97,7 +97,7 @@ impl NamespaceCheck {
         if found.places.is_empty() {
             return section;
         }
-        let table = Table::of(
+        let table = ReportTable::of(
             "Places",
             &found.places,
             &[
@@ -115,8 +115,8 @@ impl NamespaceCheck {
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
-pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
-    let bar = progress("checking", 0, Unit::Count("blocks"));
+pub(crate) fn run(arguments: &StoreArguments) -> Result<CommandOutcome, CommandFailure> {
+    let bar = progress("checking", 0, ProgressUnit::Count("blocks"));
     let shown = bar.clone();
     let verified = Store::builder().path(&arguments.dir);
     let verified = verified.progress(move |step, done, total| {
@@ -140,12 +140,12 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
             .open()?;
         let namespaces = store.namespaces().into_iter();
         let records = namespaces.map(|namespace| namespace.stats().records).sum();
-        let bar = progress("shards", records, Unit::Count("records"));
+        let bar = progress("shards", records, ProgressUnit::Count("records"));
         let checks = faulty(&store, &bar);
         bar.finish_and_clear();
         checks?
     };
-    damaged |= shards.iter().any(Collection::is_incomplete);
+    damaged |= shards.iter().any(CollectionLine::is_incomplete);
     let check = StoreCheck {
         path: arguments.dir.display().to_string(),
         damaged,
@@ -155,10 +155,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
     emit_found(arguments.json, "verify", &check, || {
         let report = Report::new(format!("Check of {}", check.path));
         let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
-        let shards = check.shards.iter().map(Collection::section);
+        let shards = check.shards.iter().map(CollectionLine::section);
         namespaces.chain(shards).fold(report, Report::section)
     })?;
-    Ok(Outcome::damaged_if(damaged))
+    Ok(CommandOutcome::damaged_if(damaged))
 }
 
 #[cfg(test)]

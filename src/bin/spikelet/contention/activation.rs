@@ -8,9 +8,9 @@ use spikelet::Error;
 
 use super::case::Case;
 use super::error::Result;
-use super::measure::{Figures, Tally, TimedWrite, Window, micros, quantile};
+use super::measure::{Figures, MeasuredWindow, Tally, TimedWrite, micros, quantile};
 use super::simulate::KEY_BUSY;
-use super::target::Target;
+use super::target::HotTarget;
 
 /// The pause before a refused activation is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -32,7 +32,7 @@ pub(crate) struct Activation {
 ///
 /// # Errors
 /// What the store answers, unless another caller has activated the collection first.
-pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<Activation> {
+pub(super) fn activate(case: &Case, target: &HotTarget, begun: Instant) -> Result<Activation> {
     let began_s = begun.elapsed().as_secs_f64();
     let shards = case.layout.live_shards();
     let mut refused = 0;
@@ -68,7 +68,7 @@ pub(crate) struct Phase {
 impl Activation {
     /// Keeps the phases apart. A write belongs to "during" if any part of its time does: from when
     /// it was wanted until it was acknowledged.
-    pub(super) fn phases(&self, writes: &[TimedWrite], window: Window) -> Vec<Phase> {
+    pub(super) fn phases(&self, writes: &[TimedWrite], window: MeasuredWindow) -> Vec<Phase> {
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
         let within = |at_ns: u64| at_ns.clamp(window.from_ns, window.to_ns);
         let (began, ended) = (within(nanos(self.began_s)), within(nanos(self.ended_s)));
@@ -89,7 +89,7 @@ impl Activation {
         };
         let names = ["before", "during", "after"];
         let phase = |place: usize, name: &str, (from_ns, to_ns)| {
-            let span = Window { from_ns, to_ns };
+            let span = MeasuredWindow { from_ns, to_ns };
             let mut tally = Tally::new();
             for write in counted() {
                 let done = write.ended.is_ok_and(|at_ns| span.contains(at_ns));
@@ -138,7 +138,7 @@ pub(crate) struct Moment {
 /// Returns the row in time.
 pub(super) fn timeline(
     writes: &[TimedWrite],
-    window: Window,
+    window: MeasuredWindow,
     activation: Option<&Activation>,
 ) -> Vec<Moment> {
     let length_ns = (window.to_ns / SLICES).max(1);
@@ -181,7 +181,7 @@ mod tests {
             shards: 8,
             refused: 0,
         };
-        let window = Window {
+        let window = MeasuredWindow {
             from_ns: 0,
             to_ns: 5_000_000_000,
         };
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_timeline_has_each_write_in_its_slices() {
         let slice = 1_000_000;
-        let window = Window {
+        let window = MeasuredWindow {
             from_ns: slice,
             to_ns: SLICES * slice,
         };

@@ -5,11 +5,11 @@ use super::activation::Phase;
 use super::charts;
 use super::format::load;
 use super::measure::Figures;
-use super::row::{Measurement, Row};
-use super::run::Run;
+use super::row::{Measurement, ReportRow};
+use super::run::FinishedRun;
 use crate::report::{Section, decimal};
 
-impl Run {
+impl FinishedRun {
     pub(super) fn activation_section(&self, pictures: bool) -> Section {
         let mut section = Section::new("Activation under load").paragraph(
             "The lists or counters begin in one record and are sharded while they are written. One write in eight is looked for right \
@@ -34,7 +34,7 @@ impl Run {
 }
 
 /// Returns the shards of a row, both numbers if they were activated while it ran.
-pub(super) fn shards_over_time(row: &Row) -> String {
+pub(super) fn shards_over_time(row: &ReportRow) -> String {
     if row.phases.is_empty() {
         row.shards.to_string()
     } else {

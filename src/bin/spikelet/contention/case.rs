@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 
-use super::layout::Layout;
+use super::layout::RowLayout;
 use super::schedule::Zipf;
 use crate::report::duration;
 
@@ -26,7 +26,7 @@ const DOUBLINGS_MAX: u32 = 10;
 
 /// When writes come.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Load {
+pub(crate) enum Arrivals {
     /// Writes come at random (Poisson), whether earlier ones are done or not.
     Open {
         /// Writes a second.
@@ -143,9 +143,9 @@ pub(crate) struct ClusterSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Case {
     /// When writes come.
-    pub(crate) load: Load,
+    pub(crate) load: Arrivals,
     /// Into which records.
-    pub(crate) layout: Layout,
+    pub(crate) layout: RowLayout,
     /// How the row is run.
     pub(crate) settings: Settings,
 }
@@ -194,7 +194,7 @@ impl Settings {
     }
 
     /// Estimates what the records of a row come to at most, in bytes.
-    fn estimated_bytes(&self, load: Load, layout: Layout, rate_max: f64) -> u64 {
+    fn estimated_bytes(&self, load: Arrivals, layout: RowLayout, rate_max: f64) -> u64 {
         /// An element with its time and its place in an index.
         const ELEMENT_BYTES: u64 = 32;
         /// Header, key and description of a record.
@@ -202,13 +202,13 @@ impl Settings {
         let keys = u64::from(self.hot_keys);
         // A row may see the end of a bucket of time, and the root is a record beside its shards.
         let (buckets, shards) = match layout {
-            Layout::Hashed(shards) => (1, shards),
-            Layout::Timed(_, shards) => (2, shards),
+            RowLayout::Hashed(shards) => (1, shards),
+            RowLayout::Timed(_, shards) => (2, shards),
         };
         let records = keys * (1 + buckets * u64::from(shards));
         let rate = match load {
-            Load::Open { rate } => rate,
-            Load::Closed { .. } => rate_max,
+            Arrivals::Open { rate } => rate,
+            Arrivals::Closed { .. } => rate_max,
         };
         let written = (rate * (self.duration + self.warm_up).as_secs_f64()) as u64;
         let elements = match self.write {
@@ -222,7 +222,7 @@ impl Settings {
     ///
     /// # Errors
     /// What cannot be run, and what to change.
-    pub(crate) fn case(&self, load: Load, layout: Layout) -> Result<Case, String> {
+    pub(crate) fn case(&self, load: Arrivals, layout: RowLayout) -> Result<Case, String> {
         let activates = self.activate_at.is_some();
         let ends = self.duration + self.warm_up;
         let refusals = [
@@ -251,7 +251,7 @@ impl Settings {
                 "--duration 0: nothing can be measured in no time",
             ),
             (
-                activates && matches!(load, Load::Closed { .. }),
+                activates && matches!(load, Arrivals::Closed { .. }),
                 "--activate-at draws a timeline of a rate: leave out --writers",
             ),
         ];
@@ -271,7 +271,7 @@ impl Settings {
             return Err(format!("--zipf {}: 0 to 10 are possible", self.zipf));
         }
         match load {
-            Load::Open { rate } => {
+            Arrivals::Open { rate } => {
                 if !(rate > 0.0 && rate <= RATE_MAX) {
                     return Err(format!(
                         "--rate {rate}: above 0 and up to {RATE_MAX} writes a second are possible"
@@ -284,7 +284,7 @@ impl Settings {
                     ));
                 }
             }
-            Load::Closed { writers } => {
+            Arrivals::Closed { writers } => {
                 if !(1..=WRITERS_MAX).contains(&writers) {
                     return Err(format!(
                         "--writers {writers}: 1 to {WRITERS_MAX} are possible"
@@ -309,16 +309,16 @@ impl ClusterSettings {
     pub(super) const WRITERS_MAX: usize = 200;
 
     /// Refuses loads that are too much for a cluster in use.
-    fn check(&self, settings: &Settings, load: Load, layout: Layout) -> Result<(), String> {
+    fn check(&self, settings: &Settings, load: Arrivals, layout: RowLayout) -> Result<(), String> {
         let sendings = 1.0 + f64::from(settings.retries);
         match load {
-            Load::Open { rate } if rate * sendings > self.rate_max => {
+            Arrivals::Open { rate } if rate * sendings > self.rate_max => {
                 return Err(format!(
                     "--rate {rate} with {} retries: a cluster takes {} writes a second at most from this command; --max-rate allows more",
                     settings.retries, self.rate_max
                 ));
             }
-            Load::Closed { writers } if writers > Self::WRITERS_MAX => {
+            Arrivals::Closed { writers } if writers > Self::WRITERS_MAX => {
                 return Err(format!(
                     "--writers {writers}: {} are possible against a cluster, each with a connection of its own",
                     Self::WRITERS_MAX
@@ -350,15 +350,15 @@ impl Case {
     #[must_use]
     pub(crate) fn file_name(&self) -> String {
         let load = match self.load {
-            Load::Open { rate } => format!("open-{rate}"),
-            Load::Closed { writers } => format!("closed-{writers}"),
+            Arrivals::Open { rate } => format!("open-{rate}"),
+            Arrivals::Closed { writers } => format!("closed-{writers}"),
         };
         format!("{load}_shards-{}", self.layout)
     }
 
     /// Returns whether the case adds to the counters of the library.
     pub(super) fn is_of_counters(&self) -> bool {
-        self.settings.write == Write::Increment && matches!(self.layout, Layout::Hashed(_))
+        self.settings.write == Write::Increment && matches!(self.layout, RowLayout::Hashed(_))
     }
 
     /// Returns whether each write goes to a random shard. A counter's handle takes its shards in
@@ -367,13 +367,13 @@ impl Case {
     pub(crate) fn is_spread_at_random(&self) -> bool {
         self.settings.is_virtual
             || self.settings.write != Write::Increment
-            || !matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+            || !matches!(self.layout, RowLayout::Hashed(shards) if shards > 1)
     }
 
     /// Returns whether the collection is sharded while the row runs.
     #[must_use]
     pub(crate) fn activates(&self) -> bool {
         self.settings.activate_at.is_some()
-            && matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+            && matches!(self.layout, RowLayout::Hashed(shards) if shards > 1)
     }
 }

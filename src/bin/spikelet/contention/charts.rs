@@ -3,11 +3,11 @@
 use super::activation::{Activation, Moment};
 use super::format::{load, shards};
 use super::judge::BUSY_KNEE;
-use super::row::{Measurement, Row, Shards};
-use super::run::Run;
+use super::row::{Measurement, ReportRow, RowShards};
+use super::run::FinishedRun;
 use crate::report::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
-    decimal,
+    Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
+    TimelineLane, decimal,
 };
 
 /// Lines in one picture at most.
@@ -16,11 +16,11 @@ const LINES_MAX: usize = 8;
 const HALVINGS: u32 = 17;
 
 /// How a figure is read from a row.
-type Figure = fn(&Row) -> f64;
+type FigureReader = fn(&ReportRow) -> f64;
 
 /// Draws latency, refusals and goodput over the rate; nothing with fewer than two rates.
-pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
-    let open: Vec<(f64, &Row)> = run
+pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
+    let open: Vec<(f64, &ReportRow)> = run
         .measured
         .iter()
         .filter(|measured| !measured.case.activates())
@@ -32,13 +32,13 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
     if rates.len() < 2 {
         return Vec::new();
     }
-    let mut layouts: Vec<&Shards> = Vec::new();
+    let mut layouts: Vec<&RowShards> = Vec::new();
     for (_, row) in &open {
         if !layouts.contains(&&row.shards) {
             layouts.push(&row.shards);
         }
     }
-    let line = |layout: &Shards, name: String, read: &dyn Fn(&Row) -> f64| {
+    let line = |layout: &RowShards, name: String, read: &dyn Fn(&ReportRow) -> f64| {
         let mut points: Vec<(f64, f64)> = open
             .iter()
             .filter(|(_, row)| row.shards == *layout)
@@ -52,13 +52,13 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         LineChart {
             title,
             description,
-            x: Axis::new("offered, writes/s", Unit::Number),
-            lanes: vec![Lane { y, series }],
+            x: Axis::new("offered, writes/s", AxisUnit::Number),
+            lanes: vec![TimelineLane { y, series }],
             ..LineChart::default()
         }
         .into()
     };
-    let by_layout = |read: &dyn Fn(&Row) -> f64| -> Vec<LineSeries> {
+    let by_layout = |read: &dyn Fn(&ReportRow) -> f64| -> Vec<LineSeries> {
         let lines = layouts
             .iter()
             .map(|layout| line(layout, shards(layout), read));
@@ -67,11 +67,11 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         merged.truncate(LINES_MAX);
         merged
     };
-    let percent = |row: &Row| row.key_busy_share * 100.0;
+    let percent = |row: &ReportRow| row.key_busy_share * 100.0;
     let logarithmic =
         "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
-    let latency = || Axis::new("latency", Unit::Micros).log();
-    let pictures: [(&str, String, Axis, Figure); 4] = [
+    let latency = || Axis::new("latency", AxisUnit::Micros).log();
+    let pictures: [(&str, String, Axis, FigureReader); 4] = [
         (
             "p99 latency by rate",
             format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
@@ -87,13 +87,13 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         (
             "KEY_BUSY by rate",
             "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding".to_owned(),
-            Axis::new("KEY_BUSY", Unit::Percent),
+            Axis::new("KEY_BUSY", AxisUnit::Percent),
             percent,
         ),
         (
             "Goodput by rate",
             "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged".to_owned(),
-            Axis::new("acknowledged, writes/s", Unit::Number),
+            Axis::new("acknowledged, writes/s", AxisUnit::Number),
             |row| row.goodput_per_s,
         ),
     ];
@@ -137,22 +137,28 @@ fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
 
 /// Draws the rows of the headline: KEY_BUSY in each layout at one load, or the latency where
 /// nothing is refused; `None` with a single row. The bar of the advised shards has another colour.
-pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -> Option<Chart> {
+pub(super) fn before_and_after(
+    run: &FinishedRun,
+    before: usize,
+    advised: Option<u32>,
+) -> Option<Chart> {
     let row = &run.measured.get(before)?.row;
-    let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
+    let rows: Vec<&ReportRow> = run.rows().filter(|other| other.has_load_of(row)).collect();
     if rows.len() < 2 {
         return None;
     }
-    let (y, read): (_, Figure) = if row.key_busy_share >= BUSY_KNEE {
-        let axis = Axis::new("KEY_BUSY", Unit::Percent);
+    let (y, read): (_, FigureReader) = if row.key_busy_share >= BUSY_KNEE {
+        let axis = Axis::new("KEY_BUSY", AxisUnit::Percent);
         (axis, |row| row.key_busy_share * 100.0)
     } else {
         // Of NaN and 0 the larger is 0.
-        (Axis::new("p99", Unit::Micros), |row| row.p99_us.max(0.0))
+        (Axis::new("p99", AxisUnit::Micros), |row| {
+            row.p99_us.max(0.0)
+        })
     };
     let advised = advised.and_then(|shards| {
         let mut rows = rows.iter();
-        rows.position(|row| row.shards == Shards::Hashed(shards))
+        rows.position(|row| row.shards == RowShards::Hashed(shards))
     });
     let title = format!("{} at {}, in one record and in shards", y.label, load(row));
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
@@ -170,14 +176,14 @@ pub(super) fn before_and_after(run: &Run, before: usize, advised: Option<u32>) -
 
 /// Returns the range of the values behind each bar: the least and the largest share of the repeats,
 /// or the median and p99.
-fn ranges(rows: &[&Row], is_share: bool) -> Option<Ranges> {
+fn ranges(rows: &[&ReportRow], is_share: bool) -> Option<Ranges> {
     if !is_share {
         return Some(Ranges {
             label: "p50 to p99",
             ends: rows.iter().map(|row| (row.p50_us, row.p99_us)).collect(),
         });
     }
-    let of_repeats = |row: &&Row| {
+    let of_repeats = |row: &&ReportRow| {
         let shares = row.repeats.iter().map(|one| one.key_busy_share * 100.0);
         let ends = (f64::INFINITY, f64::NEG_INFINITY);
         shares.fold(ends, |(least, most), share| {
@@ -231,7 +237,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
             .map(|moment| (moment.at_s, read(moment).unwrap_or(f64::NAN)));
         LineSeries::new(name, points.collect())
     };
-    let lane = |y: Axis, series: Vec<LineSeries>| Lane { y, series };
+    let lane = |y: Axis, series: Vec<LineSeries>| TimelineLane { y, series };
     let chart = LineChart {
         title: format!(
             "{}, activated to {} shards",
@@ -243,28 +249,28 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
              being sharded until {:.2} s, and is in {} shards from then on.",
             activation.began_s, activation.ended_s, activation.shards
         ),
-        x: Axis::new("seconds", Unit::Number),
+        x: Axis::new("seconds", AxisUnit::Number),
         lanes: vec![
             lane(
-                Axis::new("KEY_BUSY/s", Unit::Number),
+                Axis::new("KEY_BUSY/s", AxisUnit::Number),
                 vec![line("KEY_BUSY/s", &|moment| Some(moment.key_busy_per_s))],
             ),
             lane(
-                Axis::new("latency", Unit::Micros).log(),
+                Axis::new("latency", AxisUnit::Micros).log(),
                 vec![
                     line("p50", &|moment| moment.p50_us),
                     line("p99", &|moment| moment.p99_us),
                 ],
             ),
             lane(
-                Axis::new("writes/s", Unit::Number),
+                Axis::new("writes/s", AxisUnit::Number),
                 vec![
                     line("offered/s", &|moment| Some(moment.offered_per_s)),
                     line("goodput/s", &|moment| Some(moment.goodput_per_s)),
                 ],
             ),
             lane(
-                Axis::new("shards", Unit::Number),
+                Axis::new("shards", AxisUnit::Number),
                 vec![line("shards", &|moment| Some(f64::from(moment.shards))).in_steps()],
             ),
         ],
@@ -273,7 +279,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
             to: activation.ended_s,
             label: "activating".to_owned(),
         }],
-        marks: vec![Mark {
+        marks: vec![MarkedPlace {
             at: activation.ended_s,
             label: format!("{} shards", activation.shards),
         }],
@@ -290,13 +296,13 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
         shards(&measured.row.shards)
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
-    let y = Axis::new("KEY_BUSY", Unit::Percent);
+    let y = Axis::new("KEY_BUSY", AxisUnit::Percent);
     bars(title, "activation", y, values.collect()).into()
 }
 
 /// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
 /// `None` where all rows were activated on the way: before and after would be mixed.
-pub(super) fn percentiles(run: &Run) -> Option<Chart> {
+pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
     let mut shown: Vec<&Measurement> = Vec::new();
     for measured in run.measured.iter().filter(|one| !one.case.activates()) {
         let load = |one: &Measurement| {
@@ -338,13 +344,13 @@ pub(super) fn percentiles(run: &Run) -> Option<Chart> {
             "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
             ends(&series)
         ),
-        x: Axis::new("1 / (1 - percentile)", Unit::Number).log(),
-        lanes: vec![Lane {
-            y: Axis::new("latency", Unit::Micros).log(),
+        x: Axis::new("1 / (1 - percentile)", AxisUnit::Number).log(),
+        lanes: vec![TimelineLane {
+            y: Axis::new("latency", AxisUnit::Micros).log(),
             series,
         }],
         marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
-            .map(|(at, label)| Mark {
+            .map(|(at, label)| MarkedPlace {
                 at,
                 label: label.to_owned(),
             })

@@ -9,8 +9,8 @@ use super::case::Case;
 use super::error::Result;
 use super::journal;
 use super::ledger::{Correctness, Ledger};
-use super::target::Target;
-use crate::report::{Level, Report, Section, Verdict};
+use super::target::HotTarget;
+use crate::report::{Report, Section, Severity, Verdict};
 
 /// The comparison of each row with its ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -96,7 +96,7 @@ impl RowCheck {
             None => format!("the acknowledged writes are not known: {why}"),
         };
         Verdict {
-            level: Level::Bad,
+            level: Severity::Bad,
             word: "LOST".to_owned(),
             sentence,
             ..verdict
@@ -105,7 +105,7 @@ impl RowCheck {
 }
 
 fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
-    let target = Target::existing(case, dir)?;
+    let target = HotTarget::existing(case, dir)?;
     let found = target.check(ledger);
     target.close()?;
     found

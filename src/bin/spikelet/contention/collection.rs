@@ -14,21 +14,21 @@ use spikelet::{Result, ShardedCounter, ShardedList, TimeShards, Value, WritePoli
 use super::case::{Case, Write};
 use super::element_id::{element, number};
 use super::hold::HoldingSet;
-use super::layout::Layout;
-use super::routing::Route;
+use super::layout::RowLayout;
+use super::routing::HotRoute;
 
 /// Elements that are read at once when all are.
 const BATCH: u64 = 4_096;
 
 /// One hot collection.
 #[derive(Debug)]
-pub(super) enum Collection {
+pub(super) enum HotCollection {
     List(ShardedList<HoldingSet>),
     Counter(ShardedCounter<HoldingSet>),
     Timed(TimeShards<HoldingSet>),
 }
 
-impl Collection {
+impl HotCollection {
     /// Returns the collection of a hot key, or `None` if the library has no handle for what the
     /// case writes. It never shards itself.
     ///
@@ -42,20 +42,20 @@ impl Collection {
         policy: &WritePolicy,
     ) -> Result<Option<Self>> {
         let [set, bin] = names;
-        let root = Route::hashed(key, 1, 0).record_key();
+        let root = HotRoute::hashed(key, 1, 0).record_key();
         let by_hand = ShardPolicy::manual();
         let collection = match (case.settings.write, case.layout) {
-            (Write::AddUnique, Layout::Hashed(_)) => {
+            (Write::AddUnique, RowLayout::Hashed(_)) => {
                 Self::List(ShardedList::new_with(held, set, root, bin, policy)?.policy(by_hand))
             }
-            (Write::AddUnique, Layout::Timed(width, shards)) => {
+            (Write::AddUnique, RowLayout::Timed(width, shards)) => {
                 let timed = TimeShards::new_with(held, set, root, bin, width, policy)?;
                 Self::Timed(timed.hashed(u64::from(shards)))
             }
-            (Write::Increment, Layout::Hashed(_)) => Self::Counter(
+            (Write::Increment, RowLayout::Hashed(_)) => Self::Counter(
                 ShardedCounter::new_with(held, set, root, bin, policy)?.policy(by_hand),
             ),
-            (Write::Put, _) | (Write::Increment, Layout::Timed(..)) => return Ok(None),
+            (Write::Put, _) | (Write::Increment, RowLayout::Timed(..)) => return Ok(None),
         };
         Ok(Some(collection))
     }
@@ -87,7 +87,7 @@ impl Collection {
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn write(&self, route: &Route, id: u64) -> Result<bool> {
+    pub(super) fn write(&self, route: &HotRoute, id: u64) -> Result<bool> {
         match self {
             Self::List(list) => list.add(route.child(id)),
             Self::Counter(counter) => counter.add(1).map(|()| true),
@@ -100,7 +100,7 @@ impl Collection {
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn seen(&self, route: &Route, id: u64) -> Result<u64> {
+    pub(super) fn seen(&self, route: &HotRoute, id: u64) -> Result<u64> {
         match self {
             Self::List(list) => Ok(list.contains(&route.child(id))?.into()),
             Self::Counter(counter) => Ok(counter.read()? as u64),

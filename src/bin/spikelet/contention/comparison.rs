@@ -9,9 +9,9 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use super::case::{Case, Settings};
 use super::format::{load, shards};
 use super::measure::Figures;
-use super::row::{Measurement, Row, Shards};
+use super::row::{Measurement, ReportRow, RowShards};
 use super::run::{SettingsJson, settings_json};
-use crate::report::{Cell, Section, Table, decimal};
+use crate::report::{Cell, ReportTable, Section, decimal};
 
 /// Settings that may differ: they make figures more or less exact, and no others.
 const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
@@ -27,7 +27,7 @@ const FALSE_ALARMS: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct OtherRun {
     settings: SettingsJson,
-    rows: Vec<Row>,
+    rows: Vec<ReportRow>,
     /// Whether this run is judged by it.
     #[serde(skip)]
     judges: bool,
@@ -86,7 +86,7 @@ pub(super) struct Change {
     kind: String,
     rate: Option<f64>,
     writers: Option<u64>,
-    shards: Shards,
+    shards: RowShards,
     /// Which figure.
     pub(super) metric: &'static str,
     /// The figure of the other run, the mean of the repeats; `None`: of too few writes.
@@ -264,7 +264,7 @@ impl OtherRun {
         ))
     }
 
-    fn row_of(&self, case: &Case) -> Option<&Row> {
+    fn row_of(&self, case: &Case) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.is_of(case))
     }
 
@@ -282,7 +282,7 @@ impl OtherRun {
         noise: f64,
     ) -> Comparison {
         let settings = settings_json(settings);
-        let rows: Vec<(&Row, &Row)> = now
+        let rows: Vec<(&ReportRow, &ReportRow)> = now
             .iter()
             .filter_map(|one| Some((self.row_of(&one.case)?, &one.row)))
             .collect();
@@ -305,8 +305,8 @@ impl OtherRun {
     fn change(
         &self,
         figure: &ComparedFigure,
-        old: &Row,
-        row: &Row,
+        old: &ReportRow,
+        row: &ReportRow,
         noise: f64,
         figures: usize,
     ) -> Change {
@@ -368,7 +368,7 @@ impl Comparison {
         let figure = |change: &Change, value| Cell::decimal(value, decimals(change));
         let [before, now] = self.places;
         let noise = decimal(self.noise * 100.0, 1);
-        let table = Table::of(
+        let table = ReportTable::of(
             format!("Before: {before}; now: {now}; less than {noise} % is noise"),
             &self.changes,
             &[

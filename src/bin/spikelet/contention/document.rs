@@ -6,10 +6,10 @@ use super::charts;
 use super::comparison::Comparison;
 use super::format::{load, millis, share};
 use super::ledger::Correctness;
-use super::row::Row;
-use super::run::{Interruption, Run, durability};
+use super::row::ReportRow;
+use super::run::{FinishedRun, Interruption, durability};
 use super::threshold::{ConditionResult, Demand};
-use crate::report::{Cell, Chart, Level, Report, Section, Table, Verdict, count, decimal};
+use crate::report::{Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
 use crate::verdict;
 use crate::verdict::contention::{Headline, rules};
 
@@ -29,9 +29,9 @@ impl Correctness {
     /// proved.
     pub(super) fn verdict(&self, subject: &str) -> Verdict {
         let (level, word) = match self.acknowledged {
-            _ if !self.holds() => (Level::Bad, "LOST"),
-            0 => (Level::Watch, "NOT TESTED"),
-            _ => (Level::Good, "OK"),
+            _ if !self.holds() => (Severity::Bad, "LOST"),
+            0 => (Severity::Watch, "NOT TESTED"),
+            _ => (Severity::Good, "OK"),
         };
         let seen = match self.read_back {
             0 => String::new(),
@@ -71,7 +71,7 @@ fn interruption_verdict(cut: &Interruption) -> Verdict {
     let reason = cut.reason.as_ref();
     let reason = reason.map_or_else(String::new, |reason| format!(" It ended with: {reason}."));
     Verdict {
-        level: Level::Watch,
+        level: Severity::Watch,
         word: "PARTIAL".to_owned(),
         subject: "interrupted".to_owned(),
         sentence: format!(
@@ -83,7 +83,7 @@ fn interruption_verdict(cut: &Interruption) -> Verdict {
 
 /// Returns what to say about a condition that is not met: the first row that fails, with its
 /// phases.
-fn failing(judged: &ConditionResult, first: &Row, of_rows: usize) -> String {
+fn failing(judged: &ConditionResult, first: &ReportRow, of_rows: usize) -> String {
     let number = judged.rows.first();
     let phases: Vec<&str> = judged
         .phases
@@ -108,7 +108,7 @@ fn failing(judged: &ConditionResult, first: &Row, of_rows: usize) -> String {
     }
 }
 
-impl Run {
+impl FinishedRun {
     /// Builds the report with its pictures, for a page.
     #[must_use]
     pub(crate) fn to_report(&self) -> Report {
@@ -293,8 +293,8 @@ impl Run {
         let rows = self.measured.iter().map(|measured| &measured.correctness);
         let silent = rows.filter(|row| row.acknowledged == 0).count();
         let mut verdict = found.verdict("acknowledged = found");
-        if verdict.level == Level::Good && silent > 0 {
-            (verdict.level, verdict.word) = (Level::Watch, "IN PART".to_owned());
+        if verdict.level == Severity::Good && silent > 0 {
+            (verdict.level, verdict.word) = (Severity::Watch, "IN PART".to_owned());
         }
         section = section.verdict(verdict);
         if found.acknowledged > 0 && silent > 0 {
@@ -313,12 +313,12 @@ impl Run {
     }
 
     fn conditions_section(&self) -> Section {
-        let rows: Vec<&Row> = self.rows().collect();
+        let rows: Vec<&ReportRow> = self.rows().collect();
         let verdict = |judged: &ConditionResult| {
             let (level, word) = if judged.passes {
-                (Level::Good, "PASS")
+                (Severity::Good, "PASS")
             } else {
-                (Level::Bad, "FAIL")
+                (Severity::Bad, "FAIL")
             };
             let subject = match judged.demand {
                 Demand::FailIf => format!("fail if {}", judged.condition),
@@ -344,7 +344,7 @@ impl Run {
 
     fn rows_section(&self) -> Section {
         let lines = self.measured.iter().flat_map(table_lines);
-        let table = Table::of(
+        let table = ReportTable::of(
             "Load by shards; times in ms from the intended time on",
             lines,
             &[
@@ -362,9 +362,10 @@ impl Run {
                 ("max", &|(.., line)| millis(line.max_us)),
             ],
         );
-        let any = |read: fn(&Row) -> bool| self.rows().any(read);
+        let any = |read: fn(&ReportRow) -> bool| self.rows().any(read);
         let mut section = Section::new("Rates, writers and shards").table(table);
-        let is_unknown = |row: &Row| row.acked > 0 && (row.p99_us.is_nan() || row.p999_us.is_nan());
+        let is_unknown =
+            |row: &ReportRow| row.acked > 0 && (row.p99_us.is_nan() || row.p999_us.is_nan());
         if any(is_unknown) {
             section = section.paragraph(
                 "A percentile is shown where at least one write is beyond it: p99 of 100 writes, p99.9 of 1,000.",
@@ -385,7 +386,7 @@ impl Run {
         section
     }
 
-    fn errors_table(&self) -> Table {
+    fn errors_table(&self) -> ReportTable {
         let name = |code: u8| CODES.iter().find(|(known, _)| *known == code);
         let failed = |(code, times): (&u8, &u64)| {
             let name = name(*code).map_or("other", |(_, name)| *name);
@@ -394,7 +395,7 @@ impl Run {
         let rows = self
             .rows()
             .filter(|row| row.refusals > 0 || !row.errors.is_empty());
-        Table::of(
+        ReportTable::of(
             "Refusals, retries, and final result codes, of whole rows",
             rows,
             &[
@@ -409,9 +410,9 @@ impl Run {
         )
     }
 
-    fn service_table(&self) -> Table {
+    fn service_table(&self) -> ReportTable {
         let caption = "From the time a write was really sent, of whole rows; holds as they were measured; times in ms";
-        Table::of(
+        ReportTable::of(
             caption,
             self.rows(),
             &[

@@ -2,10 +2,10 @@
 
 use super::format::{load, millis, rate_words, share};
 use super::judge::{Finding, Guideline, Knees};
-use super::run::Run;
-use crate::report::{Cell, Level, Section, Table, Verdict, decimal, exact, percent};
+use super::run::FinishedRun;
+use crate::report::{Cell, ReportTable, Section, Severity, Verdict, decimal, exact, percent};
 
-impl Run {
+impl FinishedRun {
     pub(super) fn knees_section(&self) -> Option<Section> {
         let guideline = self.guideline.as_ref()?;
         let mut section = Section::new("Knees and the guideline").verdict(guideline_verdict(
@@ -20,7 +20,7 @@ impl Run {
             );
         }
         let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
-        let table = Table::of(
+        let table = ReportTable::of(
             "Measured beside the queueing model; times in ms",
             expected,
             &[
@@ -54,9 +54,9 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
             .to_owned(),
     };
     let (level, word) = match guideline.finding {
-        Finding::Pass => (Level::Good, "PASS"),
-        Finding::Fail => (Level::Bad, "FAIL"),
-        Finding::NotTested => (Level::Watch, "NOT TESTED"),
+        Finding::Pass => (Severity::Good, "PASS"),
+        Finding::Fail => (Severity::Bad, "FAIL"),
+        Finding::NotTested => (Severity::Watch, "NOT TESTED"),
     };
     Verdict {
         level,
@@ -73,13 +73,13 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
     }
 }
 
-fn knees_table(knees: &[Knees]) -> Table {
+fn knees_table(knees: &[Knees]) -> ReportTable {
     let rate = |knee: &Knees, is_tested: bool, rate: Option<f64>| match rate {
         _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
         Some(rate) => Cell::exact(rate),
         None => Cell::shown(format!("above {}", exact(knee.highest_rate)), String::new()),
     };
-    Table::of(
+    ReportTable::of(
         "Knees, in writes a second",
         knees,
         &[

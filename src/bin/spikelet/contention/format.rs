@@ -1,6 +1,6 @@
 //! Words and numbers of the report.
 
-use super::row::{Row, Shards};
+use super::row::{ReportRow, RowShards};
 use crate::report::{Cell, count, decimal, exact};
 
 /// Returns the number of decimals with which microseconds are shown as milliseconds: more for short
@@ -45,16 +45,16 @@ pub(super) fn writers_words(writers: Option<u64>) -> String {
 }
 
 /// Writes the load of a row: `50/s`, `16 writers`.
-pub(crate) fn load(row: &Row) -> String {
+pub(crate) fn load(row: &ReportRow) -> String {
     row.rate
         .map_or_else(|| writers_words(row.writers), rate_words)
 }
 
 /// Writes a layout: `1 shard`, `8 shards`, `hourly`.
-pub(crate) fn shards(shards: &Shards) -> String {
+pub(crate) fn shards(shards: &RowShards) -> String {
     match shards {
-        Shards::Hashed(1) => "1 shard".to_owned(),
-        Shards::Hashed(shards) => format!("{shards} shards"),
-        Shards::Named(name) => name.clone(),
+        RowShards::Hashed(1) => "1 shard".to_owned(),
+        RowShards::Hashed(shards) => format!("{shards} shards"),
+        RowShards::Named(name) => name.clone(),
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{Case, Write};
 use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
-use super::routing::Route;
+use super::routing::HotRoute;
 
 /// The file, in the directory of the row's store.
 const FILE: &str = "ledger";
@@ -35,7 +35,7 @@ pub(super) enum WriteState {
 
 /// The first line of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Heading {
+struct JournalHeading {
     schema_version: u32,
     case: Case,
 }
@@ -56,7 +56,7 @@ impl Journal {
         let path = dir.join(FILE);
         let create = || {
             let mut file = File::options().append(true).create_new(true).open(&path)?;
-            let heading = serde_json::to_string(&Heading {
+            let heading = serde_json::to_string(&JournalHeading {
                 schema_version: SCHEMA_VERSION,
                 case: case.clone(),
             })?;
@@ -73,7 +73,7 @@ impl Journal {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn note(&self, known: WriteState, route: &Route, id: u64) -> Result<()> {
+    pub(super) fn note(&self, known: WriteState, route: &HotRoute, id: u64) -> Result<()> {
         let mut note = [0; NOTE_BYTES];
         let words = [
             u64::from(known as u8) << 32 | u64::from(route.key),
@@ -122,7 +122,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
     let mut file = BufReader::new(File::open(path)?);
     let mut heading = String::new();
     file.read_line(&mut heading)?;
-    let Heading {
+    let JournalHeading {
         schema_version,
         case,
     } = serde_json::from_str(&heading)?;
@@ -157,7 +157,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == WriteState::Acknowledged as u64 {
-                    let route = Route::noted(case.layout, key, id, word(2))?;
+                    let route = HotRoute::noted(case.layout, key, id, word(2))?;
                     ledger.acknowledge(&case, route, id);
                     if case.settings.write == Write::Put {
                         let puts = ledger.puts.entry(route).or_default();
@@ -184,7 +184,7 @@ mod tests {
     fn what_was_acknowledged_is_read_back_and_what_was_under_way_is_in_doubt() {
         let dir = tempfile::tempdir().unwrap();
         let case = open(50.0, 4, |settings| settings.write = Write::AddUnique);
-        let route = |id| Route::of(case.layout, 0, id, 0);
+        let route = |id| HotRoute::of(case.layout, 0, id, 0);
         let journal = Journal::create(dir.path(), &case).unwrap();
         let note = |known, id| journal.note(known, &route(id), id).unwrap();
         for id in 1..=5 {

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use spikelet::shard::arithmetic::{WRITES_PER_SECOND, collision_chance, writes_per_hold};
 
-use super::row::{Row, Shards};
+use super::row::{ReportRow, RowShards};
 
 /// The latency knee: p99 as a multiple of that of the lowest rate.
 pub(crate) const LATENCY_KNEE: f64 = 3.0;
@@ -20,7 +20,7 @@ pub(crate) const WARM: f64 = 0.10;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Knees {
     /// The layout.
-    pub(crate) shards: Shards,
+    pub(crate) shards: RowShards,
     /// How many rates were measured: with fewer than two there are no knees.
     pub(crate) rates: usize,
     /// Whether the lowest rate is one to compare others with: something was acknowledged, and less
@@ -58,8 +58,8 @@ impl Knees {
 
 /// Returns the knees of each layout in an open loop with `hot_keys` hot keys, in the order of the
 /// rows.
-pub(super) fn knees(rows: &[(&Row, u32)], hot_keys: u32) -> Vec<Knees> {
-    let mut layouts: Vec<(&Shards, u32)> = Vec::new();
+pub(super) fn knees(rows: &[(&ReportRow, u32)], hot_keys: u32) -> Vec<Knees> {
+    let mut layouts: Vec<(&RowShards, u32)> = Vec::new();
     for (row, live) in rows.iter().filter(|(row, _)| row.rate.is_some()) {
         if !layouts.iter().any(|(shards, _)| **shards == row.shards) {
             layouts.push((&row.shards, *live));
@@ -68,7 +68,7 @@ pub(super) fn knees(rows: &[(&Row, u32)], hot_keys: u32) -> Vec<Knees> {
     layouts
         .into_iter()
         .map(|(shards, live)| {
-            let of: Vec<&Row> = rows
+            let of: Vec<&ReportRow> = rows
                 .iter()
                 .map(|(row, _)| *row)
                 .filter(|row| row.shards == *shards)
@@ -80,8 +80,8 @@ pub(super) fn knees(rows: &[(&Row, u32)], hot_keys: u32) -> Vec<Knees> {
 
 /// Returns the knees of one layout. `records`: how many records take the writes; `None` with
 /// several hot keys.
-fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
-    let mut of: Vec<(f64, &Row)> = rows
+fn knees_of(shards: &RowShards, records: Option<u32>, rows: Vec<&ReportRow>) -> Knees {
+    let mut of: Vec<(f64, &ReportRow)> = rows
         .into_iter()
         .filter_map(|row| Some((row.rate?, row)))
         .collect();
@@ -93,7 +93,7 @@ fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
         .filter(|row| row.acked > 0 && row.key_busy_share < BUSY_KNEE);
     let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
     // A knee begins a stretch that does not end: one rate in trouble is noise.
-    let first = |found: &dyn Fn(&Row) -> bool| {
+    let first = |found: &dyn Fn(&ReportRow) -> bool| {
         let is_tested = of.len() >= 2;
         let from_above = of
             .iter()
@@ -122,7 +122,7 @@ fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
 }
 
 /// Returns whether a row's p99 is [`LATENCY_KNEE`] times that of another, and no chance of theirs.
-fn is_slower(row: &Row, lowest: &Row) -> bool {
+fn is_slower(row: &ReportRow, lowest: &ReportRow) -> bool {
     let apart = row
         .p99_interval_us
         .zip(lowest.p99_interval_us)
@@ -132,7 +132,7 @@ fn is_slower(row: &Row, lowest: &Row) -> bool {
 
 /// Returns whether more than [`BUSY_KNEE`] of a row's writes are refused, and no less is likely:
 /// the lower end of the share's interval (Wilson, 95 in 100) is beyond it.
-fn is_refused(row: &Row) -> bool {
+fn is_refused(row: &ReportRow) -> bool {
     const TWO_SIDED_95: f64 = 1.96;
     let (count, share) = (row.offered.max(1) as f64, row.key_busy_share);
     let squared = TWO_SIDED_95 * TWO_SIDED_95;
@@ -180,10 +180,11 @@ pub(crate) struct Guideline {
 }
 
 /// Judges the guideline by a run with `hot_keys` hot keys.
-pub(super) fn guideline(rows: &[&Row], hot_keys: u32, burst: f64) -> Option<Guideline> {
+pub(super) fn guideline(rows: &[&ReportRow], hot_keys: u32, burst: f64) -> Option<Guideline> {
     // Without a hold, the time of a write is one only where no other writer was in its way as a
     // rule.
-    let is_calm = |row: &&&Row| row.acked > 0 && (row.rate.is_some() || row.writers == Some(1));
+    let is_calm =
+        |row: &&&ReportRow| row.acked > 0 && (row.rate.is_some() || row.writers == Some(1));
     let hold_us = rows.iter().find_map(|row| row.hold_us).or_else(|| {
         let times = rows.iter().filter(is_calm).map(|row| row.service_p50_us);
         times.min_by(f64::total_cmp)
@@ -197,8 +198,8 @@ pub(super) fn guideline(rows: &[&Row], hot_keys: u32, burst: f64) -> Option<Guid
     };
     // With several keys a record gets a part of the rate.
     let on_one_record =
-        |row: &&Row| hot_keys == 1 && row.shards == Shards::Hashed(1) && row.offered > 0;
-    let mut tested: Vec<(f64, &Row)> = rows
+        |row: &&ReportRow| hot_keys == 1 && row.shards == RowShards::Hashed(1) && row.offered > 0;
+    let mut tested: Vec<(f64, &ReportRow)> = rows
         .iter()
         .copied()
         .filter(on_one_record)
@@ -235,7 +236,7 @@ mod tests {
     use crate::contention::measure;
     use crate::contention::testing::{changed, open};
 
-    fn row(rate: f64, shards: u32) -> Row {
+    fn row(rate: f64, shards: u32) -> ReportRow {
         measure(&open(rate, shards, |settings| settings.seed = 3))
             .unwrap()
             .row
@@ -243,11 +244,11 @@ mod tests {
 
     #[test]
     fn a_record_has_its_knees_where_the_queue_grows_and_where_it_is_full() {
-        let rows: Vec<Row> = [25.0, 50.0, 100.0, 125.0, 200.0, 400.0]
+        let rows: Vec<ReportRow> = [25.0, 50.0, 100.0, 125.0, 200.0, 400.0]
             .into_iter()
             .flat_map(|rate| [row(rate, 1), row(rate, 8)])
             .collect();
-        let live: Vec<(&Row, u32)> = rows.iter().zip([1, 8].into_iter().cycle()).collect();
+        let live: Vec<(&ReportRow, u32)> = rows.iter().zip([1, 8].into_iter().cycle()).collect();
         let found = knees(&live, 1);
         let [one, eight] = &found[..] else {
             panic!("{found:?}");
@@ -266,7 +267,7 @@ mod tests {
         assert!(one.is_latency_tested() && eight.is_latency_tested());
         assert!(one.is_modelled && eight.is_modelled);
         assert_eq!(knees(&live, 2)[0].capacity_per_s, None);
-        let without = Row {
+        let without = ReportRow {
             expected_key_busy_share: None,
             ..rows[2].clone()
         };
@@ -285,9 +286,9 @@ mod tests {
                 row.p99_interval_us = Some((calm.p99_us * interval.0, calm.p99_us * interval.1));
             })
         };
-        let knees_with = |rows: &[Row]| {
+        let knees_with = |rows: &[ReportRow]| {
             let all = std::iter::once(&calm).chain(rows);
-            let all: Vec<(&Row, u32)> = all.map(|row| (row, 1)).collect();
+            let all: Vec<(&ReportRow, u32)> = all.map(|row| (row, 1)).collect();
             let found = knees(&all, 1).remove(0);
             (found.latency_rate, found.busy_rate)
         };
@@ -306,8 +307,8 @@ mod tests {
     #[test]
     fn one_rate_has_no_knees_and_a_refused_one_is_nothing_to_compare_latencies_with() {
         let rows = [row(200.0, 1), row(400.0, 1), row(50.0, 1)];
-        let of = |rows: &[&Row]| {
-            let live: Vec<(&Row, u32)> = rows.iter().map(|row| (*row, 1)).collect();
+        let of = |rows: &[&ReportRow]| {
+            let live: Vec<(&ReportRow, u32)> = rows.iter().map(|row| (*row, 1)).collect();
             knees(&live, 1).remove(0)
         };
         let single = of(&[&rows[0]]);
@@ -340,14 +341,14 @@ mod tests {
         let burst = guideline(&[&rows[0]], 1, 2.0).unwrap();
         assert_eq!((burst.band.as_str(), burst.finding), ("hot", Finding::Fail));
         assert_eq!(guideline(&[], 1, 1.0), None);
-        let fought_over = Row {
+        let fought_over = ReportRow {
             rate: None,
             writers: Some(16),
             hold_us: None,
             ..rows[0].clone()
         };
         assert_eq!(guideline(&[&fought_over], 1, 1.0), None);
-        let alone = Row {
+        let alone = ReportRow {
             writers: Some(1),
             service_p50_us: 2.0,
             ..fought_over
@@ -360,7 +361,7 @@ mod tests {
     fn the_guideline_passes_only_by_a_row_that_says_so() {
         let with = |rate: f64, shards: u32, busy: f64| {
             changed(row(10.0, 1), |row| {
-                (row.rate, row.shards) = (Some(rate), Shards::Hashed(shards));
+                (row.rate, row.shards) = (Some(rate), RowShards::Hashed(shards));
                 row.key_busy_share = busy;
             })
         };
@@ -383,7 +384,7 @@ mod tests {
             (&[1, 2], 1, Some(50.0), Finding::Fail),
             (&[3, 4], 1, Some(40.0), Finding::Fail),
         ] {
-            let rows: Vec<&Row> = places.iter().map(|place| &all[*place]).collect();
+            let rows: Vec<&ReportRow> = places.iter().map(|place| &all[*place]).collect();
             let judged = guideline(&rows, hot_keys, 1.0).unwrap();
             assert_eq!(
                 (judged.tested_rate, judged.finding),

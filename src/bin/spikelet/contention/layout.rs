@@ -10,7 +10,7 @@ use spikelet::shard::arithmetic::SHARDS_MAX;
 /// The records that the writes to one hot key go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) enum Layout {
+pub(crate) enum RowLayout {
     /// By the hash of the element, into this many shards (a power of two, at most
     /// [`SHARDS_MAX`]). One is the record itself.
     Hashed(u32),
@@ -18,7 +18,7 @@ pub(crate) enum Layout {
     Timed(TimeWidth, u32),
 }
 
-impl Layout {
+impl RowLayout {
     /// Returns how many records take the writes to one key at any moment.
     #[must_use]
     pub(crate) const fn live_shards(self) -> u32 {
@@ -35,7 +35,7 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for RowLayout {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hashed(shards) => write!(out, "{shards}"),
@@ -45,13 +45,13 @@ impl fmt::Display for Layout {
     }
 }
 
-impl From<Layout> for String {
-    fn from(layout: Layout) -> Self {
+impl From<RowLayout> for String {
+    fn from(layout: RowLayout) -> Self {
         layout.to_string()
     }
 }
 
-impl TryFrom<String> for Layout {
+impl TryFrom<String> for RowLayout {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -59,7 +59,7 @@ impl TryFrom<String> for Layout {
     }
 }
 
-impl FromStr for Layout {
+impl FromStr for RowLayout {
     type Err = String;
 
     /// Reads `8`, `hourly`, `daily`, `5-minute`, `daily+8`.
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn a_layout_is_read_as_it_is_written() {
         for (text, layout, live) in [
-            ("1", Layout::Hashed(1), 1),
-            ("16", Layout::Hashed(16), 16),
-            ("hourly", Layout::Timed(TimeWidth::Hourly, 1), 1),
-            ("daily", Layout::Timed(TimeWidth::Daily, 1), 1),
-            ("daily+8", Layout::Timed(TimeWidth::Daily, 8), 8),
+            ("1", RowLayout::Hashed(1), 1),
+            ("16", RowLayout::Hashed(16), 16),
+            ("hourly", RowLayout::Timed(TimeWidth::Hourly, 1), 1),
+            ("daily", RowLayout::Timed(TimeWidth::Daily, 1), 1),
+            ("daily+8", RowLayout::Timed(TimeWidth::Daily, 8), 8),
             (
                 "10-minute+2",
-                Layout::Timed(TimeWidth::minutes(10).unwrap(), 2),
+                RowLayout::Timed(TimeWidth::minutes(10).unwrap(), 2),
                 2,
             ),
         ] {
@@ -114,7 +114,7 @@ mod tests {
         for text in [
             "", "0", "3", "8192", "weekly", "daily+", "daily+3", "8+8", "-1",
         ] {
-            assert!(text.parse::<Layout>().is_err(), "{text:?}");
+            assert!(text.parse::<RowLayout>().is_err(), "{text:?}");
         }
     }
 }

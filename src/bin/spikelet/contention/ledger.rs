@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::case::{Case, Settings, Write};
 use super::element_id::INITIAL_FROM;
 use super::put_history::PutHistory;
-use super::routing::Route;
+use super::routing::HotRoute;
 
 /// The acknowledged writes of a row.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// How many, for each record.
-    pub(super) acked: HashMap<Route, u64>,
+    pub(super) acked: HashMap<HotRoute, u64>,
     /// Which elements; of added elements only.
     pub(super) elements: Vec<u32>,
     /// Added elements that were said to be there already.
@@ -25,7 +25,7 @@ pub(super) struct Ledger {
     /// Puts among them.
     pub(super) puts_in_doubt: Vec<u64>,
     /// The acknowledged puts to each record; of a row that is looked at again.
-    pub(super) puts: HashMap<Route, PutHistory>,
+    pub(super) puts: HashMap<HotRoute, PutHistory>,
     /// How often a write was read back right after its acknowledgement.
     pub(super) read_back: u64,
     /// How often that did not show it.
@@ -36,7 +36,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Adds an acknowledged write that has changed something.
-    pub(super) fn acknowledge(&mut self, case: &Case, route: Route, id: u64) {
+    pub(super) fn acknowledge(&mut self, case: &Case, route: HotRoute, id: u64) {
         let counted = match case.is_of_counters() {
             // Which of its shards has a counter's amount is not known.
             true => route.whole(),
@@ -140,7 +140,7 @@ impl Correctness {
     }
 
     /// Compares counts: the expected count of each record, and the stored one.
-    pub(super) fn of_counts(ledger: &Ledger, found: impl Fn(&Route) -> u64) -> Self {
+    pub(super) fn of_counts(ledger: &Ledger, found: impl Fn(&HotRoute) -> u64) -> Self {
         let mut sum = Self::begin(ledger);
         let mut surplus = 0;
         for (route, acked) in &ledger.acked {
@@ -216,10 +216,10 @@ impl Correctness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contention::layout::Layout;
+    use crate::contention::layout::RowLayout;
 
-    fn route(key: u32) -> Route {
-        Route::of(Layout::Hashed(1), key, 0, 0)
+    fn route(key: u32) -> HotRoute {
+        HotRoute::of(RowLayout::Hashed(1), key, 0, 0)
     }
 
     #[test]

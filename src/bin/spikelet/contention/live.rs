@@ -13,12 +13,12 @@ use spikelet::Error;
 
 use super::RunResult;
 use super::activation;
-use super::case::{Case, ClusterSettings, Load};
+use super::case::{Arrivals, Case, ClusterSettings};
 use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
-use super::measure::{Recorder, Tally, Window};
-use super::schedule::{Keys, PlannedWrite, arrivals};
-use super::target::Target;
+use super::measure::{MeasuredWindow, Recorder, Tally};
+use super::schedule::{KeySource, PlannedWrite, arrivals};
+use super::target::HotTarget;
 use crate::threads::on_threads;
 
 /// Threads of an open loop, at least and at most.
@@ -47,26 +47,26 @@ pub(super) fn open_threads(case: &Case) -> usize {
 /// If the records cannot be read.
 pub(super) fn run(
     case: &Case,
-    target: &Target,
-    window: Window,
+    target: &HotTarget,
+    window: MeasuredWindow,
     stop: &AtomicBool,
 ) -> Result<RunResult> {
     match case.load {
-        Load::Open { rate } => open_loop(case, target, window, rate, stop),
-        Load::Closed { writers } => closed_loop(case, target, window, writers, stop),
+        Arrivals::Open { rate } => open_loop(case, target, window, rate, stop),
+        Arrivals::Closed { writers } => closed_loop(case, target, window, writers, stop),
     }
 }
 
 /// What all threads of a row share.
-struct Row<'a> {
+struct LiveRow<'a> {
     case: &'a Case,
-    target: &'a Target,
+    target: &'a HotTarget,
     begun: Instant,
     /// Becomes true when the row is to end before its time.
     stop: &'a AtomicBool,
 }
 
-impl Row<'_> {
+impl LiveRow<'_> {
     fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -181,12 +181,12 @@ fn record(recorder: &mut Recorder, wanted_ns: u64, fate: &Fate) {
 
 fn open_loop(
     case: &Case,
-    target: &Target,
-    window: Window,
+    target: &HotTarget,
+    window: MeasuredWindow,
     rate: f64,
     stop: &AtomicBool,
 ) -> Result<RunResult> {
-    let row = Row {
+    let row = LiveRow {
         case,
         target,
         begun: Instant::now(),
@@ -237,8 +237,8 @@ fn open_loop(
 
 fn closed_loop(
     case: &Case,
-    target: &Target,
-    window: Window,
+    target: &HotTarget,
+    window: MeasuredWindow,
     writers: usize,
     interrupted: &AtomicBool,
 ) -> Result<RunResult> {
@@ -251,9 +251,9 @@ fn closed_loop(
     let ledger = at_once(writers, |writer| {
         let mut recorder = Recorder::new(window, false);
         let mut ledger = Ledger::default();
-        let mut keys = Keys::new(case, writer as u64);
+        let mut keys = KeySource::new(case, writer as u64);
         start.wait();
-        let row = Row {
+        let row = LiveRow {
             case,
             target,
             begun: *begun.lock().get_or_insert_with(Instant::now),

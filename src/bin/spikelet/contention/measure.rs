@@ -25,12 +25,12 @@ fn histogram() -> Histogram<u64> {
 
 /// The stretch of a row that is measured: writes that are wanted in it count.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct MeasuredWindow {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
 }
 
-impl Window {
+impl MeasuredWindow {
     pub(super) fn contains(self, at_ns: u64) -> bool {
         (self.from_ns..self.to_ns).contains(&at_ns)
     }
@@ -44,7 +44,7 @@ impl Window {
 /// beginning of the row.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    window: Window,
+    window: MeasuredWindow,
     pub(super) tally: Tally,
     /// Each write on its own, of a row with a timeline, those while warming up included.
     pub(super) timeline: Option<Vec<TimedWrite>>,
@@ -94,7 +94,7 @@ impl TimedWrite {
 
 impl Recorder {
     /// Returns an empty recorder. With `timeline`, it also keeps each write.
-    pub(super) fn new(window: Window, timeline: bool) -> Self {
+    pub(super) fn new(window: MeasuredWindow, timeline: bool) -> Self {
         Self {
             window,
             tally: Tally::new(),
@@ -319,7 +319,7 @@ pub(super) fn quantile(values: &[u64], share: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const WINDOW: Window = Window {
+    const WINDOW: MeasuredWindow = MeasuredWindow {
         from_ns: 1_000_000_000,
         to_ns: 2_000_000_000,
     };

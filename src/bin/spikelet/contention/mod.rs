@@ -1,8 +1,8 @@
 //! The contention harness: writers on hot keys, and the fate of their writes.
 //!
 //! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
-//! over which records they are distributed ([`Layout`]), and what they do ([`Settings`]).
-//! [`measure()`] runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and
+//! over which records they are distributed ([`RowLayout`]), and what they do ([`Settings`]).
+//! [`measure()`] runs one case in a store of its own and returns its [`ReportRow`]; a [`FinishedRun`] judges and
 //! reports many.
 //!
 //! * `case`, `layout`, `routing`: the rows, and the record that a write goes to.
@@ -63,26 +63,26 @@ mod threshold;
 
 #[cfg(feature = "cluster")]
 pub(crate) use case::ClusterSettings;
-pub(crate) use case::{Case, Hold, Load, Settings, Spread, Write};
+pub(crate) use case::{Arrivals, Case, Hold, Settings, Spread, Write};
 pub(crate) use check_stored::check_stored;
 pub(crate) use comparison::OtherRun;
 pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use judge::{BUSY_KNEE, Finding};
-pub(crate) use layout::Layout;
-pub(crate) use row::{Measurement, Row};
-pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
+pub(crate) use layout::RowLayout;
+pub(crate) use row::{Measurement, ReportRow};
+pub(crate) use run::{Criteria, FinishedRun, Interruption, SCHEMA_VERSION};
 #[cfg(feature = "cluster")]
 pub(crate) use scratch::ScratchSet;
 pub(crate) use target::Place;
-pub(crate) use threshold::Condition;
+pub(crate) use threshold::RowCondition;
 
 use std::sync::atomic::AtomicBool;
 
 use self::ledger::Ledger;
-use self::measure::{Tally, TimedWrite, Window};
+use self::measure::{MeasuredWindow, Tally, TimedWrite};
 use self::processors::ProcessorTimes;
-use self::target::Target;
+use self::target::HotTarget;
 pub(crate) use activation::Activation;
 
 /// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a
@@ -108,11 +108,11 @@ pub(crate) fn measure_until(
 ) -> Result<Option<Measurement>> {
     let settings = &case.settings;
     let from_ns = settings.warm_up.as_nanos() as u64;
-    let mut window = Window {
+    let mut window = MeasuredWindow {
         from_ns,
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
-    let target = Target::new(case, place)?;
+    let target = HotTarget::new(case, place)?;
     let began = ProcessorTimes::now().filter(|_| !settings.is_virtual);
     let RunResult {
         tally,
@@ -144,7 +144,7 @@ pub(crate) fn measure_until(
     }
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
     let seconds = window.seconds();
-    let mut row = Row::new(case, seconds, &tally, &correctness, threads, hold_us);
+    let mut row = ReportRow::new(case, seconds, &tally, &correctness, threads, hold_us);
     row.processors_busy = processors_busy;
     let writes = timeline.as_deref().unwrap_or_default();
     if let Some(activation) = &activation {

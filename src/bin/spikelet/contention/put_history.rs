@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use spikelet::Value;
 
-use super::routing::Route;
+use super::routing::HotRoute;
 
 /// Bytes of a number: shorter values have no place for one, and are not looked at.
 pub(super) const NUMBER_BYTES: usize = 8;
@@ -83,7 +83,7 @@ impl PutHistory {
 #[derive(Debug, Default)]
 pub(super) struct PutHistories {
     moments: AtomicU64,
-    records: Mutex<HashMap<Route, PutHistory>>,
+    records: Mutex<HashMap<HotRoute, PutHistory>>,
 }
 
 impl PutHistories {
@@ -93,14 +93,14 @@ impl PutHistories {
     }
 
     /// Adds a put that was sent at this moment and is acknowledged now.
-    pub(super) fn acknowledge(&self, route: Route, id: u64, sent: u64) {
+    pub(super) fn acknowledge(&self, route: HotRoute, id: u64, sent: u64) {
         let now = self.now();
         let mut records = self.records.lock();
         records.entry(route).or_default().acknowledge(id, sent, now);
     }
 
     /// Returns the history of a record's puts, if there is one.
-    pub(super) fn of(&self, route: &Route) -> Option<PutHistory> {
+    pub(super) fn of(&self, route: &HotRoute) -> Option<PutHistory> {
         self.records.lock().get(route).cloned()
     }
 }

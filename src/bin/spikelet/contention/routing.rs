@@ -8,7 +8,7 @@ use spikelet::shard::TimeWidth;
 use spikelet::shard::arithmetic::shard_of;
 
 use super::element_id::{element, time, timed};
-use super::layout::Layout;
+use super::layout::RowLayout;
 
 /// Milliseconds from 1970 to 2010, where a store's time begins.
 pub(super) const EPOCH_2010_MS: u64 = 1_262_304_000_000;
@@ -17,7 +17,7 @@ pub(super) const KEY_PREFIX: &str = "hot";
 
 /// A record of a hot key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Route {
+pub(super) struct HotRoute {
     /// The hot key.
     pub(super) key: u32,
     /// The bucket of time: how long it is, and when it begins, in seconds since 1970.
@@ -26,10 +26,10 @@ pub(super) struct Route {
     shard: Option<u32>,
 }
 
-impl Route {
+impl HotRoute {
     /// Returns the record of this key that the write of this number goes to at this time
     /// (milliseconds since 2010): where the sharded handles put its element.
-    pub(super) fn of(layout: Layout, key: u32, id: u64, now_ms: u64) -> Self {
+    pub(super) fn of(layout: RowLayout, key: u32, id: u64, now_ms: u64) -> Self {
         Self::at(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
     }
 
@@ -38,8 +38,8 @@ impl Route {
     ///
     /// # Errors
     /// A time after the year 9999, in layouts with time: the journal is damaged.
-    pub(super) fn noted(layout: Layout, key: u32, id: u64, at_s: u64) -> io::Result<Self> {
-        if let Layout::Timed(width, _) = layout {
+    pub(super) fn noted(layout: RowLayout, key: u32, id: u64, at_s: u64) -> io::Result<Self> {
+        if let RowLayout::Timed(width, _) = layout {
             let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at_s));
             at.and_then(|at| width.bucket_name(at).ok())
                 .ok_or_else(|| {
@@ -52,10 +52,10 @@ impl Route {
         Ok(Self::at(layout, key, id, at_s))
     }
 
-    fn at(layout: Layout, key: u32, id: u64, at_s: u64) -> Self {
+    fn at(layout: RowLayout, key: u32, id: u64, at_s: u64) -> Self {
         let bucket = match layout {
-            Layout::Hashed(_) => None,
-            Layout::Timed(width, _) => Some((width, at_s - at_s % width.duration().as_secs())),
+            RowLayout::Hashed(_) => None,
+            RowLayout::Timed(width, _) => Some((width, at_s - at_s % width.duration().as_secs())),
         };
         let whole = Self {
             key,
@@ -152,14 +152,14 @@ mod tests {
             ("daily", NOW_MS, "hot3:2026-03-01"),
             ("daily", NOW_MS - 86_400_000, "hot3:2026-02-28"),
         ] {
-            let route = Route::of(layout.parse().unwrap(), 3, 99, at);
+            let route = HotRoute::of(layout.parse().unwrap(), 3, 99, at);
             assert_eq!(route.record_key(), name, "{layout}");
         }
     }
 
     #[test]
     fn a_noted_time_past_the_year_9999_is_refused() {
-        let noted = |layout: &str, at_s| Route::noted(layout.parse().unwrap(), 0, 1, at_s);
+        let noted = |layout: &str, at_s| HotRoute::noted(layout.parse().unwrap(), 0, 1, at_s);
         assert_eq!(
             noted("hourly", 0).unwrap().record_key(),
             "hot0:1970-01-01-00"
@@ -174,10 +174,10 @@ mod tests {
     fn hashing_reaches_all_shards_evenly_and_time_only_one() {
         for (layout, records) in [("1", 1), ("8", 8), ("hourly", 1), ("daily+8", 8)] {
             let layout = layout.parse().unwrap();
-            let routes: Vec<Route> = (0..8_000)
-                .map(|id| Route::of(layout, 0, id, NOW_MS))
+            let routes: Vec<HotRoute> = (0..8_000)
+                .map(|id| HotRoute::of(layout, 0, id, NOW_MS))
                 .collect();
-            let names: BTreeSet<String> = routes.iter().map(Route::record_key).collect();
+            let names: BTreeSet<String> = routes.iter().map(HotRoute::record_key).collect();
             assert_eq!(names.len(), records, "{layout}");
             let first = routes.iter().filter(|route| **route == routes[0]).count();
             assert!(first.abs_diff(8_000 / records) < 120, "{layout}: {first}");

@@ -7,22 +7,22 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Moment, Phase};
-use super::case::{Case, Load};
-use super::layout::Layout;
+use super::case::{Arrivals, Case};
+use super::layout::RowLayout;
 use super::ledger::Correctness;
 use super::measure::{Figures, Tally, micros, nan_if_null, rounded};
 use super::theory;
 
 /// A row, as JSON has it. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     /// `open` or `closed`.
     #[serde(rename = "loop")]
     pub(crate) kind: String,
     /// Writes a second that were meant to come; none in a closed loop.
     pub(crate) rate: Option<f64>,
     /// Into which records: a number of shards, or a name such as `hourly`.
-    pub(crate) shards: Shards,
+    pub(crate) shards: RowShards,
     /// Writers of a closed loop; the threads of an open one on the engine.
     pub(crate) writers: Option<u64>,
     /// Whether the holds of this row are simulated ones.
@@ -76,7 +76,7 @@ pub(crate) struct Row {
 }
 
 /// A row is above all its figures.
-impl Deref for Row {
+impl Deref for ReportRow {
     type Target = Figures;
 
     fn deref(&self) -> &Figures {
@@ -87,23 +87,23 @@ impl Deref for Row {
 /// Into which records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Shards {
+pub(crate) enum RowShards {
     /// By hash, into this many.
     Hashed(u32),
     /// By time: `hourly`, `daily+8`.
     Named(String),
 }
 
-impl Shards {
-    fn of(layout: Layout) -> Self {
+impl RowShards {
+    fn of(layout: RowLayout) -> Self {
         match layout {
-            Layout::Hashed(shards) => Self::Hashed(shards),
+            RowLayout::Hashed(shards) => Self::Hashed(shards),
             named => Self::Named(named.to_string()),
         }
     }
 }
 
-impl std::fmt::Display for Shards {
+impl std::fmt::Display for RowShards {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Hashed(shards) => shards.fmt(out),
@@ -118,7 +118,7 @@ pub(crate) struct Measurement {
     /// The measured case.
     pub(crate) case: Case,
     /// The figures.
-    pub(crate) row: Row,
+    pub(crate) row: ReportRow,
     /// Acknowledged = found?
     pub(crate) correctness: Correctness,
     /// The counts, with the latencies of the acknowledged.
@@ -162,7 +162,7 @@ impl Measurement {
         };
         let hold_us = mean(holds);
         let phases = std::mem::take(&mut all.row.phases);
-        all.row = Row::new(
+        all.row = ReportRow::new(
             &all.case,
             all.seconds,
             &all.tally,
@@ -176,14 +176,16 @@ impl Measurement {
     }
 }
 
-impl Row {
+impl ReportRow {
     /// Returns whether this is the row of a case, under any settings.
     pub(super) fn is_of(&self, case: &Case) -> bool {
         let is_same_load = match case.load {
-            Load::Open { rate } => self.rate == Some(rate),
-            Load::Closed { writers } => self.rate.is_none() && self.writers == Some(writers as u64),
+            Arrivals::Open { rate } => self.rate == Some(rate),
+            Arrivals::Closed { writers } => {
+                self.rate.is_none() && self.writers == Some(writers as u64)
+            }
         };
-        is_same_load && self.shards == Shards::of(case.layout)
+        is_same_load && self.shards == RowShards::of(case.layout)
     }
 
     /// Returns whether this row has the same rate or number of writers as another, in any layout.
@@ -204,8 +206,8 @@ impl Row {
     ) -> Self {
         let settings = &case.settings;
         let (kind, rate, writers) = match case.load {
-            Load::Open { rate } => ("open", Some(rate), threads),
-            Load::Closed { writers } => ("closed", None, Some(writers)),
+            Arrivals::Open { rate } => ("open", Some(rate), threads),
+            Arrivals::Closed { writers } => ("closed", None, Some(writers)),
         };
         let is_plain = settings.hot_keys == 1
             && settings.retries == 0
@@ -225,7 +227,7 @@ impl Row {
         Self {
             kind: kind.to_owned(),
             rate,
-            shards: Shards::of(case.layout),
+            shards: RowShards::of(case.layout),
             writers: writers.map(|writers| writers as u64),
             simulated_hold: !settings.hold.mean.is_zero(),
             service_p50_us: tally.micros_at(&tally.service, 0.5),

@@ -7,8 +7,8 @@ use super::case::Settings;
 use super::comparison::{Comparison, OtherRun};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
-use super::row::{Measurement, Row, Shards};
-use super::threshold::{self, Condition, ConditionResult, Demand};
+use super::row::{Measurement, ReportRow, RowShards};
+use super::threshold::{self, ConditionResult, Demand, RowCondition};
 use crate::report;
 use crate::verdict::contention::Headline;
 
@@ -26,9 +26,9 @@ pub(crate) struct Criteria {
     /// How many times the mean rate a burst has.
     pub(crate) burst: f64,
     /// The run fails if one of these holds for any row.
-    pub(crate) fail_if: Vec<Condition>,
+    pub(crate) fail_if: Vec<RowCondition>,
     /// The run fails unless all of these hold for every row.
-    pub(crate) thresholds: Vec<Condition>,
+    pub(crate) thresholds: Vec<RowCondition>,
     /// Another run, which was found to be comparable ([`OtherRun::check`]).
     pub(crate) other: Option<OtherRun>,
     /// Smaller changes, as a part, do not count.
@@ -37,7 +37,7 @@ pub(crate) struct Criteria {
 
 /// A finished run.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct FinishedRun {
     /// The settings that its rows share.
     pub(crate) settings: Settings,
     /// Its rows.
@@ -102,18 +102,18 @@ fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-impl Run {
+impl FinishedRun {
     /// Judges the rows.
     #[must_use]
     pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
-        let rows: Vec<&Row> = measured.iter().map(|measured| &measured.row).collect();
+        let rows: Vec<&ReportRow> = measured.iter().map(|measured| &measured.row).collect();
         // A row that was activated on the way has no rate of its own at which it is in trouble.
-        let live: Vec<(&Row, u32)> = measured
+        let live: Vec<(&ReportRow, u32)> = measured
             .iter()
             .filter(|measured| !measured.case.activates())
             .map(|measured| (&measured.row, measured.case.layout.live_shards()))
             .collect();
-        let judge = |conditions: &[Condition], demand| {
+        let judge = |conditions: &[RowCondition], demand| {
             let judge = |condition| threshold::judge(condition, demand, &rows);
             conditions.iter().map(judge).collect::<Vec<_>>()
         };
@@ -147,7 +147,7 @@ impl Run {
     }
 
     /// Returns the rows.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &ReportRow> {
         self.measured.iter().map(|measured| &measured.row)
     }
 
@@ -179,11 +179,11 @@ struct RunJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'a str>,
     settings: SettingsJson,
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a ReportRow>,
     knees: &'a [Knees],
     guideline: Option<&'a Guideline>,
     conditions: &'a [ConditionResult],
-    timelines: Vec<Timeline<'a>>,
+    timelines: Vec<RunTimeline<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<&'a Comparison>,
 }
@@ -227,18 +227,18 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
 }
 
 #[derive(Serialize)]
-struct Timeline<'a> {
+struct RunTimeline<'a> {
     rate: Option<f64>,
-    shards: &'a Shards,
+    shards: &'a RowShards,
     activation: &'a Activation,
     moments: &'a [Moment],
 }
 
 impl<'a> RunJson<'a> {
-    fn of(run: &'a Run) -> Self {
+    fn of(run: &'a FinishedRun) -> Self {
         let settings = &run.settings;
         let timeline = |measured: &'a Measurement| {
-            Some(Timeline {
+            Some(RunTimeline {
                 rate: measured.row.rate,
                 shards: &measured.row.shards,
                 activation: measured.activation.as_ref()?,

@@ -58,12 +58,12 @@ pub(super) struct PlannedWrite {
 
 /// Draws keys.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct KeySource {
     zipf: Zipf,
     random: Random,
 }
 
-impl Keys {
+impl KeySource {
     /// Returns the keys of one `lane` of a seed: each lane draws its own.
     pub(super) fn new(case: &Case, lane: u64) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl Holds {
 pub(super) fn arrivals(case: &Case, rate: f64) -> impl Iterator<Item = PlannedWrite> + use<> {
     let end_ns = (case.settings.duration + case.settings.warm_up).as_nanos() as u64;
     let mut gaps = stream(case.settings.seed, 0, 0);
-    let mut keys = Keys::new(case, 0);
+    let mut keys = KeySource::new(case, 0);
     let mut at = 0.0;
     (0..)
         .map(move |id| {

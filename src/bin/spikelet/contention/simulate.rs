@@ -11,14 +11,14 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunResult;
-use super::case::{Case, Load};
+use super::case::{Arrivals, Case};
 use super::error::Result;
 use super::ledger::Ledger;
-use super::measure::{Recorder, Window};
+use super::measure::{MeasuredWindow, Recorder};
 use super::queue::{Arrival, RecordQueue};
-use super::routing::Route;
-use super::schedule::{Holds, Keys, PlannedWrite, arrivals};
-use super::target::Target;
+use super::routing::HotRoute;
+use super::schedule::{Holds, KeySource, PlannedWrite, arrivals};
+use super::target::HotTarget;
 
 /// A write on its way.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ struct PendingWrite {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A hold ends.
-    Done(Route),
+    Done(HotRoute),
     /// A write is sent.
     Send(PendingWrite),
 }
@@ -68,13 +68,13 @@ impl Agenda {
 /// One row in the making.
 struct Simulation<'a> {
     case: &'a Case,
-    target: &'a Target,
-    window: Window,
-    queues: HashMap<Route, RecordQueue<PendingWrite>>,
+    target: &'a HotTarget,
+    window: MeasuredWindow,
+    queues: HashMap<HotRoute, RecordQueue<PendingWrite>>,
     agenda: Agenda,
     holds: Holds,
     /// For each writer of a closed loop.
-    keys: Vec<Keys>,
+    keys: Vec<KeySource>,
     /// For each writer of a closed loop.
     refused_in_row: Vec<u32>,
     next_id: u64,
@@ -88,13 +88,13 @@ struct Simulation<'a> {
 /// If the store cannot be written to.
 pub(super) fn simulate(
     case: &Case,
-    target: &Target,
-    window: Window,
+    target: &HotTarget,
+    window: MeasuredWindow,
     stop: &AtomicBool,
 ) -> Result<RunResult> {
     let writers = match case.load {
-        Load::Open { .. } => 0,
-        Load::Closed { writers } => writers,
+        Arrivals::Open { .. } => 0,
+        Arrivals::Closed { writers } => writers,
     };
     let mut simulation = Simulation {
         case,
@@ -104,7 +104,7 @@ pub(super) fn simulate(
         agenda: Agenda::default(),
         holds: Holds::new(case),
         keys: (0..writers)
-            .map(|writer| Keys::new(case, writer as u64))
+            .map(|writer| KeySource::new(case, writer as u64))
             .collect(),
         refused_in_row: vec![0; writers],
         next_id: 0,
@@ -114,7 +114,7 @@ pub(super) fn simulate(
     (0..writers).for_each(|writer| simulation.write_next(writer, 0));
     let mut stopped_ns = None;
     match case.load {
-        Load::Open { rate } => {
+        Arrivals::Open { rate } => {
             for wanted in arrivals(case, rate) {
                 if stop.load(Ordering::Relaxed) {
                     stopped_ns = Some(wanted.at_ns);
@@ -129,7 +129,7 @@ pub(super) fn simulate(
                 });
             }
         }
-        Load::Closed { .. } => {
+        Arrivals::Closed { .. } => {
             while let Some(due) = simulation.agenda.next_time() {
                 if stop.load(Ordering::Relaxed) {
                     stopped_ns = Some(due);
@@ -179,12 +179,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn hold(&mut self, route: Route, now_ns: u64) {
+    fn hold(&mut self, route: HotRoute, now_ns: u64) {
         let until_ns = now_ns + self.holds.draw_ns();
         self.agenda.at(until_ns, Event::Done(route));
     }
 
-    fn done(&mut self, route: Route, now_ns: u64) {
+    fn done(&mut self, route: HotRoute, now_ns: u64) {
         let Some(queue) = self.queues.get_mut(&route) else {
             return;
         };

@@ -13,15 +13,15 @@ use spikelet::{
 };
 
 use super::case::{Case, Write};
-use super::collection::Collection;
+use super::collection::HotCollection;
 use super::element_id::number;
 use super::error::Result;
 use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
-use super::layout::Layout;
+use super::layout::RowLayout;
 use super::ledger::{Correctness, InitialElements, Ledger};
 use super::put_history;
-use super::routing::{EPOCH_2010_MS, Route};
+use super::routing::{EPOCH_2010_MS, HotRoute};
 use super::schedule::Holds;
 #[cfg(feature = "cluster")]
 use super::scratch::{self, ScratchSet};
@@ -52,7 +52,7 @@ const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
 
 /// The hot records of one row, in a store of their own.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct HotTarget {
     case: Case,
     home: Home,
     held: HoldingSet,
@@ -64,7 +64,7 @@ pub(super) struct Target {
     payload: Vec<u8>,
     /// The hot keys as the library's handles have them; empty where the operation has no handle of
     /// its own.
-    collections: Vec<Collection>,
+    collections: Vec<HotCollection>,
     /// How long each list is, by hot key and shard: of the current bucket, where time plays a part.
     lengths: Vec<AtomicU64>,
     /// Whether a thread is cutting back a list.
@@ -87,7 +87,7 @@ enum Home {
     Cluster(ScratchSet),
 }
 
-impl Target {
+impl HotTarget {
     /// Creates a fresh store, or uses the set of a cluster, with the collections sharded and
     /// filled.
     ///
@@ -190,14 +190,14 @@ impl Target {
         let keys = 0..settings.hot_keys;
         let each = keys
             .clone()
-            .flat_map(|key| (0..shards).map(move |shard| Route::hashed(key, shards, shard)));
+            .flat_map(|key| (0..shards).map(move |shard| HotRoute::hashed(key, shards, shard)));
         let names = match case.layout {
-            Layout::Hashed(_) => each.map(|route| route.record_key()).collect(),
-            Layout::Timed(..) => Vec::new(),
+            RowLayout::Hashed(_) => each.map(|route| route.record_key()).collect(),
+            RowLayout::Timed(..) => Vec::new(),
         };
         let increments = keys.clone().map(|_| AtomicU64::new(0)).collect();
         let collections = keys
-            .filter_map(|key| Collection::new(case, &held, [SET, BIN], key, &policy).transpose())
+            .filter_map(|key| HotCollection::new(case, &held, [SET, BIN], key, &policy).transpose())
             .collect::<spikelet::Result<_>>()?;
         let lists = settings.hot_keys as usize * shards as usize;
         Ok(Self {
@@ -222,7 +222,7 @@ impl Target {
     fn fill(&self) -> Result<()> {
         let settings = &self.case.settings;
         for (key, collection) in (0..).zip(&self.collections) {
-            let mut of_places: HashMap<Route, Vec<u64>> = HashMap::new();
+            let mut of_places: HashMap<HotRoute, Vec<u64>> = HashMap::new();
             if settings.write == Write::AddUnique {
                 for id in InitialElements::of(settings).numbers() {
                     let route = self.beginning(key, id);
@@ -250,16 +250,16 @@ impl Target {
     }
 
     /// Puts the payload beside what the records of a collection hold, as far as they exist.
-    fn pad<'a>(&self, key: u32, filled: impl Iterator<Item = &'a Route>) -> Result<()> {
+    fn pad<'a>(&self, key: u32, filled: impl Iterator<Item = &'a HotRoute>) -> Result<()> {
         if self.payload.is_empty() {
             return Ok(());
         }
-        let routes: Vec<Route> = match self.case.layout {
-            Layout::Hashed(shards) if !self.case.activates() => (0..shards)
-                .map(|shard| Route::hashed(key, shards, shard))
+        let routes: Vec<HotRoute> = match self.case.layout {
+            RowLayout::Hashed(shards) if !self.case.activates() => (0..shards)
+                .map(|shard| HotRoute::hashed(key, shards, shard))
                 .collect(),
-            Layout::Hashed(_) => vec![Route::hashed(key, 1, 0)],
-            Layout::Timed(..) => filled.copied().collect(),
+            RowLayout::Hashed(_) => vec![HotRoute::hashed(key, 1, 0)],
+            RowLayout::Timed(..) => filled.copied().collect(),
         };
         for route in routes {
             let padding = [self.padding()];
@@ -270,16 +270,16 @@ impl Target {
     }
 
     /// Returns where an initial element is: collections that will be activated begin in one record.
-    fn beginning(&self, key: u32, id: u64) -> Route {
+    fn beginning(&self, key: u32, id: u64) -> HotRoute {
         if self.case.activates() {
-            Route::hashed(key, 1, 0)
+            HotRoute::hashed(key, 1, 0)
         } else {
             self.route(key, id)
         }
     }
 
     /// Returns the collections of the hot keys.
-    pub(super) fn collections(&self) -> &[Collection] {
+    pub(super) fn collections(&self) -> &[HotCollection] {
         &self.collections
     }
 
@@ -306,24 +306,24 @@ impl Target {
 
     /// Returns the record that a write goes to now. Counters choose among their shards themselves:
     /// on a virtual clock this is the queue of a random one.
-    pub(super) fn route(&self, key: u32, id: u64) -> Route {
+    pub(super) fn route(&self, key: u32, id: u64) -> HotRoute {
         let now_ms = match self.case.layout {
-            Layout::Hashed(_) => 0,
-            Layout::Timed(..) => self.records().now_ms(),
+            RowLayout::Hashed(_) => 0,
+            RowLayout::Timed(..) => self.records().now_ms(),
         };
-        Route::of(self.case.layout, key, id, now_ms)
+        HotRoute::of(self.case.layout, key, id, now_ms)
     }
 
-    fn number_of(&self, route: &Route) -> usize {
+    fn number_of(&self, route: &HotRoute) -> usize {
         let shards = self.case.layout.live_shards() as usize;
         route.key as usize * shards + route.shard_number() as usize
     }
 
-    fn length(&self, route: &Route) -> Option<&AtomicU64> {
+    fn length(&self, route: &HotRoute) -> Option<&AtomicU64> {
         self.lengths.get(self.number_of(route))
     }
 
-    fn with_name<R>(&self, route: &Route, run: impl FnOnce(&Key<'_>) -> R) -> R {
+    fn with_name<R>(&self, route: &HotRoute, run: impl FnOnce(&Key<'_>) -> R) -> R {
         match self.names.get(self.number_of(route)) {
             Some(name) => run(&Key::from(name.as_str())),
             None => run(&Key::from(route.record_key())),
@@ -334,7 +334,7 @@ impl Target {
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn write(&self, route: Route, id: u64, ledger: &mut Ledger) -> Result<()> {
+    pub(super) fn write(&self, route: HotRoute, id: u64, ledger: &mut Ledger) -> Result<()> {
         self.note(WriteState::Sent, &route, id)?;
         let sent = self.puts.now();
         let done = match self.collections.get(route.key as usize) {
@@ -375,14 +375,14 @@ impl Target {
         }
     }
 
-    fn note(&self, known: WriteState, route: &Route, id: u64) -> Result<()> {
+    fn note(&self, known: WriteState, route: &HotRoute, id: u64) -> Result<()> {
         self.journal
             .as_ref()
             .map_or(Ok(()), |journal| journal.note(known, route, id))
     }
 
     /// Writes to a plain record, where the library has no handle.
-    fn write_record(&self, route: &Route, id: u64, ledger: &Ledger) -> spikelet::Result<bool> {
+    fn write_record(&self, route: &HotRoute, id: u64, ledger: &Ledger) -> spikelet::Result<bool> {
         let mut operations = Vec::with_capacity(2);
         if self.case.settings.write == Write::Put {
             operations.push(put(BIN, put_history::value(&self.payload, id)));
@@ -400,7 +400,7 @@ impl Target {
 
     /// Cuts a list back to its length once it is too long, at a position that varies: past the
     /// handles, which have no call for that. If it is refused, the next writer tries.
-    fn trim(&self, route: &Route, ledger: &mut Ledger) {
+    fn trim(&self, route: &HotRoute, ledger: &mut Ledger) {
         let Some(length) = self.length(route) else {
             return;
         };
@@ -442,9 +442,9 @@ impl Target {
     ///
     /// # Errors
     /// What the store answers.
-    pub(super) fn read_back(&self, route: &Route, id: u64, ledger: &mut Ledger) -> Result<()> {
+    pub(super) fn read_back(&self, route: &HotRoute, id: u64, ledger: &mut Ledger) -> Result<()> {
         ledger.read_back += 1;
-        let own = |route: &Route| ledger.acked.get(route).copied().unwrap_or_default();
+        let own = |route: &HotRoute| ledger.acked.get(route).copied().unwrap_or_default();
         let Some(collection) = self.collections.get(route.key as usize) else {
             let known = self.puts.of(route);
             let operations = [get_bin(BIN)];
@@ -492,7 +492,7 @@ impl Target {
                 for (key, collection) in (0..).zip(&self.collections) {
                     sums.insert(key, collection.sum()?.unwrap_or_default());
                 }
-                let sum = |route: &Route| sums.get(&route.key).copied().unwrap_or(0);
+                let sum = |route: &HotRoute| sums.get(&route.key).copied().unwrap_or(0);
                 Ok(Correctness::of_counts(ledger, sum))
             }
             (write, true) => self.check_records(ledger, write),
@@ -517,9 +517,9 @@ impl Target {
                 record.get(BIN).as_ref().and_then(put_history::number),
             );
         })?;
-        let count_of = |route: &Route| counts.get(&route.record_key()).copied().unwrap_or(0);
+        let count_of = |route: &HotRoute| counts.get(&route.record_key()).copied().unwrap_or(0);
         // A value without room for its write's number says nothing.
-        let is_replaced = |route: &Route| {
+        let is_replaced = |route: &HotRoute| {
             let Some(last) = last
                 .get(&route.record_key())
                 .filter(|_| count_of(route) > 0)
@@ -561,12 +561,12 @@ impl Target {
             Home::Store(store) => Ok(store.close()?),
             #[cfg(feature = "cluster")]
             Home::Cluster(scratch) => match self.case.layout {
-                Layout::Hashed(_) => {
+                RowLayout::Hashed(_) => {
                     let roots =
-                        (0..self.case.settings.hot_keys).map(|key| Route::hashed(key, 1, 0));
+                        (0..self.case.settings.hot_keys).map(|key| HotRoute::hashed(key, 1, 0));
                     scratch.delete(roots.map(|route| route.record_key()).chain(self.names))
                 }
-                Layout::Timed(..) => scratch.sweep(),
+                RowLayout::Timed(..) => scratch.sweep(),
             },
         }
     }

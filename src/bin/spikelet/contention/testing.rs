@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::case::{Case, Hold, Load, Settings, Spread, Write};
-use super::layout::Layout;
-use super::row::Row;
+use super::case::{Arrivals, Case, Hold, Settings, Spread, Write};
+use super::layout::RowLayout;
+use super::row::ReportRow;
 
 /// Tests change figures of measured rows.
-impl std::ops::DerefMut for Row {
+impl std::ops::DerefMut for ReportRow {
     fn deref_mut(&mut self) -> &mut super::measure::Figures {
         &mut self.figures
     }
 }
 
 /// Returns a row that is changed.
-pub(crate) fn changed(mut row: Row, change: impl FnOnce(&mut Row)) -> Row {
+pub(crate) fn changed(mut row: ReportRow, change: impl FnOnce(&mut ReportRow)) -> ReportRow {
     change(&mut row);
     row
 }
@@ -50,7 +50,7 @@ pub(crate) fn open(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -
     let mut settings = settings();
     change(&mut settings);
     settings
-        .case(Load::Open { rate }, Layout::Hashed(shards))
+        .case(Arrivals::Open { rate }, RowLayout::Hashed(shards))
         .unwrap()
 }
 
@@ -59,6 +59,6 @@ pub(crate) fn closed(writers: usize, shards: u32, change: impl FnOnce(&mut Setti
     let mut settings = settings();
     change(&mut settings);
     settings
-        .case(Load::Closed { writers }, Layout::Hashed(shards))
+        .case(Arrivals::Closed { writers }, RowLayout::Hashed(shards))
         .unwrap()
 }

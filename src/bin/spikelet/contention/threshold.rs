@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 use super::activation::Phase;
 use super::format::micros_as_shown;
 use super::measure::Figures;
-use super::row::Row;
+use super::row::ReportRow;
 
 /// Something that holds for a row, or does not.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
+pub(crate) struct RowCondition {
     text: String,
-    metric: Metric,
+    metric: ThresholdMetric,
     comparison: fn(&f64, &f64) -> bool,
     /// In the metric's own unit.
     limit: f64,
@@ -22,17 +22,19 @@ pub(crate) struct Condition {
 
 /// A figure of rows.
 #[derive(Clone, Copy, Debug)]
-enum Metric {
+enum ThresholdMetric {
     /// In microseconds; one of each phase of a row.
     Time(fn(&Figures) -> f64),
     /// A number or a rate; one of each phase of a row.
     Number(fn(&Figures) -> f64),
     /// A number of the whole row.
-    OfRow(fn(&Row) -> u64),
+    OfRow(fn(&ReportRow) -> u64),
 }
 
+type Comparison = fn(&f64, &f64) -> bool;
+
 /// Longer ones first: `<=` begins with `<`.
-const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
+const COMPARISONS: [(&str, Comparison); 6] = [
     ("<=", f64::le),
     (">=", f64::ge),
     ("==", f64::eq),
@@ -41,22 +43,25 @@ const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
     (">", f64::gt),
 ];
 
-const METRICS: [(&str, Metric); 12] = [
-    ("key_busy", Metric::Number(|of| of.key_busy as f64)),
-    ("p50", Metric::Time(|of| of.p50_us)),
-    ("p99", Metric::Time(|of| of.p99_us)),
-    ("p999", Metric::Time(|of| of.p999_us)),
-    ("p99.9", Metric::Time(|of| of.p999_us)),
-    ("max", Metric::Time(|of| of.max_us)),
-    ("mean", Metric::Time(|of| of.mean_us)),
-    ("goodput", Metric::Number(|of| of.goodput_per_s)),
-    ("lost", Metric::OfRow(|row| row.lost)),
-    ("duplicates", Metric::OfRow(|row| row.duplicates)),
-    ("invisible", Metric::OfRow(|row| row.invisible)),
-    ("errors", Metric::OfRow(|row| row.errors.values().sum())),
+const METRICS: [(&str, ThresholdMetric); 12] = [
+    ("key_busy", ThresholdMetric::Number(|of| of.key_busy as f64)),
+    ("p50", ThresholdMetric::Time(|of| of.p50_us)),
+    ("p99", ThresholdMetric::Time(|of| of.p99_us)),
+    ("p999", ThresholdMetric::Time(|of| of.p999_us)),
+    ("p99.9", ThresholdMetric::Time(|of| of.p999_us)),
+    ("max", ThresholdMetric::Time(|of| of.max_us)),
+    ("mean", ThresholdMetric::Time(|of| of.mean_us)),
+    ("goodput", ThresholdMetric::Number(|of| of.goodput_per_s)),
+    ("lost", ThresholdMetric::OfRow(|row| row.lost)),
+    ("duplicates", ThresholdMetric::OfRow(|row| row.duplicates)),
+    ("invisible", ThresholdMetric::OfRow(|row| row.invisible)),
+    (
+        "errors",
+        ThresholdMetric::OfRow(|row| row.errors.values().sum()),
+    ),
 ];
 
-impl FromStr for Condition {
+impl FromStr for RowCondition {
     type Err = String;
 
     /// Reads a metric, a comparison and a limit: `key_busy>0.1%`, `key_busy==0`, `p99<30ms`,
@@ -88,8 +93,8 @@ impl FromStr for Condition {
         let number: f64 = number
             .parse()
             .map_err(|_| wrong(&format!("{limit:?} is no limit")))?;
-        let is_time = matches!(metric, Metric::Time(_));
-        let share = Metric::Number(|of| of.key_busy_share);
+        let is_time = matches!(metric, ThresholdMetric::Time(_));
+        let share = ThresholdMetric::Number(|of| of.key_busy_share);
         let (metric, limit) = match unit.trim() {
             "us" if is_time => (metric, number),
             "ms" if is_time => (metric, number * 1e3),
@@ -109,24 +114,24 @@ impl FromStr for Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for RowCondition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }
 }
 
-impl Condition {
+impl RowCondition {
     /// Returns the least and the greatest value that the metric of a row or phase may have; `None`:
     /// not known. Times are compared as the table shows them: a histogram answers with the upper
     /// edge of a bucket. A phase may be too short for a percentile, and no longer run makes it
     /// longer: its longest write is a bound then.
-    fn range(&self, row: &Row, phase: Option<&Phase>) -> Option<(f64, f64)> {
+    fn range(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<(f64, f64)> {
         let figures = phase.map_or(&row.figures, |phase| &phase.figures);
         let (value, is_bound) = match self.metric {
-            Metric::OfRow(read) => (read(row) as f64, false),
-            Metric::Number(read) => (read(figures), false),
-            Metric::Time(_) if figures.acked == 0 => return None,
-            Metric::Time(read) => match micros_as_shown(read(figures)) {
+            ThresholdMetric::OfRow(read) => (read(row) as f64, false),
+            ThresholdMetric::Number(read) => (read(figures), false),
+            ThresholdMetric::Time(_) if figures.acked == 0 => return None,
+            ThresholdMetric::Time(read) => match micros_as_shown(read(figures)) {
                 micros if micros.is_nan() && phase.is_some() => {
                     (micros_as_shown(figures.max_us), true)
                 }
@@ -138,7 +143,7 @@ impl Condition {
 
     /// Returns whether the condition holds; `None` where no write was acknowledged, or too few to
     /// judge.
-    fn holds(&self, row: &Row, phase: Option<&Phase>) -> Option<bool> {
+    fn holds(&self, row: &ReportRow, phase: Option<&Phase>) -> Option<bool> {
         let (least, most) = self.range(row, phase)?;
         let holds = |value: f64| (self.comparison)(&value, &self.limit);
         // Known if it is the same at both ends, and at the limit between them.
@@ -150,10 +155,10 @@ impl Condition {
 
     /// Returns the parts of a row that are judged: the row, which is `None`; or its phases in which
     /// writes were wanted, since figures of all of them together belong to none.
-    fn parts<'r>(&self, row: &'r Row) -> Vec<Option<&'r Phase>> {
+    fn parts<'r>(&self, row: &'r ReportRow) -> Vec<Option<&'r Phase>> {
         let phases = row.phases.iter().filter(|phase| phase.figures.offered > 0);
         match phases.map(Some).collect::<Vec<_>>() {
-            _ if matches!(self.metric, Metric::OfRow(_)) => vec![None],
+            _ if matches!(self.metric, ThresholdMetric::OfRow(_)) => vec![None],
             phases if phases.is_empty() => vec![None],
             phases => phases,
         }
@@ -175,7 +180,7 @@ pub(crate) enum Demand {
 pub(crate) struct ConditionResult {
     /// The condition.
     #[serde(serialize_with = "as_text")]
-    pub(crate) condition: Condition,
+    pub(crate) condition: RowCondition,
     /// What it means.
     pub(crate) demand: Demand,
     /// Whether the run passes.
@@ -199,12 +204,16 @@ pub(crate) struct FailedPhase {
     pub(crate) phase: String,
 }
 
-fn as_text<S: Serializer>(condition: &Condition, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(condition: &RowCondition, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(condition)
 }
 
 /// Judges all rows by a condition; rows with an activation by their phases.
-pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> ConditionResult {
+pub(super) fn judge(
+    condition: &RowCondition,
+    demand: Demand,
+    rows: &[&ReportRow],
+) -> ConditionResult {
     let mut result = ConditionResult {
         condition: condition.clone(),
         demand,
@@ -301,7 +310,7 @@ mod tests {
             ("lost==0", true),
             ("lost!=0", false),
         ] {
-            let condition: Condition = text.parse().unwrap();
+            let condition: RowCondition = text.parse().unwrap();
             assert_eq!(condition.holds(&row, None), Some(holds), "{text}");
             let failed_if = judge(&condition, Demand::FailIf, &[&row]);
             assert_eq!(
@@ -316,7 +325,7 @@ mod tests {
     fn a_limit_on_a_time_is_not_met_where_nothing_was_acknowledged() {
         let mut row = measure(&open(10.0, 1, |_| {})).unwrap().row;
         row.figures.acked = 0;
-        let condition: Condition = "p99<30ms".parse().unwrap();
+        let condition: RowCondition = "p99<30ms".parse().unwrap();
         assert_eq!(condition.holds(&row, None), None);
     }
 
@@ -369,7 +378,7 @@ mod tests {
             );
         }
         let judge_if =
-            |text: &str, row: &Row| judge(&text.parse().unwrap(), Demand::FailIf, &[row]);
+            |text: &str, row: &ReportRow| judge(&text.parse().unwrap(), Demand::FailIf, &[row]);
         let found = judge_if("p99>30ms", &row);
         assert_eq!(
             found.phases.len(),
@@ -378,7 +387,7 @@ mod tests {
         );
         // A phase without offered writes cannot be judged, one in which nothing
         // was acknowledged fails.
-        let with_during = |during| Row {
+        let with_during = |during| ReportRow {
             phases: vec![during, phase("after", 500, 0, 20_000.0)],
             ..row.clone()
         };
@@ -400,7 +409,7 @@ mod tests {
             ("lost==-1", "no limit"),
             ("", "a metric"),
         ] {
-            let error = text.parse::<Condition>().unwrap_err();
+            let error = text.parse::<RowCondition>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

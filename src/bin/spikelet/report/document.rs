@@ -1,13 +1,13 @@
 //! The content of a report, before it has a form.
 
 use super::chart::Chart;
-use super::table::Table;
+use super::table::ReportTable;
 use super::text::Terminal;
 use super::{html, text};
 
 /// How something was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Level {
+pub(crate) enum Severity {
     /// As it should be.
     Good,
     /// Worth watching.
@@ -20,7 +20,7 @@ pub(crate) enum Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// How good or bad it is.
-    pub(crate) level: Level,
+    pub(crate) level: Severity,
     /// The word for it, such as `OK` or `SHARD`.
     pub(crate) word: String,
     /// The judged thing; empty: all that the report is about.
@@ -31,7 +31,7 @@ pub(crate) struct Verdict {
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Block {
+pub(crate) enum ReportBlock {
     /// Plain words.
     Paragraph(String),
     /// Names and values.
@@ -39,7 +39,7 @@ pub(crate) enum Block {
     /// A judgement.
     Verdict(Verdict),
     /// A table.
-    Table(Table),
+    Table(ReportTable),
     /// A chart; its numbers come with it as a table.
     Chart(Chart),
 }
@@ -50,7 +50,7 @@ pub(crate) struct Section {
     /// The heading.
     pub(crate) title: String,
     /// The blocks below the title.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<ReportBlock>,
 }
 
 impl Section {
@@ -66,41 +66,41 @@ impl Section {
     /// Adds a paragraph.
     #[must_use]
     pub(crate) fn paragraph(self, words: impl Into<String>) -> Self {
-        self.block(Block::Paragraph(words.into()))
+        self.block(ReportBlock::Paragraph(words.into()))
     }
 
     /// Adds a name and its value; neighbours are shown together.
     #[must_use]
     pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let fact = (name.into(), value.into());
-        if let Some(Block::Facts(facts)) = self.blocks.last_mut() {
+        if let Some(ReportBlock::Facts(facts)) = self.blocks.last_mut() {
             facts.push(fact);
             return self;
         }
-        self.block(Block::Facts(vec![fact]))
+        self.block(ReportBlock::Facts(vec![fact]))
     }
 
     /// Adds a judgement.
     #[must_use]
     pub(crate) fn verdict(self, verdict: Verdict) -> Self {
-        self.block(Block::Verdict(verdict))
+        self.block(ReportBlock::Verdict(verdict))
     }
 
     /// Adds a table.
     #[must_use]
-    pub(crate) fn table(self, table: Table) -> Self {
-        self.block(Block::Table(table))
+    pub(crate) fn table(self, table: ReportTable) -> Self {
+        self.block(ReportBlock::Table(table))
     }
 
     /// Adds a chart.
     #[must_use]
     pub(crate) fn chart(self, chart: impl Into<Chart>) -> Self {
-        self.block(Block::Chart(chart.into()))
+        self.block(ReportBlock::Chart(chart.into()))
     }
 
     /// Adds a block.
     #[must_use]
-    pub(crate) fn block(mut self, block: Block) -> Self {
+    pub(crate) fn block(mut self, block: ReportBlock) -> Self {
         self.blocks.push(block);
         self
     }
@@ -134,7 +134,7 @@ impl Report {
     #[must_use]
     pub(crate) fn lead(
         mut self,
-        level: Level,
+        level: Severity,
         word: impl Into<String>,
         sentence: impl Into<String>,
     ) -> Self {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::chart::Chart;
-use super::document::{Block, Level, Report, Section, Verdict};
-use super::table::{Align, Cell, Column, Table};
+use super::document::{Report, ReportBlock, Section, Severity, Verdict};
+use super::table::{Align, Cell, Column, ReportTable};
 
 /// The size that no page reaches, in bytes: mail and bug trackers take it, and browsers show it at
 /// once.
@@ -23,7 +23,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// Writes the page.
 pub(super) fn write(report: &Report) -> String {
-    let mut page = Page::default();
+    let mut page = HtmlPage::default();
     page.head(report);
     for (number, section) in report.sections.iter().enumerate() {
         // The opening of a report comes before how it was made.
@@ -40,12 +40,12 @@ pub(super) fn write(report: &Report) -> String {
 }
 
 #[derive(Default)]
-struct Page {
+struct HtmlPage {
     out: String,
     charts: usize,
 }
 
-impl Page {
+impl HtmlPage {
     fn head(&mut self, report: &Report) {
         let title = escape(&report.title);
         let _ = write!(
@@ -106,19 +106,19 @@ impl Page {
         self.out.push_str("</section>\n");
     }
 
-    fn block(&mut self, block: &Block) -> String {
+    fn block(&mut self, block: &ReportBlock) -> String {
         match block {
-            Block::Paragraph(words) => format!("<p>{}</p>", escape(words)),
-            Block::Facts(facts) => facts_list(facts),
-            Block::Verdict(verdict) => verdict_box(verdict),
-            Block::Table(table) if table.rows.len() >= FOLDED_FROM => format!(
+            ReportBlock::Paragraph(words) => format!("<p>{}</p>", escape(words)),
+            ReportBlock::Facts(facts) => facts_list(facts),
+            ReportBlock::Verdict(verdict) => verdict_box(verdict),
+            ReportBlock::Table(table) if table.rows.len() >= FOLDED_FROM => format!(
                 "<details><summary>{}: {} rows</summary>{}</details>",
                 escape(&table.caption),
                 table.rows.len(),
                 table_box(table)
             ),
-            Block::Table(table) => table_box(table),
-            Block::Chart(chart) => {
+            ReportBlock::Table(table) => table_box(table),
+            ReportBlock::Chart(chart) => {
                 self.charts += 1;
                 figure(chart, &format!("chart-{}", self.charts))
             }
@@ -146,11 +146,11 @@ fn facts_list(facts: &[(String, String)]) -> String {
     format!("<dl class=\"facts\">{}</dl>", rows.collect::<String>())
 }
 
-const fn class(level: Level) -> &'static str {
+const fn class(level: Severity) -> &'static str {
     match level {
-        Level::Good => "good",
-        Level::Watch => "watch",
-        Level::Bad => "bad",
+        Severity::Good => "good",
+        Severity::Watch => "watch",
+        Severity::Bad => "bad",
     }
 }
 
@@ -165,7 +165,7 @@ fn verdict_box(verdict: &Verdict) -> String {
 }
 
 /// Wraps a table in a box in which wide tables scroll, by keyboard, too.
-fn table_box(table: &Table) -> String {
+fn table_box(table: &ReportTable) -> String {
     let caption = escape(&table.caption);
     let mut html = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table><caption>{caption}</caption><thead><tr>"
@@ -256,13 +256,13 @@ mod tests {
     #[test]
     fn what_users_have_named_cannot_become_markup() {
         let hostile = "</title><script>alert('\"&\u{0}\u{1b}')</script>";
-        let mut table = Table::new(hostile, &[hostile, hostile]);
+        let mut table = ReportTable::new(hostile, &[hostile, hostile]);
         table.row([
             Cell::text(hostile),
             Cell::shown(hostile.into(), "\"><script>".into()),
         ]);
         let verdict = Verdict {
-            level: Level::Bad,
+            level: Severity::Bad,
             word: hostile.into(),
             subject: hostile.into(),
             sentence: hostile.into(),
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_page_that_would_be_too_large_says_what_it_leaves_out() {
-        let mut large = Table::new("large", &["a", "b"]);
+        let mut large = ReportTable::new("large", &["a", "b"]);
         for number in 0..20_000 {
             large.row([Cell::count(number), Cell::count(number)]);
         }
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_short_are_filled_up() {
-        let mut table = Table::new("t", &["a", "b", "c"]);
+        let mut table = ReportTable::new("t", &["a", "b", "c"]);
         table.row([Cell::text("x")]);
         let html = table_box(&table);
         assert!(

@@ -30,11 +30,12 @@ mod table;
 mod text;
 
 pub(crate) use chart::{
-    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Ranges, Unit,
+    Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
+    TimelineLane,
 };
 pub(crate) use csv::csv;
-pub(crate) use document::{Level, Report, Section, Verdict};
+pub(crate) use document::{Report, Section, Severity, Verdict};
 pub(crate) use json::to_json;
 pub(crate) use number::{bytes, count, decimal, duration, exact, key, percent, shortened};
-pub(crate) use table::{Cell, Table};
+pub(crate) use table::{Cell, ReportTable};
 pub(crate) use text::Terminal;

@@ -127,7 +127,7 @@ pub(crate) type CellOf<'c, R> = (&'c str, &'c dyn Fn(&R) -> Cell);
 
 /// A table. The first cell of a row names the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct ReportTable {
     /// What it shows.
     pub(crate) caption: String,
     /// Its columns.
@@ -136,7 +136,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-impl Table {
+impl ReportTable {
     /// Returns an empty table: its first column holds words, all others numbers unless words are
     /// added.
     #[must_use]

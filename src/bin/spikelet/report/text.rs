@@ -3,8 +3,8 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::chart::Chart;
-use super::document::{Block, Level, Report, Verdict};
-use super::table::{Align, Cell, Table};
+use super::document::{Report, ReportBlock, Severity, Verdict};
+use super::table::{Align, Cell, ReportTable};
 
 /// The width that no line exceeds, in columns: letters of some scripts take two.
 pub(crate) const TEXT_COLUMNS: usize = 100;
@@ -88,11 +88,11 @@ impl Text {
     }
 
     /// Gives a word the colour of its level, at its first place behind this one.
-    fn paint(&mut self, from: usize, word: &str, level: Level) {
+    fn paint(&mut self, from: usize, word: &str, level: Severity) {
         let colour = match level {
-            Level::Good => 32,
-            Level::Watch => 33,
-            Level::Bad => 31,
+            Severity::Good => 32,
+            Severity::Watch => 33,
+            Severity::Bad => 31,
         };
         let at = self.out.get(from..).and_then(|written| written.find(word));
         if let Some(at) = at.filter(|_| self.terminal.has_colours) {
@@ -115,14 +115,14 @@ impl Text {
         }
     }
 
-    fn block(&mut self, block: &Block) {
+    fn block(&mut self, block: &ReportBlock) {
         match block {
-            Block::Paragraph(words) => self.wrapped(INDENT, words),
-            Block::Facts(facts) => self.facts(facts),
-            Block::Verdict(verdict) => self.verdict(verdict),
-            Block::Table(table) => self.table(table),
-            Block::Chart(Chart::Bars(chart)) => self.table(&chart.to_table_with_bars()),
-            Block::Chart(chart) => self.table(&chart.to_table()),
+            ReportBlock::Paragraph(words) => self.wrapped(INDENT, words),
+            ReportBlock::Facts(facts) => self.facts(facts),
+            ReportBlock::Verdict(verdict) => self.verdict(verdict),
+            ReportBlock::Table(table) => self.table(table),
+            ReportBlock::Chart(Chart::Bars(chart)) => self.table(&chart.to_table_with_bars()),
+            ReportBlock::Chart(chart) => self.table(&chart.to_table()),
         }
     }
 
@@ -148,7 +148,7 @@ impl Text {
 
     /// Writes names, with their values beside them.
     fn facts(&mut self, facts: &[(String, String)]) {
-        let mut table = Table::new("", &["", ""]).left();
+        let mut table = ReportTable::new("", &["", ""]).left();
         for (name, value) in facts {
             table.row([name, value].map(Cell::text));
         }
@@ -157,7 +157,7 @@ impl Text {
         }
     }
 
-    fn table(&mut self, table: &Table) {
+    fn table(&mut self, table: &ReportTable) {
         self.gap();
         self.wrapped(INDENT, &table.caption);
         let names = table.columns.iter().map(|one| Cell::text(&one.name));
@@ -170,7 +170,13 @@ impl Text {
     }
 
     /// Writes the columns of these indices, with these widths.
-    fn rows(&mut self, indent: &str, table: &Table, rows: &[Vec<Cell>], part: &[(usize, usize)]) {
+    fn rows(
+        &mut self,
+        indent: &str,
+        table: &ReportTable,
+        rows: &[Vec<Cell>],
+        part: &[(usize, usize)],
+    ) {
         for row in rows {
             let cells: Vec<(usize, Align, Vec<String>)> = part
                 .iter()
@@ -209,7 +215,7 @@ impl Text {
 
 /// Splits the columns of a table into parts that fit into a width, each beginning with the first
 /// column: indices and widths.
-fn parts(table: &Table, room: usize) -> Vec<Vec<(usize, usize)>> {
+fn parts(table: &ReportTable, room: usize) -> Vec<Vec<(usize, usize)>> {
     let mut widths: Vec<usize> = (0..table.columns.len())
         .map(|place| natural(table, place))
         .collect();
@@ -248,7 +254,7 @@ fn parts(table: &Table, room: usize) -> Vec<Vec<(usize, usize)>> {
 
 /// Returns widths with which all columns fit, if the columns of words can give way: the widest
 /// gives most.
-fn with_narrower_words(table: &Table, widths: &[usize], room: usize) -> Option<Vec<usize>> {
+fn with_narrower_words(table: &ReportTable, widths: &[usize], room: usize) -> Option<Vec<usize>> {
     let mut widths = widths.to_vec();
     while total(&widths) > room {
         let columns = widths.iter_mut().zip(&table.columns);
@@ -265,7 +271,7 @@ fn total(widths: &[usize]) -> usize {
 }
 
 /// Returns the width of a column's widest cell, its heading included.
-fn natural(table: &Table, place: usize) -> usize {
+fn natural(table: &ReportTable, place: usize) -> usize {
     let heading = table.columns.get(place).map_or("", |column| &column.name);
     let cells = table.rows.iter().filter_map(|row| row.get(place));
     cells
@@ -313,16 +319,16 @@ fn wrap(words: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Level, Section};
+    use crate::report::{Section, Severity};
     use proptest::prelude::*;
 
     #[test]
     fn a_report_reads_like_this() {
-        let mut table = Table::new("Sizes", &["set", "records", "why"]);
+        let mut table = ReportTable::new("Sizes", &["set", "records", "why"]);
         table.row([Cell::text("users"), Cell::count(1234), Cell::text("small")]);
         table.row([Cell::text("(no set)"), Cell::count(5), Cell::missing()]);
         let verdict = Verdict {
-            level: Level::Good,
+            level: Severity::Good,
             word: "OK".into(),
             subject: "users".into(),
             sentence: "All is well.".into(),
@@ -366,7 +372,7 @@ More
         let report =
             Report::new("A title that is longer than sixty columns, so that it is broken into two")
                 .lead(
-                    Level::Bad,
+                    Severity::Bad,
                     "LOST",
                     "Of all the acknowledged writes one is lost, and nobody knows where it went.",
                 )
@@ -385,7 +391,7 @@ More
     #[test]
     fn what_a_report_opens_with_comes_before_how_it_was_made() {
         let report = Report::new("Title")
-            .lead(Level::Bad, "BUSY", "Shard it.")
+            .lead(Severity::Bad, "BUSY", "Shard it.")
             .fact("made", "today")
             .section(Section::new("Verdict").paragraph("The proof."))
             .section(Section::new("Rest").paragraph("Rules."));
@@ -417,7 +423,7 @@ Rest
             .map(|number| format!("a heading of column {number}"))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut table = Table::new("wide", &names);
+        let mut table = ReportTable::new("wide", &names);
         table.row((0..12).map(Cell::count));
         let text = Report::new("")
             .section(Section::new("s").table(table))
@@ -436,7 +442,7 @@ Rest
             cells in prop::collection::vec(prop::collection::vec("[a-zö字]{0,60}( [a-z\u{301}😀]{0,9}){0,9}", 1..9), 1..5),
             words in prop::collection::vec(any::<bool>(), 9),
         ) {
-            let mut table = Table::new("caption", &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"]);
+            let mut table = ReportTable::new("caption", &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"]);
             for (column, words) in table.columns.iter_mut().zip(words) {
                 column.align = if words { Align::Left } else { Align::Right };
             }

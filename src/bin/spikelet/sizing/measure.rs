@@ -6,7 +6,7 @@ use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
-use super::remedy::{Obstacle, Remedy, value_bytes};
+use super::remedy::{Obstacle, SizeRemedy, value_bytes};
 
 use crate::report;
 
@@ -46,13 +46,13 @@ pub(crate) struct RecordMeasure {
     pub(crate) time_to_live_s: Option<u64>,
     pub(crate) colon_in_key: bool,
     /// Which sharded collection the record holds a shard of.
-    pub(crate) companion: Option<Companion>,
+    pub(crate) companion: Option<CompanionDescription>,
     pub(crate) bins: Vec<BinMeasure>,
 }
 
 /// A companion's description of the collection that it holds a shard of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Companion {
+pub(crate) struct CompanionDescription {
     /// The key of the root, as people write it.
     pub(crate) root: String,
     /// The bin of the collection; `None`: only the root names it.
@@ -139,7 +139,9 @@ impl RecordMeasure {
         let bins = BinMeasure::of_view(view).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
         measured.digest = Some(digest.to_string());
-        measured.companion = view.bin(COMPANION_BIN).and_then(|bin| Companion::of(&bin));
+        measured.companion = view
+            .bin(COMPANION_BIN)
+            .and_then(|bin| CompanionDescription::of(&bin));
         measured
     }
 
@@ -164,7 +166,9 @@ impl RecordMeasure {
             // A bin without a value does not count.
             let view = RecordView::parse(&body)?;
             if name == COMPANION_BIN {
-                companion = view.bin(STAND_IN).and_then(|bin| Companion::of(&bin));
+                companion = view
+                    .bin(STAND_IN)
+                    .and_then(|bin| CompanionDescription::of(&bin));
             }
             for mut bin in BinMeasure::of_view(view) {
                 bin.bytes += name.len() as u64 - STAND_IN.len() as u64;
@@ -246,10 +250,10 @@ impl RecordMeasure {
     }
 
     /// Returns what would make the record smaller: what most of its bytes ask for.
-    pub(crate) fn remedy(&self) -> Option<Remedy> {
+    pub(crate) fn remedy(&self) -> Option<SizeRemedy> {
         let largest = self.largest_bin()?;
         let Some(collection) = &largest.collection else {
-            return Some(Remedy::StoreElsewhere);
+            return Some(SizeRemedy::StoreElsewhere);
         };
         if let Some(obstacle) = &collection.obstacle {
             return Some(obstacle.remedy());
@@ -257,13 +261,13 @@ impl RecordMeasure {
         // Shards of one collection leave the other bins.
         let rest = self.bytes - largest.bytes;
         Some(if rest > SWEET_SPOT_BYTES {
-            Remedy::SeveralRecords
+            SizeRemedy::SeveralRecords
         } else if largest.bytes > SWEET_SPOT_BYTES || rest <= SWEET_SPOT_BYTES / 2 {
-            Remedy::Shard
+            SizeRemedy::Shard
         } else if self.bins.len() > 2 && largest.bytes * 2 < self.bytes {
-            Remedy::SeveralRecords
+            SizeRemedy::SeveralRecords
         } else {
-            Remedy::Shard
+            SizeRemedy::Shard
         })
     }
 
@@ -281,21 +285,21 @@ impl RecordMeasure {
 
     /// Returns the remedy that takes writes from the record: shards, of its collection or counter;
     /// or a record for each bin.
-    pub(crate) fn remedy_for_rate(&self) -> Remedy {
+    pub(crate) fn remedy_for_rate(&self) -> SizeRemedy {
         let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
         let collection = self.largest_bin().and_then(|bin| bin.collection.as_ref());
         if let Some(obstacle) = collection.and_then(|found| found.obstacle.as_ref()) {
             return obstacle.remedy();
         }
         if self.companion.is_some() || self.bins.iter().any(is_spread) {
-            Remedy::Shard
+            SizeRemedy::Shard
         } else {
-            Remedy::SeveralRecords
+            SizeRemedy::SeveralRecords
         }
     }
 }
 
-impl Companion {
+impl CompanionDescription {
     /// Reads `[root, shards, shard, epoch, ..]`, behind which stand the beginning of a bucket of
     /// time and the name of the bin, either or none.
     fn of(value: &ValueRef<'_>) -> Option<Self> {

@@ -35,10 +35,10 @@ pub(crate) use model::SetSizing;
 pub(crate) use model::Sizing;
 pub(crate) use plan::{PlanNumbers, plan};
 #[cfg(test)]
-pub(crate) use remedy::Remedy;
+pub(crate) use remedy::SizeRemedy;
 pub(crate) use secondary_index::{SecondaryIndexSizing, secondary_indexes_table};
 #[cfg(feature = "cluster")]
-pub(crate) use source::{Reading, size_cluster};
+pub(crate) use source::{ClusterReading, size_cluster};
 pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
@@ -46,7 +46,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 3;
 
 /// How a sizing is made.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct SizingOptions {
     /// Writes a second to the hottest record of all, 0 to [`plan::WRITES_PER_S_MAX`]. Default: not
     /// known.
     pub(crate) writes_per_s: Option<f64>,
@@ -72,7 +72,7 @@ pub(crate) struct Sample {
     pub(crate) seed: u64,
 }
 
-impl Default for Options {
+impl Default for SizingOptions {
     fn default() -> Self {
         Self {
             writes_per_s: None,

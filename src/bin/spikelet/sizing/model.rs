@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 
-use super::remedy::Remedy;
+use super::remedy::SizeRemedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
 use super::set_stats::ShardedStats;
-use super::size_histogram::{Bucket, Distribution, Share};
+use super::size_histogram::{Distribution, SizeBucket, SizeShare};
 use crate::verdict::Word;
-use crate::verdict::sizing::Headline;
+use crate::verdict::sizing::SizingHeadline;
 
 /// The sizing of everything that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sizing {
     /// What a person would say of it.
-    pub(crate) verdict: Headline,
+    pub(crate) verdict: SizingHeadline,
     /// The name of the source.
     pub(crate) source: String,
     /// `store`, `backup` or `json-lines`.
@@ -126,9 +126,9 @@ pub(crate) struct SetSizing {
     /// How far the figures of a sample can be trusted.
     pub(crate) intervals: Option<Intervals>,
     /// Records by size.
-    pub(crate) shares: Vec<Share>,
+    pub(crate) shares: Vec<SizeShare>,
     /// Records by size, in buckets that double.
-    pub(crate) histogram: Vec<Bucket>,
+    pub(crate) histogram: Vec<SizeBucket>,
     /// Its bins, the heaviest first.
     pub(crate) bins: Vec<BinSizing>,
     /// Its largest sharded collections, each as one; empty for a sample, which holds some of their
@@ -167,7 +167,7 @@ pub(crate) struct SetVerdict {
     /// The bin it is about.
     pub(crate) bin: Option<String>,
     /// What helps.
-    pub(crate) remedy: Remedy,
+    pub(crate) remedy: SizeRemedy,
     /// The finding.
     pub(crate) sentence: String,
     /// What to do.
@@ -253,7 +253,7 @@ pub(crate) struct Recommendation {
     /// How many elements fit into a shard of 128 KiB.
     pub(crate) elements_per_shard: Option<u64>,
     /// What helps instead, where shards do not.
-    pub(crate) remedy: Remedy,
+    pub(crate) remedy: SizeRemedy,
     /// Buckets of time instead.
     pub(crate) time: Option<TimeRecommendation>,
     /// The median time to live of records that have one, in seconds.
@@ -369,7 +369,7 @@ pub(crate) struct ContendedRecord {
     /// Over how many records that is sharded already.
     pub(crate) shards: Option<u64>,
     /// What helps.
-    pub(crate) remedy: Remedy,
+    pub(crate) remedy: SizeRemedy,
     /// The size of its record, or of all companions together; `None`: the record is gone.
     pub(crate) bytes: Option<u64>,
     /// How often a writer had to wait.

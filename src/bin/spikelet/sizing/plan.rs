@@ -5,9 +5,9 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECON
 
 use super::bucket;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
-use super::recommendation::{Need, Subject, recommend, what_if};
-use super::remedy::Remedy;
-use crate::report::{Cell, Report, Section, Table, bytes, count};
+use super::recommendation::{Need, ShardSubject, recommend, what_if};
+use super::remedy::SizeRemedy;
+use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
 use crate::sizing::present;
 
 /// From this many shards on, buckets of time are the better answer where elements come with time:
@@ -16,7 +16,7 @@ const HASH_SHARDS_MANY: u64 = 256;
 
 /// How one collection is best kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Plan {
+pub(crate) struct CollectionPlan {
     /// What a person would say of it: the pattern, and why.
     pub(crate) verdict: String,
     /// Its entries.
@@ -85,7 +85,7 @@ pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
 ///
 /// # Errors
 /// Numbers of which there is no collection, in words.
-pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, String> {
+pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
     let PlanNumbers {
         entry_bytes,
         retention_s,
@@ -111,12 +111,12 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, String> {
         )
     })?;
     let remedy = if entry_bytes > SWEET_SPOT_BYTES {
-        Remedy::RecordPerEntry
+        SizeRemedy::RecordPerEntry
     } else {
-        Remedy::Shard
+        SizeRemedy::Shard
     };
     let need = Need {
-        subject: Subject::Collection,
+        subject: ShardSubject::Collection,
         total_bytes,
         bytes_p99: total_bytes,
         element_bytes: Some(entry_bytes as f64),
@@ -132,7 +132,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, String> {
     Ok(planned(&need, entries, entry_bytes))
 }
 
-fn planned(need: &Need, entries: u64, entry_bytes: u64) -> Plan {
+fn planned(need: &Need, entries: u64, entry_bytes: u64) -> CollectionPlan {
     let mut advice = recommend(need);
     // A bucket that would hold more than all there is divides nothing.
     advice.time = advice
@@ -161,7 +161,7 @@ fn planned(need: &Need, entries: u64, entry_bytes: u64) -> Plan {
         None => (advice.shards, advice.shards_pow2, *need),
     };
     let why = why(&advice, by_time.as_ref(), entries, entry_bytes);
-    Plan {
+    CollectionPlan {
         verdict: format!(
             "{} {why}",
             instruction(pattern, shards_pow2, by_time.as_ref())
@@ -236,7 +236,7 @@ fn why(
     advice.sentence.clone()
 }
 
-impl Plan {
+impl CollectionPlan {
     /// Builds the report of the plan.
     #[must_use]
     pub(crate) fn to_report(&self) -> Report {
@@ -258,11 +258,11 @@ impl Plan {
         let kept = self
             .retention_s
             .map(|kept| ("retention in seconds", Cell::count(kept)));
-        let mut answer = Table::new("The answer", &["what", "number"]);
+        let mut answer = ReportTable::new("The answer", &["what", "number"]);
         for (what, number) in rows.into_iter().chain(kept) {
             answer.row([Cell::text(what), number]);
         }
-        let mut section = Section::new("Plan")
+        let mut section = Section::new("CollectionPlan")
             .paragraph(&self.verdict)
             .fact("pattern", self.pattern)
             .table(answer);
@@ -289,7 +289,11 @@ mod tests {
     use super::*;
     use crate::verdict::Word;
 
-    fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, String> {
+    fn plan(
+        entries: u64,
+        entry_bytes: u64,
+        writes_per_s: Option<f64>,
+    ) -> Result<CollectionPlan, String> {
         super::plan(&PlanNumbers {
             entries: Some(entries),
             entry_bytes,

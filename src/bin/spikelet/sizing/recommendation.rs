@@ -7,7 +7,7 @@ use spikelet::shard::arithmetic::{
 
 use super::bucket::Growth;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
-use super::remedy::Remedy;
+use super::remedy::SizeRemedy;
 use crate::report::{bytes, count, exact};
 use crate::verdict::Word;
 use crate::verdict::sizing::{THRESHOLDS, shard_word};
@@ -29,7 +29,7 @@ const WHAT_IF_MIN: u64 = 32;
 
 /// What would be sharded.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Subject {
+pub(super) enum ShardSubject {
     /// A record that is mostly its list or map, or has none.
     Record,
     /// A list or map beside which its record holds more.
@@ -39,7 +39,7 @@ pub(super) enum Subject {
 /// The figures that shards are counted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    pub(super) subject: Subject,
+    pub(super) subject: ShardSubject,
     /// The largest of them, in bytes.
     pub(super) total_bytes: u64,
     /// The size at the 99th percentile, in bytes.
@@ -55,22 +55,29 @@ pub(super) struct Need {
     pub(super) elements: Option<u64>,
     pub(super) time_to_live_s_p50: Option<u64>,
     /// The remedy where it is too large.
-    pub(super) remedy: Remedy,
+    pub(super) remedy: SizeRemedy,
     /// The remedy where it is too hot.
-    pub(super) remedy_for_rate: Remedy,
+    pub(super) remedy_for_rate: SizeRemedy,
 }
 
 impl Need {
     /// Returns whether shards make it smaller, or are not needed.
     const fn is_spread_by_size(&self) -> bool {
-        matches!(self.remedy, Remedy::Nothing | Remedy::Shard)
+        matches!(self.remedy, SizeRemedy::Nothing | SizeRemedy::Shard)
     }
 
     /// Returns whether shards take writes from it: not if one of its elements is larger than a
     /// shard.
     const fn is_spread_by_rate(&self) -> bool {
-        let is_blocked = matches!(self.remedy, Remedy::RecordPerEntry | Remedy::NestedToOwnBin);
-        !is_blocked && matches!(self.remedy_for_rate, Remedy::Nothing | Remedy::Shard)
+        let is_blocked = matches!(
+            self.remedy,
+            SizeRemedy::RecordPerEntry | SizeRemedy::NestedToOwnBin
+        );
+        !is_blocked
+            && matches!(
+                self.remedy_for_rate,
+                SizeRemedy::Nothing | SizeRemedy::Shard
+            )
     }
 
     /// Returns what the largest of these shards takes, in 99 of 100 cases: each element falls into
@@ -148,15 +155,15 @@ pub(super) fn recommend(need: &Need) -> Recommendation {
 }
 
 /// Returns the remedy: shards if any are asked for, or else the remedy where shards do not help.
-fn remedy(need: &Need, shards: u64) -> Remedy {
+fn remedy(need: &Need, shards: u64) -> SizeRemedy {
     let is_hot = need
         .writes_per_s
         .is_some_and(|rate| rate > WRITES_PER_SECOND);
     match shards {
         _ if !need.is_spread_by_size() => need.remedy,
         1 if is_hot && !need.is_spread_by_rate() => need.remedy_for_rate,
-        1 => Remedy::Nothing,
-        _ => Remedy::Shard,
+        1 => SizeRemedy::Nothing,
+        _ => SizeRemedy::Shard,
     }
 }
 
@@ -171,7 +178,7 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
             count(SHARDS_MAX)
         );
     }
-    if !matches!(advice.remedy, Remedy::Nothing | Remedy::Shard) {
+    if !matches!(advice.remedy, SizeRemedy::Nothing | SizeRemedy::Shard) {
         return format!("Shards do not help. {}", advice.remedy.instruction(None));
     }
     match advice.bound_by {
@@ -186,8 +193,8 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
         ),
         _ => {
             let what = match need.subject {
-                Subject::Record => "record",
-                Subject::Collection => "list or map",
+                ShardSubject::Record => "record",
+                ShardSubject::Collection => "list or map",
             };
             format!("The largest {what}, of {size}, needs no shards.")
         }
@@ -269,7 +276,7 @@ mod tests {
 
     fn need(total_bytes: u64, writes_per_s: Option<f64>) -> Need {
         Need {
-            subject: Subject::Record,
+            subject: ShardSubject::Record,
             total_bytes,
             bytes_p99: total_bytes,
             element_bytes: Some(15.0),
@@ -278,8 +285,8 @@ mod tests {
             retention_s: None,
             elements: None,
             time_to_live_s_p50: None,
-            remedy: Remedy::Shard,
-            remedy_for_rate: Remedy::Shard,
+            remedy: SizeRemedy::Shard,
+            remedy_for_rate: SizeRemedy::Shard,
         }
     }
 
@@ -338,12 +345,15 @@ mod tests {
     #[test]
     fn shards_are_not_advised_for_what_they_do_not_make_smaller() {
         let blocked = Need {
-            remedy: Remedy::RecordPerEntry,
+            remedy: SizeRemedy::RecordPerEntry,
             ..need(700_000, Some(400.0))
         };
         let found = recommend(&blocked);
         assert_eq!((found.shards_by_size, found.shards_by_rate), (1, 1));
-        assert_eq!((found.remedy, found.time), (Remedy::RecordPerEntry, None));
+        assert_eq!(
+            (found.remedy, found.time),
+            (SizeRemedy::RecordPerEntry, None)
+        );
         assert!(
             found.sentence.starts_with("Shards do not help."),
             "{}",
@@ -351,11 +361,14 @@ mod tests {
         );
         assert!(what_if(&blocked, None, None).is_empty());
         let text = Need {
-            remedy_for_rate: Remedy::SeveralRecords,
+            remedy_for_rate: SizeRemedy::SeveralRecords,
             ..need(700, Some(400.0))
         };
         let found = recommend(&text);
-        assert_eq!((found.shards, found.remedy), (1, Remedy::SeveralRecords));
+        assert_eq!(
+            (found.shards, found.remedy),
+            (1, SizeRemedy::SeveralRecords)
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ const HEAD_BYTES: u64 = 6;
 /// What helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Remedy {
+pub(crate) enum SizeRemedy {
     /// Nothing is needed.
     Nothing,
     /// Shards of its list, map or counter.
@@ -51,7 +51,7 @@ pub(crate) enum Obstacle {
     },
 }
 
-impl Remedy {
+impl SizeRemedy {
     /// Returns its name in tables.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -91,10 +91,10 @@ impl Remedy {
 }
 
 impl Obstacle {
-    pub(crate) const fn remedy(&self) -> Remedy {
+    pub(crate) const fn remedy(&self) -> SizeRemedy {
         match self {
-            Self::Element { .. } => Remedy::RecordPerEntry,
-            Self::Nested { .. } => Remedy::NestedToOwnBin,
+            Self::Element { .. } => SizeRemedy::RecordPerEntry,
+            Self::Nested { .. } => SizeRemedy::NestedToOwnBin,
         }
     }
 
@@ -207,11 +207,11 @@ mod tests {
         assert_eq!(obstacle(Value::List((0..300_000).collect())), None);
         assert_eq!(obstacle(Value::List(vec![text(100_000); 9].into())), None);
         let large = obstacle(Value::List(vec![text(1), text(700_000)].into())).unwrap();
-        assert_eq!(large.remedy(), Remedy::RecordPerEntry);
+        assert_eq!(large.remedy(), SizeRemedy::RecordPerEntry);
         assert_eq!(large.words(), "one element takes 683.6 KiB");
         let events = Value::List((0..100_000).collect());
         let nested = obstacle(map(vec![("events".into(), events)])).unwrap();
-        assert_eq!(nested.remedy(), Remedy::NestedToOwnBin);
+        assert_eq!(nested.remedy(), SizeRemedy::NestedToOwnBin);
         assert!(
             nested
                 .words()
@@ -221,6 +221,6 @@ mod tests {
             nested.words()
         );
         let deep = Value::List(vec![Value::List(vec![text(200_000)].into())].into());
-        assert_eq!(obstacle(deep).unwrap().remedy(), Remedy::RecordPerEntry);
+        assert_eq!(obstacle(deep).unwrap().remedy(), SizeRemedy::RecordPerEntry);
     }
 }

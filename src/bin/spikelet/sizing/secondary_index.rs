@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spikelet::Namespace;
 
-use crate::report::{Cell, Table};
+use crate::report::{Cell, ReportTable};
 
 /// A secondary index, as it was measured, or as the nodes of a cluster report it: sums of all of
 /// them.
@@ -64,8 +64,8 @@ impl SecondaryIndexSizing {
 pub(crate) fn secondary_indexes_table(
     caption: &str,
     indexes: &[SecondaryIndexSizing],
-) -> Option<Table> {
-    Table::of(
+) -> Option<ReportTable> {
+    ReportTable::of(
         caption,
         indexes,
         &[

@@ -8,9 +8,9 @@ use spikelet::record::MAX_BINS;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Options;
-use super::measure::{BinKind, BinMeasure, CollectionMeasure, Companion, RecordMeasure};
-use super::remedy::{Obstacle, Remedy};
+use super::SizingOptions;
+use super::measure::{BinKind, BinMeasure, CollectionMeasure, CompanionDescription, RecordMeasure};
+use super::remedy::{Obstacle, SizeRemedy};
 use super::sample::Reservoir;
 use super::size_histogram::SizeHistogram;
 
@@ -22,14 +22,14 @@ const FURTHER_BINS: &str = "(further bins)";
 /// All sets.
 #[derive(Debug)]
 pub(crate) struct StatsBySet<'o> {
-    options: &'o Options,
+    options: &'o SizingOptions,
     /// Where each set is, by namespace and name.
     places: BTreeMap<(String, String), usize>,
     sets: Vec<SetStats>,
 }
 
 impl<'o> StatsBySet<'o> {
-    pub(crate) const fn new(options: &'o Options) -> Self {
+    pub(crate) const fn new(options: &'o SizingOptions) -> Self {
         Self {
             options,
             places: BTreeMap::new(),
@@ -108,7 +108,7 @@ pub(crate) struct SetStats {
     pub(crate) too_many_bins: u64,
     pub(crate) long_names: u64,
     /// What helps the records beyond 128 KiB, and how many it helps.
-    pub(crate) remedies: BTreeMap<Remedy, u64>,
+    pub(crate) remedies: BTreeMap<SizeRemedy, u64>,
     /// The largest record to judge, of any size.
     pub(crate) heaviest: Option<RecordMeasure>,
     /// The sharded collections, by root and bin.
@@ -159,7 +159,7 @@ pub(crate) struct ShardedStats {
 }
 
 impl SetStats {
-    fn new(options: &Options, namespace: &str, set: &str) -> Self {
+    fn new(options: &SizingOptions, namespace: &str, set: &str) -> Self {
         // Each set draws its own numbers, so that its sample does not depend on records of other
         // sets.
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
@@ -258,7 +258,7 @@ impl SetStats {
     }
 
     /// Counts a companion with its collection.
-    fn take_companion(&mut self, companion: &Companion, record: &RecordMeasure) {
+    fn take_companion(&mut self, companion: &CompanionDescription, record: &RecordMeasure) {
         let name = (companion.root.clone(), companion.bin.clone());
         let collection = self.sharded.entry(name).or_default();
         collection.shards = collection.shards.max(companion.shards);
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn bins_beyond_number_are_counted_as_one() {
-        let options = Options::default();
+        let options = SizingOptions::default();
         let mut stats = StatsBySet::new(&options);
         for n in 0..BINS_MAX + 5 {
             let name = format!("bin{n}");

@@ -38,7 +38,7 @@ pub(crate) struct Distribution {
 
 /// A part of the records, by size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Share {
+pub(crate) struct SizeShare {
     /// Its name.
     pub(crate) label: &'static str,
     /// How many records.
@@ -51,7 +51,7 @@ pub(crate) struct Share {
 
 /// A bucket of a histogram with doubling buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Bucket {
+pub(crate) struct SizeBucket {
     /// As `asinfo` writes it: `[64-128)`, `[1K-2K)`.
     pub(crate) label: String,
     /// The least size in it.
@@ -149,14 +149,14 @@ impl SizeHistogram {
     /// Returns records and bytes below 1 KiB, up to 128 KiB, 1 MiB, 8 MiB (all inclusive), and
     /// above.
     #[must_use]
-    pub(crate) fn shares(&self) -> Vec<Share> {
+    pub(crate) fn shares(&self) -> Vec<SizeShare> {
         let part = |label, from: u64, to: u64| {
             let (mut records, mut bytes) = (0, 0_u64);
             for (value, count) in self.counts.range(from..=to) {
                 records += count;
                 bytes = bytes.saturating_add(value.saturating_mul(*count));
             }
-            Share {
+            SizeShare {
                 label,
                 records,
                 share: records as f64 / self.count.max(1) as f64,
@@ -174,7 +174,7 @@ impl SizeHistogram {
 }
 
 /// Returns a histogram of both, from the first bucket that holds something to the last.
-pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<Bucket> {
+pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<SizeBucket> {
     let mut buckets: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for (value, count) in stored.iter() {
         buckets.entry(power(value)).or_default().0 += count;
@@ -197,7 +197,7 @@ pub(crate) fn histogram(stored: &SizeHistogram, counted: &SizeHistogram) -> Vec<
                 1_u64 << power,
                 1_u64.checked_shl(power + 1).unwrap_or(u64::MAX),
             );
-            Bucket {
+            SizeBucket {
                 label: format!("[{}-{})", edge(from), edge(to)),
                 from,
                 to,

@@ -6,20 +6,20 @@ use spikelet::shard::arithmetic::{
     SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
 };
 
-use super::Options;
+use super::SizingOptions;
 use super::lint::{damage, lints};
 use super::measure::RecordMeasure;
 use super::model::{
     BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing, RecordSizing,
     Rewrite, SampleNote, SetSizing, ShardedSizing, Sizing, Total,
 };
-use super::recommendation::{COPIES, Need, Subject, recommend, what_if};
-use super::remedy::Remedy;
+use super::recommendation::{COPIES, Need, ShardSubject, recommend, what_if};
+use super::remedy::SizeRemedy;
 use super::sample::{Intervals, intervals};
 use super::set_stats::{BinStats, SetStats, ShardedStats, StatsBySet};
 use super::size_histogram::{Distribution, histogram};
 use crate::verdict::sizing::{
-    Headline, SetFacts, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
+    SetFacts, SizingHeadline, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
 };
 
 /// What changes in a record without lists and maps: an integer.
@@ -27,7 +27,7 @@ const INTEGER_BYTES: f64 = 8.0;
 
 /// Where the records come from.
 #[derive(Debug, Default)]
-pub(super) struct Origin {
+pub(super) struct RecordOrigin {
     pub(super) source: String,
     pub(super) kind: &'static str,
     pub(super) namespaces: Vec<NamespaceSizing>,
@@ -37,7 +37,11 @@ pub(super) struct Origin {
 }
 
 /// Builds the sizing from the counts.
-pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>) -> Sizing {
+pub(super) fn summarize(
+    options: &SizingOptions,
+    origin: RecordOrigin,
+    stats: StatsBySet<'_>,
+) -> Sizing {
     let surveys = stats.finish();
     let max_record_bytes = max_record_bytes(options, &origin, &surveys);
     let mut found: Vec<Lint> = origin.namespaces.iter().filter_map(damage).collect();
@@ -74,7 +78,7 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
         let urgency = std::cmp::Reverse((set.verdict.level, set.total_bytes.estimate));
         (urgency, set.namespace.clone(), set.set.clone())
     });
-    let verdict = Headline::new(&sets, &origin.contended);
+    let verdict = SizingHeadline::new(&sets, &origin.contended);
     let sets: Vec<SetSizing> = sets.into_iter().map(|(set, _)| set).collect();
     let mut contended = origin.contended;
     contended.truncate(options.top);
@@ -104,8 +108,8 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
 /// Returns the largest record that is allowed: as given, or the default. A store that holds larger
 /// ones was opened with another limit, which it does not keep: then the largest that is possible.
 fn max_record_bytes(
-    options: &Options,
-    origin: &Origin,
+    options: &SizingOptions,
+    origin: &RecordOrigin,
     surveys: &BTreeMap<SetName, SetStats>,
 ) -> u64 {
     const DEFAULT: u64 = 1 << 20;
@@ -158,7 +162,7 @@ fn hottest_set(
 }
 
 /// Returns the writes a second to the hottest record of a set, as given.
-fn rate_of(options: &Options, names: &SetName, hottest: Option<&SetName>) -> Option<f64> {
+fn rate_of(options: &SizingOptions, names: &SetName, hottest: Option<&SetName>) -> Option<f64> {
     let own = options
         .writes_per_s_of
         .iter()
@@ -167,8 +171,8 @@ fn rate_of(options: &Options, names: &SetName, hottest: Option<&SetName>) -> Opt
 }
 
 fn set_sizing(
-    options: &Options,
-    origin: &Origin,
+    options: &SizingOptions,
+    origin: &RecordOrigin,
     (namespace, set): &SetName,
     stats: &SetStats,
     writes_per_s: Option<f64>,
@@ -233,27 +237,32 @@ fn need(case: &SetFacts<'_>) -> Need {
     let heaviest = stats.heaviest.as_ref();
     let remedy = heaviest
         .and_then(RecordMeasure::remedy)
-        .unwrap_or(Remedy::Nothing);
+        .unwrap_or(SizeRemedy::Nothing);
     let collection = heaviest_collection(stats)
         .map(|(_, found)| found)
         .filter(|found| found.element_bytes() > 0.0);
     let judged = &stats.judged;
     let lives = &stats.times_to_live_s;
     let is_small = judged.max() <= SWEET_SPOT_BYTES;
-    let whole = (Subject::Record, judged.max(), judged.per_mille(990), remedy);
+    let whole = (
+        ShardSubject::Record,
+        judged.max(),
+        judged.per_mille(990),
+        remedy,
+    );
     let (subject, total_bytes, bytes_p99, remedy) = match collection {
         _ if is_small => whole,
-        Some(found) if remedy != Remedy::Shard && found.blocked == 0 => {
+        Some(found) if remedy != SizeRemedy::Shard && found.blocked == 0 => {
             let sizes = stats.bins.values().map(|bin| &bin.collections);
             let largest = sizes.filter(|found| found.blocked == 0);
             let largest = largest.map(|found| found.sizes.max()).max().unwrap_or(0);
             // Where no collection is too large on its own, shards do not help the record.
             let remedy = match largest {
-                largest if largest > SWEET_SPOT_BYTES => Remedy::Shard,
+                largest if largest > SWEET_SPOT_BYTES => SizeRemedy::Shard,
                 _ => remedy,
             };
             (
-                Subject::Collection,
+                ShardSubject::Collection,
                 largest,
                 found.sizes.per_mille(990),
                 remedy,
@@ -271,13 +280,17 @@ fn need(case: &SetFacts<'_>) -> Need {
         retention_s: None,
         elements: None,
         time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
-        remedy: if is_small { Remedy::Nothing } else { remedy },
+        remedy: if is_small {
+            SizeRemedy::Nothing
+        } else {
+            remedy
+        },
         remedy_for_rate: case.remedy_for_rate(),
     }
 }
 
 /// Returns the largest sharded collections.
-fn sharded(options: &Options, stats: &SetStats) -> Vec<ShardedSizing> {
+fn sharded(options: &SizingOptions, stats: &SetStats) -> Vec<ShardedSizing> {
     if stats.counted.count() < stats.records {
         return Vec::new();
     }
@@ -363,7 +376,7 @@ fn rewrites(writes_per_s: Option<f64>, bytes: &Distribution, bins: &[BinSizing])
 
 /// Returns the heaviest records of all sets.
 fn heaviest<'s>(
-    options: &Options,
+    options: &SizingOptions,
     surveys: &'s BTreeMap<(String, String), SetStats>,
     of_set: impl Fn(&'s SetStats) -> Vec<&'s RecordMeasure>,
     weight: impl Fn(&RecordMeasure) -> u64,

@@ -6,10 +6,10 @@ mod verdicts;
 
 use std::path::Path;
 
-use super::{Options, SetSizing, Sizing, size};
+use super::{SetSizing, Sizing, SizingOptions, size};
 
 /// Sizes the data at a path, which must be possible.
-fn sized(path: &Path, options: &Options) -> Sizing {
+fn sized(path: &Path, options: &SizingOptions) -> Sizing {
     size(path, options, &mut |_, _| {}).unwrap()
 }
 
@@ -19,8 +19,8 @@ fn set<'s>(sizing: &'s Sizing, name: &str) -> &'s SetSizing {
 }
 
 /// Returns default options, changed.
-fn options(change: impl FnOnce(&mut Options)) -> Options {
-    let mut options = Options::default();
+fn options(change: impl FnOnce(&mut SizingOptions)) -> SizingOptions {
+    let mut options = SizingOptions::default();
     change(&mut options);
     options
 }

@@ -16,10 +16,10 @@ use self::findings::{
     too_short,
 };
 use self::limits::limited;
-use self::remedy::Remedy;
-use super::{Rule, Word, first};
+use self::remedy::ShardRemedy;
+use super::{VerdictRule, Word, first};
 use crate::contention::format::load;
-use crate::contention::{Layout, Measurement, Row, Run};
+use crate::contention::{FinishedRun, Measurement, ReportRow, RowLayout};
 use crate::report::{count, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
@@ -55,7 +55,7 @@ pub(crate) struct Headline {
 /// The rows of one load: the one on the fewest records is judged, and the others show what helps
 /// it. A row with an activation is judged alone.
 pub(crate) struct LoadRows<'r> {
-    run: &'r Run,
+    run: &'r FinishedRun,
     /// The number of the row that is judged.
     place: usize,
     measured: &'r Measurement,
@@ -64,8 +64,8 @@ pub(crate) struct LoadRows<'r> {
 }
 
 /// The rules in their order.
-pub(crate) fn rules<'r>() -> [Rule<LoadRows<'r>, Headline>; 11] {
-    let rule = Rule::new;
+pub(crate) fn rules<'r>() -> [VerdictRule<LoadRows<'r>, Headline>; 11] {
+    let rule = VerdictRule::new;
     [
         rule(
             "lost",
@@ -129,7 +129,7 @@ pub(crate) fn rules<'r>() -> [Rule<LoadRows<'r>, Headline>; 11] {
 
 impl Headline {
     /// Judges a run: the gravest finding of all loads, unless a condition fails.
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn of(run: &FinishedRun) -> Self {
         let loads = LoadRows::all(run);
         let rules = rules();
         let judged = loads.iter().filter_map(|load| {
@@ -169,7 +169,7 @@ impl Headline {
     }
 
     /// Carries conditions that are not met: they decide the exit code.
-    fn with_conditions(mut self, run: &Run) -> Self {
+    fn with_conditions(mut self, run: &FinishedRun) -> Self {
         let failing = run.conditions.iter().filter(|judged| !judged.passes);
         let failing: Vec<String> = failing.map(|judged| judged.condition.to_string()).collect();
         if !failing.is_empty() && !self.word.fails() {
@@ -186,7 +186,7 @@ impl Headline {
         self
     }
 
-    fn with_interruption(mut self, run: &Run) -> Self {
+    fn with_interruption(mut self, run: &FinishedRun) -> Self {
         if let Some(cut) = &run.interruption {
             self.sentence += &format!(
                 " Interrupted: {} of {} measurements were made.",
@@ -202,7 +202,7 @@ impl Headline {
     }
 
     /// Adds what helps.
-    fn with(mut self, remedy: Remedy) -> Self {
+    fn with(mut self, remedy: ShardRemedy) -> Self {
         self.sentence += &remedy.sentence;
         (self.shards, self.shards_are, self.after) = (remedy.shards, remedy.are, remedy.after);
         self
@@ -210,7 +210,7 @@ impl Headline {
 }
 
 impl<'r> LoadRows<'r> {
-    fn all(run: &'r Run) -> Vec<Self> {
+    fn all(run: &'r FinishedRun) -> Vec<Self> {
         let mut loads: Vec<Self> = Vec::new();
         for (place, measured) in run.measured.iter().enumerate() {
             let alone = measured.activation.is_some();
@@ -229,8 +229,8 @@ impl<'r> LoadRows<'r> {
             }
         }
         let records = |measured: &Measurement| match measured.case.layout {
-            Layout::Hashed(shards) => (shards, 0),
-            Layout::Timed(_, shards) => (shards, 1),
+            RowLayout::Hashed(shards) => (shards, 0),
+            RowLayout::Timed(_, shards) => (shards, 1),
         };
         // A row that stays in one record while others are activated only shows what would be
         // without.
@@ -248,7 +248,7 @@ impl<'r> LoadRows<'r> {
         loads
     }
 
-    fn row(&self) -> &'r Row {
+    fn row(&self) -> &'r ReportRow {
         &self.measured.row
     }
 
@@ -267,19 +267,19 @@ impl<'r> LoadRows<'r> {
     fn hashed(&self) -> impl Iterator<Item = (usize, u32, &'r Measurement)> {
         let others = self.others.iter();
         others.filter_map(|(place, measured)| match measured.case.layout {
-            Layout::Hashed(made) => Some((*place, made, *measured)),
-            Layout::Timed(..) => None,
+            RowLayout::Hashed(made) => Some((*place, made, *measured)),
+            RowLayout::Timed(..) => None,
         })
     }
 
     /// Returns shards and rows alone.
-    fn rows(&self) -> impl Iterator<Item = (u32, &'r Row)> {
+    fn rows(&self) -> impl Iterator<Item = (u32, &'r ReportRow)> {
         self.hashed()
             .map(|(_, made, measured)| (made, &measured.row))
     }
 
     /// Returns the rows among them that the machine did not limit.
-    fn clean(&self) -> impl Iterator<Item = (usize, u32, &'r Row)> {
+    fn clean(&self) -> impl Iterator<Item = (usize, u32, &'r ReportRow)> {
         self.hashed()
             .filter(|(_, _, measured)| limited(self.run, measured).is_none())
             .map(|(place, made, measured)| (place, made, &measured.row))
@@ -305,8 +305,8 @@ impl<'r> LoadRows<'r> {
     /// Says where the row that is judged keeps a key.
     fn place(&self) -> String {
         match self.measured.case.layout {
-            Layout::Hashed(1) => "in one record".to_owned(),
-            Layout::Hashed(made) => format!("in {made} shards"),
+            RowLayout::Hashed(1) => "in one record".to_owned(),
+            RowLayout::Hashed(made) => format!("in {made} shards"),
             layout => format!("in {layout} shards"),
         }
     }

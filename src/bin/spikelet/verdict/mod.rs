@@ -1,6 +1,6 @@
 //! Verdicts: the word and the sentences that a report opens with.
 //!
-//! `contention` and `sizing` judge by tables of [`Rule`]s. The rules are asked in their order, and
+//! `contention` and `sizing` judge by tables of [`VerdictRule`]s. The rules are asked in their order, and
 //! the first that applies decides. The [`Word`] of its finding decides the colour of every form of
 //! the report and, for `contention`, the exit code.
 
@@ -9,7 +9,7 @@ pub(crate) mod sizing;
 
 use serde::{Serialize, Serializer};
 
-use crate::report::{Cell, Level, Table};
+use crate::report::{Cell, ReportTable, Severity};
 
 /// The word of a verdict. Later words are graver: where several loads or sets are judged, the
 /// gravest names the verdict of all.
@@ -66,11 +66,11 @@ impl Word {
 
     /// Returns the colour of the word.
     #[must_use]
-    pub(crate) const fn level(self) -> Level {
+    pub(crate) const fn level(self) -> Severity {
         match self {
-            Self::Ok => Level::Good,
+            Self::Ok => Severity::Good,
             Self::TooShort | Self::Watch | Self::Slow | Self::Machine | Self::NotTheRecord => {
-                Level::Watch
+                Severity::Watch
             }
             Self::Busy
             | Self::Overload
@@ -78,7 +78,7 @@ impl Word {
             | Self::Shard
             | Self::Nothing
             | Self::Lost
-            | Self::Fail => Level::Bad,
+            | Self::Fail => Severity::Bad,
         }
     }
 
@@ -96,7 +96,7 @@ impl Serialize for Word {
 }
 
 /// A question to the facts `F`, and its finding.
-pub(crate) struct Rule<F, Finding> {
+pub(crate) struct VerdictRule<F, Finding> {
     /// Its name in JSON.
     pub(crate) name: &'static str,
     /// The words that it may find.
@@ -107,7 +107,7 @@ pub(crate) struct Rule<F, Finding> {
     pub(crate) find: fn(&F) -> Option<Finding>,
 }
 
-impl<F, Finding> Rule<F, Finding> {
+impl<F, Finding> VerdictRule<F, Finding> {
     /// Returns a rule of this name, with the words that it may find, and when it applies.
     pub(crate) const fn new(
         name: &'static str,
@@ -126,7 +126,7 @@ impl<F, Finding> Rule<F, Finding> {
 
 /// Asks the rules in their order; the first that applies decides.
 pub(crate) fn first<F, Finding>(
-    rules: &[Rule<F, Finding>],
+    rules: &[VerdictRule<F, Finding>],
     facts: &F,
 ) -> Option<(&'static str, Finding)> {
     let mut found = rules
@@ -136,8 +136,8 @@ pub(crate) fn first<F, Finding>(
 }
 
 /// Lists the rules in their order.
-pub(crate) fn table<F, Finding>(rules: &[Rule<F, Finding>]) -> Table {
-    Table::of(
+pub(crate) fn table<F, Finding>(rules: &[VerdictRule<F, Finding>]) -> ReportTable {
+    ReportTable::of(
         "The first rule that applies decides",
         rules,
         &[

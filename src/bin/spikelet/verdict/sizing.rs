@@ -10,12 +10,12 @@ use self::findings::{
     collections, element, fine, large_records, limit, rate, records, refusals, sample, shards,
     waits,
 };
-pub(crate) use self::headline::{Headline, helps};
-use super::{Rule, Word, first};
+pub(crate) use self::headline::{SizingHeadline, helps};
+use super::{VerdictRule, Word, first};
 use crate::report::count;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{ContendedRecord, SetVerdict, Thresholds};
-use crate::sizing::remedy::Remedy;
+use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::{CollectionStats, SetStats};
 
 /// Beyond this part of a bound the next growth may cross it.
@@ -62,8 +62,8 @@ pub(crate) struct SetFacts<'a> {
 }
 
 /// The rules in their order: reasons for shards or another form, then for watching.
-pub(crate) fn rules<'a>() -> [Rule<SetFacts<'a>, SetVerdict>; 14] {
-    let rule = Rule::new;
+pub(crate) fn rules<'a>() -> [VerdictRule<SetFacts<'a>, SetVerdict>; 14] {
+    let rule = VerdictRule::new;
     [
         // Before every SHARD: shards do not help where one element is too large.
         rule(
@@ -169,10 +169,10 @@ pub(crate) fn heaviest_collection(stats: &SetStats) -> Option<(&str, &Collection
 }
 
 /// Returns the word for something beyond a bound, or only beyond one that is worth watching.
-fn word(is_beyond: bool, remedy: Remedy) -> Word {
+fn word(is_beyond: bool, remedy: SizeRemedy) -> Word {
     match remedy {
         _ if !is_beyond => Word::Watch,
-        Remedy::Shard => Word::Shard,
+        SizeRemedy::Shard => Word::Shard,
         _ => Word::Remodel,
     }
 }
@@ -209,42 +209,42 @@ impl SetFacts<'_> {
     }
 
     /// Returns what helps the largest record, and its largest bin.
-    fn heaviest_remedy(&self) -> (Remedy, Option<String>) {
+    fn heaviest_remedy(&self) -> (SizeRemedy, Option<String>) {
         let heaviest = self.stats.heaviest.as_ref();
         let remedy = heaviest.and_then(RecordMeasure::remedy);
         let bin = heaviest.and_then(RecordMeasure::largest_bin);
         (
-            remedy.unwrap_or(Remedy::Nothing),
+            remedy.unwrap_or(SizeRemedy::Nothing),
             bin.map(|bin| bin.name.clone()),
         )
     }
 
     /// Returns the remedy for a rate: of the contended record, or else of the largest.
-    pub(crate) fn remedy_for_rate(&self) -> Remedy {
+    pub(crate) fn remedy_for_rate(&self) -> SizeRemedy {
         match (self.contended, &self.stats.heaviest) {
             (Some(hot), _) => hot.remedy,
             (None, Some(heaviest)) => heaviest.remedy_for_rate(),
             // Nothing but companions.
-            (None, None) => Remedy::Shard,
+            (None, None) => SizeRemedy::Shard,
         }
     }
 
     /// Says why shards do not help the largest record; empty where they do.
-    fn why_not(&self, remedy: Remedy) -> String {
+    fn why_not(&self, remedy: SizeRemedy) -> String {
         let Some(heaviest) = &self.stats.heaviest else {
             return String::new();
         };
         match remedy {
-            Remedy::Nothing | Remedy::Shard => String::new(),
-            Remedy::StoreElsewhere => {
+            SizeRemedy::Nothing | SizeRemedy::Shard => String::new(),
+            SizeRemedy::StoreElsewhere => {
                 " Most of it is no list or map, and nothing else is sharded.".to_owned()
             }
-            Remedy::SeveralRecords => format!(
+            SizeRemedy::SeveralRecords => format!(
                 " Several of its {} bins make it large: {}.",
                 count(heaviest.bins.len() as u64),
                 heaviest.bin_shares().join(", ")
             ),
-            Remedy::RecordPerEntry | Remedy::NestedToOwnBin => {
+            SizeRemedy::RecordPerEntry | SizeRemedy::NestedToOwnBin => {
                 let collection = heaviest
                     .largest_bin()
                     .and_then(|bin| bin.collection.as_ref());

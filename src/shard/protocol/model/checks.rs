@@ -1,6 +1,6 @@
 //! The scenarios, and that no precondition and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
 
-use super::super::rules::{Rule, without};
+use super::super::rules::{ProtocolRule, without};
 use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
 use super::explore::{explore, sample};
 use super::scenario::Op::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
@@ -559,7 +559,7 @@ fn a_read_by_a_remembered_route_takes_no_frozen_companion() {
 fn no_rule_can_be_left_out() {
     for (rule, scenario) in [
         (
-            Rule::Evidence,
+            ProtocolRule::Evidence,
             of(
                 ROOT,
                 &[
@@ -570,22 +570,22 @@ fn no_rule_can_be_left_out() {
             ),
         ),
         (
-            Rule::RememberedNotFrozen,
+            ProtocolRule::RememberedNotFrozen,
             of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1), Add(1)]]),
         ),
         (
-            Rule::ReadersAdvanceDeletion,
+            ProtocolRule::ReadersAdvanceDeletion,
             with_stranger(ONE, &[&[DELETE], &[Contains(1)], &[Contains(1)]]),
         ),
         (
-            Rule::RestoreBeforeDelete,
+            ProtocolRule::RestoreBeforeDelete,
             two(
                 [ROOT, ONE],
                 &[(0, &[TO_ONE]), (1, &[DEACTIVATE]), (1, &[Contains(1)])],
             ),
         ),
         (
-            Rule::IgnoreHalfBeforeRemoval,
+            ProtocolRule::IgnoreHalfBeforeRemoval,
             of(ONE, &[&[SPLIT], &[ADVANCE], &[Add(0)], &[ReadAll]]),
         ),
     ] {

@@ -3,11 +3,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::lookup::Lookup;
-use super::super::start::{Goal, Start};
-use super::super::view::{PATIENCE, Rejection, Source, Survey, View};
-use super::super::write::{ElementResult, Write};
+use super::super::start::{Goal, Transition};
+use super::super::view::{PATIENCE, RecordsView, Rejection, Survey, ViewRecord};
+use super::super::write::{ElementResult, ElementWrite};
 use super::super::{
-    CompanionState, Edit, Failure, Machine, Progress, Read, Reply, Request, Root, RouteHint, Token,
+    AtomicRequest, CollectionRoot, CompanionState, CompanionToken, Failure, Machine,
+    MachineProgress, Read, RequestEdit, RequestReply, RouteHint,
 };
 use super::scenario::{Op, Scenario};
 use super::store::{CompanionRecord, Hole, Store, companion_key};
@@ -38,13 +39,13 @@ struct Process {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
-    Write(Write<Tiny>),
+    Write(ElementWrite<Tiny>),
     Lookup(Lookup<Tiny>),
-    Change(Start<Elements>),
+    Change(Transition<Elements>),
     Survey(Survey<Elements>),
     /// One record of a view after the other.
     Pass {
-        view: View,
+        view: RecordsView,
         patience: u8,
         learned: Option<RouteHint>,
         next: usize,
@@ -73,15 +74,15 @@ const STEPS_ALONE_MAX: usize = 400;
 const TOKENS: usize = 64;
 
 impl Running {
-    fn new(op: Op, remembered: RouteHint, token: Token) -> Self {
+    fn new(op: Op, remembered: RouteHint, token: CompanionToken) -> Self {
         match op {
             Op::Add(element) => {
                 let add = Act::Add(element);
-                Self::Write(Write::new(element.into(), add, remembered, token))
+                Self::Write(ElementWrite::new(element.into(), add, remembered, token))
             }
             Op::Remove(element) => {
                 let remove = Act::Remove(element);
-                Self::Write(Write::new(element.into(), remove, remembered, token))
+                Self::Write(ElementWrite::new(element.into(), remove, remembered, token))
             }
             Op::Contains(element) => {
                 let contains = Act::Contains(element);
@@ -89,18 +90,18 @@ impl Running {
             }
             Op::ReadAll => {
                 let view = match remembered {
-                    RouteHint::Sharded(route) => View::remembered(route),
-                    RouteHint::Unknown | RouteHint::Unsharded(_) => View {
-                        root: Root::default(),
-                        sources: vec![Source::Root],
+                    RouteHint::Sharded(route) => RecordsView::remembered(route),
+                    RouteHint::Unknown | RouteHint::Unsharded(_) => RecordsView {
+                        root: CollectionRoot::default(),
+                        sources: vec![ViewRecord::Root],
                     },
                 };
                 Self::pass(view, PATIENCE, None)
             }
             // The clock stands still: the epochs alone must do.
-            Op::Change(goal) => Self::Change(Start::new(goal, 0, token)),
+            Op::Change(goal) => Self::Change(Transition::new(goal, 0, token)),
             Op::ChangeUnmoved(goal) => {
-                let start = Start::new(goal, 0, token);
+                let start = Transition::new(goal, 0, token);
                 Self::Change(match remembered.route() {
                     Some(route) => start.only_at(route.epoch),
                     None => start,
@@ -109,7 +110,7 @@ impl Running {
         }
     }
 
-    const fn pass(view: View, patience: u8, learned: Option<RouteHint>) -> Self {
+    const fn pass(view: RecordsView, patience: u8, learned: Option<RouteHint>) -> Self {
         Self::Pass {
             view,
             patience,
@@ -120,48 +121,50 @@ impl Running {
         }
     }
 
-    fn request(&self) -> Request<Tiny> {
+    fn request(&self) -> AtomicRequest<Tiny> {
         match self {
             Self::Write(machine) => machine.request(),
             Self::Lookup(machine) => machine.request(),
             Self::Change(machine) => machine.request(),
             Self::Survey(machine) => machine.request(),
             Self::Pass { view, next, .. } => {
-                Request::read(view.sources[*next].place(), Read::User(Act::All))
+                AtomicRequest::read(view.sources[*next].place(), Read::User(Act::All))
             }
         }
     }
 
-    fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
+    fn resume(self, reply: RequestReply<Tiny>, token: CompanionToken) -> Result<Went, Failure> {
         let did = |did: ElementResult<Answer>| match did.answer {
             Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
             _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
         };
         Ok(match self {
             Self::Write(machine) => match machine.resume(reply) {
-                Progress::Next(next) => Went::On(Self::Write(next)),
-                Progress::Done(done) => did(done),
-                Progress::Failed(failure) => return Err(failure),
+                MachineProgress::Next(next) => Went::On(Self::Write(next)),
+                MachineProgress::Done(done) => did(done),
+                MachineProgress::Failed(failure) => return Err(failure),
             },
             Self::Lookup(machine) => match machine.resume(reply) {
-                Progress::Next(next) => Went::On(Self::Lookup(next)),
-                Progress::Done(done) => did(done),
-                Progress::Failed(failure) => return Err(failure),
+                MachineProgress::Next(next) => Went::On(Self::Lookup(next)),
+                MachineProgress::Done(done) => did(done),
+                MachineProgress::Failed(failure) => return Err(failure),
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
-                Progress::Next(next) => Went::On(Self::Change(next)),
-                Progress::Done(root) => Went::Ended(Told::Nothing, Some(root.route_hint())),
+                MachineProgress::Next(next) => Went::On(Self::Change(next)),
+                MachineProgress::Done(root) => Went::Ended(Told::Nothing, Some(root.route_hint())),
                 // Others have got ahead: the collection is in one record.
-                Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
-                Progress::Failed(failure) => return Err(failure),
+                MachineProgress::Failed(Failure::NotApplicable(_)) => {
+                    Went::Ended(Told::Nothing, None)
+                }
+                MachineProgress::Failed(failure) => return Err(failure),
             },
             Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
-                Progress::Next(next) => Went::On(Self::Survey(next)),
-                Progress::Done(done) => {
+                MachineProgress::Next(next) => Went::On(Self::Survey(next)),
+                MachineProgress::Done(done) => {
                     let learned = done.view.root.route_hint();
                     Went::On(Self::pass(done.view, done.patience, Some(learned)))
                 }
-                Progress::Failed(failure) => return Err(failure),
+                MachineProgress::Failed(failure) => return Err(failure),
             },
             Self::Pass {
                 view,
@@ -211,7 +214,8 @@ impl World {
     /// # Errors
     /// What must not be.
     fn step(&mut self, process: usize, op: Option<Op>, hole: Option<Hole>) -> Result<bool, String> {
-        let token = Token((process * 4_096 + self.processes[process].begun * TOKENS + 1) as u64);
+        let token =
+            CompanionToken((process * 4_096 + self.processes[process].begun * TOKENS + 1) as u64);
         let running = match self.processes[process].running.take() {
             Some(running) => running,
             None => {
@@ -235,9 +239,9 @@ impl World {
         };
         let before = latest(self);
         let reply = self.store.execute(of, &running.request(), hole);
-        let is_mark = matches!(running.request().edit, Edit::Mark(..));
+        let is_mark = matches!(running.request().edit, RequestEdit::Mark(..));
         if latest(self) < before
-            || is_mark && matches!(reply, Reply::Done(_)) && latest(self) == before
+            || is_mark && matches!(reply, RequestReply::Done(_)) && latest(self) == before
         {
             return Err(format!("{kind} of process {process}: an epoch comes back"));
         }

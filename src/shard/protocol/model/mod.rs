@@ -12,7 +12,7 @@ mod real;
 mod scenario;
 mod store;
 
-use super::Kind;
+use super::CollectionKind;
 use crate::record::BinName;
 use crate::shard::model_check::history::Elements;
 
@@ -45,7 +45,7 @@ enum Answer {
     All(Elements),
 }
 
-impl Kind for Tiny {
+impl CollectionKind for Tiny {
     type Part = Elements;
     type Act = Act;
     type Answer = Answer;

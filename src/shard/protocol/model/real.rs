@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::super::{
-    Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request, Token,
+    AtomicRequest, CompanionToken, NeighborCollections, Observation, Precondition, Read, RecordRef,
+    RequestEdit, RequestReply,
 };
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
@@ -44,7 +45,7 @@ impl Real {
         }
     }
 
-    fn execute(&self, of: usize, request: &Request<Tiny>) -> Reply<Tiny> {
+    fn execute(&self, of: usize, request: &AtomicRequest<Tiny>) -> RequestReply<Tiny> {
         let executor = &self.executor[of];
         let real = real_request(bin_of(of).as_str(), request);
         let encoded = executor.encode_request(&real);
@@ -87,22 +88,24 @@ fn real_act(bin: &str, act: Act) -> RealAct {
     }
 }
 
-fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
+fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> {
     let content = |part: &Elements| Content::List(list(*part));
     let edit = match &request.edit {
-        Edit::None => Edit::None,
-        Edit::User(act) => Edit::User(real_act(bin, *act)),
-        Edit::Mark(scheme, epoch, apart) => Edit::Mark(*scheme, *epoch, *apart),
-        Edit::FinishAndRemoveBin(scheme) => Edit::FinishAndRemoveBin(*scheme),
-        Edit::Finish(scheme) => Edit::Finish(*scheme),
-        Edit::RestoreToRoot(part) => Edit::RestoreToRoot(content(part)),
-        Edit::Clear => Edit::Clear,
-        Edit::Place(companion, token) => Edit::Place(*companion, *token),
-        Edit::Fill(part) => Edit::Fill(content(part)),
-        Edit::Freeze => Edit::Freeze,
-        Edit::RemoveMoved(part, companion) => Edit::RemoveMoved(content(part), *companion),
-        Edit::Absorb(part, companion) => Edit::Absorb(content(part), *companion),
-        Edit::Delete => Edit::Delete,
+        RequestEdit::None => RequestEdit::None,
+        RequestEdit::User(act) => RequestEdit::User(real_act(bin, *act)),
+        RequestEdit::Mark(scheme, epoch, apart) => RequestEdit::Mark(*scheme, *epoch, *apart),
+        RequestEdit::FinishAndRemoveBin(scheme) => RequestEdit::FinishAndRemoveBin(*scheme),
+        RequestEdit::Finish(scheme) => RequestEdit::Finish(*scheme),
+        RequestEdit::RestoreToRoot(part) => RequestEdit::RestoreToRoot(content(part)),
+        RequestEdit::Clear => RequestEdit::Clear,
+        RequestEdit::Place(companion, token) => RequestEdit::Place(*companion, *token),
+        RequestEdit::Fill(part) => RequestEdit::Fill(content(part)),
+        RequestEdit::Freeze => RequestEdit::Freeze,
+        RequestEdit::RemoveMoved(part, companion) => {
+            RequestEdit::RemoveMoved(content(part), *companion)
+        }
+        RequestEdit::Absorb(part, companion) => RequestEdit::Absorb(content(part), *companion),
+        RequestEdit::Delete => RequestEdit::Delete,
     };
     let read = match &request.read {
         Read::Nothing => Read::Nothing,
@@ -110,7 +113,7 @@ fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
         Read::Content => Read::Content,
         Read::User(act) => Read::User(real_act(bin, *act)),
     };
-    Request {
+    AtomicRequest {
         place: request.place,
         precondition: request.precondition.clone(),
         edit,
@@ -119,15 +122,15 @@ fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
 }
 
 /// What was answered, as the abstract store puts it: where there is no bin, nothing is there.
-fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
+fn tiny_reply(reply: RequestReply<Bin>, request: &AtomicRequest<Tiny>) -> RequestReply<Tiny> {
     let act = match (&request.edit, &request.read) {
-        (Edit::User(act), Read::Nothing) | (_, Read::User(act)) => Some(*act),
+        (RequestEdit::User(act), Read::Nothing) | (_, Read::User(act)) => Some(*act),
         _ => None,
     };
     let seen = match reply {
-        Reply::NotFound => return Reply::NotFound,
-        Reply::FilteredOut => return Reply::FilteredOut,
-        Reply::Done(seen) => seen,
+        RequestReply::NotFound => return RequestReply::NotFound,
+        RequestReply::FilteredOut => return RequestReply::FilteredOut,
+        RequestReply::Done(seen) => seen,
     };
     let answer = seen.answer.map(|answer| {
         let number = |at: usize| match answer.values.get(at) {
@@ -147,7 +150,7 @@ fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
         Content::List(items) => set(&items),
         other => panic!("no list: {other:?}"),
     });
-    Reply::Done(Observation {
+    RequestReply::Done(Observation {
         root: seen.root,
         companion: seen.companion,
         has_bin: seen.has_bin,
@@ -189,8 +192,8 @@ fn any_companion_place() -> impl Strategy<Value = RecordRef> + Clone {
     })
 }
 
-fn any_token() -> impl Strategy<Value = Token> + Clone {
-    (1..3_u64).prop_map(Token)
+fn any_token() -> impl Strategy<Value = CompanionToken> + Clone {
+    (1..3_u64).prop_map(CompanionToken)
 }
 
 fn any_act() -> impl Strategy<Value = Act> + Clone {
@@ -215,7 +218,7 @@ fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
 }
 
 /// Requests that the machines may make of a root. Those that bear a description bear none yet.
-fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
+fn of_root() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
     let bears = || Precondition::Bears(SharedDescription::default());
     let marked_from = any::<bool>().prop_map(move |bare| {
         if bare {
@@ -226,38 +229,47 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
     });
     let neighbors = any::<bool>().prop_map(|sharded| {
         if sharded {
-            Neighbors::Sharded
+            NeighborCollections::Sharded
         } else {
-            Neighbors::None
+            NeighborCollections::None
         }
     });
-    let write = |precondition, edit| Request::write(RecordRef::Root, precondition, edit);
+    let write = |precondition, edit| AtomicRequest::write(RecordRef::Root, precondition, edit);
     let end = |to, whole| if whole { Scheme::Unsharded } else { to };
     prop_oneof![
-        any_read().prop_map(|read| Request::read(RecordRef::Root, read)),
+        any_read().prop_map(|read| AtomicRequest::read(RecordRef::Root, read)),
         (neighbors.clone(), any_act()).prop_map(move |(neighbors, act)| write(
             Precondition::Unsharded(neighbors),
-            Edit::User(act)
+            RequestEdit::User(act)
         )),
         (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
             let read = Read::User(Act::Contains(element));
-            Request::read(RecordRef::Root, read).on_condition(Precondition::Unsharded(neighbors))
+            AtomicRequest::read(RecordRef::Root, read)
+                .on_condition(Precondition::Unsharded(neighbors))
         }),
-        neighbors.prop_map(move |neighbors| write(Precondition::Unsharded(neighbors), Edit::Clear)),
+        neighbors.prop_map(move |neighbors| write(
+            Precondition::Unsharded(neighbors),
+            RequestEdit::Clear
+        )),
         (marked_from, any_scheme(), any_epoch()).prop_map(move |(precondition, to, epoch)| write(
             precondition,
-            Edit::Mark(to, epoch, None)
+            RequestEdit::Mark(to, epoch, None)
+        )),
+        (any_scheme(), any::<bool>()).prop_map(move |(to, whole)| write(
+            bears(),
+            RequestEdit::FinishAndRemoveBin(end(to, whole))
         )),
         (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::FinishAndRemoveBin(end(to, whole)))),
-        (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::Finish(end(to, whole)))),
-        any_part().prop_map(move |part| write(bears(), Edit::RestoreToRoot(part))),
+            .prop_map(move |(to, whole)| write(bears(), RequestEdit::Finish(end(to, whole)))),
+        any_part().prop_map(move |part| write(bears(), RequestEdit::RestoreToRoot(part))),
     ]
 }
 
 /// The request, with a description to bear: that of the root as it is, or as it was.
-fn with_description(request: Request<Tiny>, description: &Description) -> Request<Tiny> {
+fn with_description(
+    request: AtomicRequest<Tiny>,
+    description: &Description,
+) -> AtomicRequest<Tiny> {
     let precondition = match &request.precondition {
         Precondition::Bears(_) => Precondition::Bears(description.clone().into()),
         Precondition::Bare(_) => Precondition::Bare(description.clone().into()),
@@ -265,12 +277,12 @@ fn with_description(request: Request<Tiny>, description: &Description) -> Reques
     };
     // Every mark raises the latest epoch: what is asked of a root depends on it.
     let edit = match request.edit {
-        Edit::Mark(to, epoch, apart) if epoch <= description.latest() => {
-            Edit::Mark(to, Epoch(description.latest().0 + 1), apart)
+        RequestEdit::Mark(to, epoch, apart) if epoch <= description.latest() => {
+            RequestEdit::Mark(to, Epoch(description.latest().0 + 1), apart)
         }
         edit => edit,
     };
-    Request {
+    AtomicRequest {
         precondition,
         edit,
         ..request
@@ -278,7 +290,7 @@ fn with_description(request: Request<Tiny>, description: &Description) -> Reques
 }
 
 /// Requests that the machines may make of a companion.
-fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
+fn of_companion() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
     let conditional = (any_companion(), any_epoch(), any_token());
     let edit = (0..8_u8, any_act(), any_part(), any_companion(), any_token());
     let written = (any_companion_place(), conditional, edit, any::<bool>()).prop_map(
@@ -286,22 +298,24 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
             let (what, act, part, companion, new_token) = edit;
             let older = Precondition::OlderThan(epoch);
             let request = match what {
-                0 => Request::write(place, Precondition::Live(exactly), Edit::User(act)),
-                1 => Request::write(place, older, Edit::Place(companion, new_token)),
-                2 => Request::write(
+                0 => {
+                    AtomicRequest::write(place, Precondition::Live(exactly), RequestEdit::User(act))
+                }
+                1 => AtomicRequest::write(place, older, RequestEdit::Place(companion, new_token)),
+                2 => AtomicRequest::write(
                     place,
                     Precondition::Placed(exactly, token),
-                    Edit::Fill(part),
+                    RequestEdit::Fill(part),
                 ),
-                3 => Request::write(place, older, Edit::Freeze),
-                4 => Request::write(place, older, Edit::RemoveMoved(part, companion)),
-                5 => Request::write(place, older, Edit::Absorb(part, companion)),
-                6 => Request::read(place, Read::User(Act::Contains(part % 4)))
+                3 => AtomicRequest::write(place, older, RequestEdit::Freeze),
+                4 => AtomicRequest::write(place, older, RequestEdit::RemoveMoved(part, companion)),
+                5 => AtomicRequest::write(place, older, RequestEdit::Absorb(part, companion)),
+                6 => AtomicRequest::read(place, Read::User(Act::Contains(part % 4)))
                     .on_condition(Precondition::Live(exactly)),
-                _ => Request::write(place, older, Edit::Delete),
+                _ => AtomicRequest::write(place, older, RequestEdit::Delete),
             };
             match request.edit {
-                Edit::Freeze if asks => Request {
+                RequestEdit::Freeze if asks => AtomicRequest {
                     read: Read::Content,
                     ..request
                 },
@@ -310,7 +324,8 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
         },
     );
     prop_oneof![
-        (any_companion_place(), any_read()).prop_map(|(place, read)| Request::read(place, read)),
+        (any_companion_place(), any_read())
+            .prop_map(|(place, read)| AtomicRequest::read(place, read)),
         written.clone(),
         written.clone(),
         written,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    CompanionState, Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request,
-    Root,
+    AtomicRequest, CollectionRoot, CompanionState, NeighborCollections, Observation, Precondition,
+    Read, RecordRef, RequestEdit, RequestReply,
 };
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
 use crate::record::companion_key::KeyForm;
@@ -32,8 +32,8 @@ pub(super) struct RootRecord {
 
 impl RootRecord {
     /// What it says of one collection.
-    pub(super) fn root(&self, of: usize) -> Root {
-        Root::of(self.description.clone(), bin_of(of)).unwrap()
+    pub(super) fn root(&self, of: usize) -> CollectionRoot {
+        CollectionRoot::of(self.description.clone(), bin_of(of)).unwrap()
     }
 }
 
@@ -109,9 +109,9 @@ impl Store {
     pub(super) fn execute(
         &mut self,
         of: usize,
-        request: &Request<Tiny>,
+        request: &AtomicRequest<Tiny>,
         hole: Option<Hole>,
-    ) -> Reply<Tiny> {
+    ) -> RequestReply<Tiny> {
         match request.place {
             RecordRef::Root => self.on_root(of, request, hole),
             RecordRef::Companion(keys, shard) => {
@@ -120,19 +120,24 @@ impl Store {
         }
     }
 
-    fn on_root(&mut self, of: usize, request: &Request<Tiny>, hole: Option<Hole>) -> Reply<Tiny> {
+    fn on_root(
+        &mut self,
+        of: usize,
+        request: &AtomicRequest<Tiny>,
+        hole: Option<Hole>,
+    ) -> RequestReply<Tiny> {
         let creates = match &request.edit {
-            Edit::User(act) => matches!(act, Act::Add(_)),
-            Edit::Mark(..) => true,
+            RequestEdit::User(act) => matches!(act, Act::Add(_)),
+            RequestEdit::Mark(..) => true,
             _ => false,
         };
         if self.root.is_none() && !creates {
-            return Reply::NotFound;
+            return RequestReply::NotFound;
         }
         if let Some(record) = &self.root
             && !root_passes(of, record, request, hole)
         {
-            return Reply::FilteredOut;
+            return RequestReply::FilteredOut;
         }
         let record = self.root.get_or_insert_default();
         let before = request.precondition.description();
@@ -142,19 +147,19 @@ impl Store {
         };
         let mut answer = None;
         match &request.edit {
-            Edit::None => {}
-            Edit::User(act) => answer = apply(*act, &mut record.bins[of]),
-            Edit::Mark(scheme, epoch, apart) => {
+            RequestEdit::None => {}
+            RequestEdit::User(act) => answer = apply(*act, &mut record.bins[of]),
+            RequestEdit::Mark(scheme, epoch, apart) => {
                 let marked = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
                 record.description = marked.with_keys_apart(bin_of(of), *apart);
             }
-            Edit::FinishAndRemoveBin(scheme) => {
+            RequestEdit::FinishAndRemoveBin(scheme) => {
                 record.description = settle(*scheme);
                 record.bins[of] = None;
             }
-            Edit::Finish(scheme) => record.description = settle(*scheme),
-            Edit::RestoreToRoot(whole) => record.bins[of] = Some(*whole),
-            Edit::Clear => record.bins[of] = None,
+            RequestEdit::Finish(scheme) => record.description = settle(*scheme),
+            RequestEdit::RestoreToRoot(whole) => record.bins[of] = Some(*whole),
+            RequestEdit::Clear => record.bins[of] = None,
             edit => panic!("no edit of a root: {edit:?}"),
         }
         let mut seen = Observation {
@@ -171,34 +176,34 @@ impl Store {
         if *record == RootRecord::default() {
             self.root = None;
         }
-        Reply::Done(seen)
+        RequestReply::Done(seen)
     }
 
     fn on_companion(
         &mut self,
         of: usize,
         key: CompanionKey,
-        request: &Request<Tiny>,
+        request: &AtomicRequest<Tiny>,
         hole: Option<Hole>,
-    ) -> Reply<Tiny> {
+    ) -> RequestReply<Tiny> {
         let found = self.companions.get(&key).copied();
         let mut seen = Observation::nothing();
         if let Some(record) = &found
             && !companion_passes(of, record, request, hole)
         {
-            return Reply::FilteredOut;
+            return RequestReply::FilteredOut;
         }
-        if let Edit::Place(companion, token) = &request.edit {
+        if let RequestEdit::Place(companion, token) = &request.edit {
             let placed = CompanionRecord::Ours {
                 companion: *companion,
                 state: CompanionState::Placed(*token),
                 bins: [None; COLLECTIONS],
             };
             self.companions.insert(key, placed);
-            return Reply::Done(seen);
+            return RequestReply::Done(seen);
         }
         let Some(record) = self.companions.get_mut(&key) else {
-            return Reply::NotFound;
+            return RequestReply::NotFound;
         };
         let CompanionRecord::Ours {
             companion,
@@ -213,30 +218,30 @@ impl Store {
             if let Read::User(act) = request.read {
                 seen.answer = apply(act, &mut None);
             }
-            return Reply::Done(seen);
+            return RequestReply::Done(seen);
         };
         let bin = &mut bins[of];
         match &request.edit {
-            Edit::None => {}
-            Edit::User(act) => seen.answer = apply(*act, bin),
-            Edit::Fill(part) => {
+            RequestEdit::None => {}
+            RequestEdit::User(act) => seen.answer = apply(*act, bin),
+            RequestEdit::Fill(part) => {
                 *bin = Some(*part);
                 *state = CompanionState::Live;
             }
-            Edit::Freeze => *state = CompanionState::Frozen,
-            Edit::RemoveMoved(moved, new) => {
+            RequestEdit::Freeze => *state = CompanionState::Frozen,
+            RequestEdit::RemoveMoved(moved, new) => {
                 *bin = bin.map(|bin| bin & !moved);
                 (*companion, *state) = (*new, CompanionState::Live);
             }
-            Edit::Absorb(part, new) => {
+            RequestEdit::Absorb(part, new) => {
                 if *part != 0 {
                     *bin = Some(bin.unwrap_or_default() | part);
                 }
                 *companion = *new;
             }
-            Edit::Delete => {
+            RequestEdit::Delete => {
                 self.companions.remove(&key);
-                return Reply::Done(seen);
+                return RequestReply::Done(seen);
             }
             edit => panic!("no edit of a companion: {edit:?}"),
         }
@@ -244,20 +249,21 @@ impl Store {
             seen.companion = Some((*companion, *state));
             apply_read(&request.read, *bin, &mut seen);
             // What the precondition has asked for is taken as said: only the precondition stands between it and the reader.
-            if let (Edit::None, Precondition::Live(asked)) = (&request.edit, &request.precondition)
+            if let (RequestEdit::None, Precondition::Live(asked)) =
+                (&request.edit, &request.precondition)
             {
                 seen.companion = Some((*asked, CompanionState::Live));
                 seen.has_bin = true;
             }
         }
-        Reply::Done(seen)
+        RequestReply::Done(seen)
     }
 }
 
 fn root_passes(
     of: usize,
     record: &RootRecord,
-    request: &Request<Tiny>,
+    request: &AtomicRequest<Tiny>,
     hole: Option<Hole>,
 ) -> bool {
     let left_out = |part| hole == Some(part);
@@ -265,8 +271,8 @@ fn root_passes(
     let found = &record.description;
     let bears = |wanted: &Description| {
         let part = match request.edit {
-            Edit::Mark(..) => Hole::MarkedRootIs,
-            Edit::RestoreToRoot(_) => Hole::RestoredRootIs,
+            RequestEdit::Mark(..) => Hole::MarkedRootIs,
+            RequestEdit::RestoreToRoot(_) => Hole::RestoredRootIs,
             _ => Hole::FinishedRootIs,
         };
         left_out(part)
@@ -276,10 +282,10 @@ fn root_passes(
     };
     match &request.precondition {
         Precondition::None => true,
-        Precondition::Unsharded(Neighbors::None) => {
+        Precondition::Unsharded(NeighborCollections::None) => {
             found.is_empty() || left_out(Hole::StillUnsharded)
         }
-        Precondition::Unsharded(Neighbors::Sharded) => {
+        Precondition::Unsharded(NeighborCollections::Sharded) => {
             own(found).is_none() || left_out(Hole::StillUnsharded)
         }
         Precondition::Bears(wanted) => bears(wanted),
@@ -291,16 +297,16 @@ fn root_passes(
 fn companion_passes(
     of: usize,
     record: &CompanionRecord,
-    request: &Request<Tiny>,
+    request: &AtomicRequest<Tiny>,
     hole: Option<Hole>,
 ) -> bool {
     let left_out = |part| hole == Some(part);
     let older = |companion: &Companion, epoch: Epoch| {
         let part = match request.edit {
-            Edit::Place(..) => Hole::PlacedOlder,
-            Edit::Freeze => Hole::FrozenOlder,
-            Edit::RemoveMoved(..) => Hole::RemoveMovedOlder,
-            Edit::Absorb(..) => Hole::AbsorbOlder,
+            RequestEdit::Place(..) => Hole::PlacedOlder,
+            RequestEdit::Freeze => Hole::FrozenOlder,
+            RequestEdit::RemoveMoved(..) => Hole::RemoveMovedOlder,
+            RequestEdit::Absorb(..) => Hole::AbsorbOlder,
             _ => Hole::DeletedOlder,
         };
         companion.epoch < epoch || left_out(part)
@@ -318,7 +324,7 @@ fn companion_passes(
         ) => match precondition {
             Precondition::Live(exactly) => {
                 let (epoch, thawed) = match request.edit {
-                    Edit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
+                    RequestEdit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
                     _ => (Hole::LiveEpoch, Hole::LiveThawed),
                 };
                 (companion == exactly || left_out(epoch))

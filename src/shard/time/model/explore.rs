@@ -12,10 +12,10 @@ use super::replay::{Attempt, Replay};
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::shard::model_check::history::{Call, History};
 use crate::shard::model_check::{self, Explored, World as _, digest};
-use crate::shard::time::calendar::Bucket;
-use crate::shard::time::layout::{Part, Route};
+use crate::shard::time::calendar::TimeBucket;
+use crate::shard::time::layout::{CollectionPart, TimeRoute};
 use crate::shard::time::protocol::Protocol;
-use crate::shard::time::steps::{Direction, PartState, ReadError};
+use crate::shard::time::steps::{Direction, PartState, StepError};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub(super) enum Op {
     /// Shards another collection of the record, or brings it back.
     Neighbor,
     /// From now on this is the first bucket that is kept.
-    Horizon(Bucket),
+    Horizon(TimeBucket),
     /// What has expired is taken away.
     Reap,
 }
@@ -61,13 +61,13 @@ impl Op {
     fn run(self, protocol: &Protocol<Replay<'_>>) -> Option<Told> {
         let told = match self {
             Self::Add(element) => {
-                let part = Part::Shard(bucket_of(element), 0);
+                let part = CollectionPart::Shard(bucket_of(element), 0);
                 protocol.add(part, &Act::Add(element)).map(Told::Yes)
             }
             Self::Remove(element) => {
                 let bucket = bucket_of(element);
                 let act = Act::Remove(element);
-                let removed = protocol.remove(bucket, Part::Shard(bucket, 0), &act);
+                let removed = protocol.remove(bucket, CollectionPart::Shard(bucket, 0), &act);
                 removed.map(|removed| Told::Yes(removed.unwrap_or(false)))
             }
             Self::ReadAll(direction) => read_all(protocol, direction),
@@ -108,13 +108,13 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
             });
             assert!(in_order, "{bucket:?} behind {last:?}");
             last = Some(bucket);
-            let (state, elements) = steps.content(route.keys, Part::Shard(bucket, 0))?;
+            let (state, elements) = steps.content(route.keys, CollectionPart::Shard(bucket, 0))?;
             match state {
                 PartState::Open(epoch) if epoch == route.epoch => {
                     (once, twice) = (once | elements, twice | once & elements);
                 }
                 PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    return Err(ReadError::Stale);
+                    return Err(StepError::Stale);
                 }
                 _ => {}
             }
@@ -137,7 +137,7 @@ struct Process {
     begun: usize,
     /// What the steps of the call under way have answered since its last attempt began.
     running: Option<(Op, Vec<Reply>)>,
-    remembered: Option<Route>,
+    remembered: Option<TimeRoute>,
     /// The token of its next placing.
     token: i64,
 }
@@ -229,9 +229,9 @@ impl World {
     fn alone(
         &mut self,
         op: Op,
-        remembered: Option<Route>,
+        remembered: Option<TimeRoute>,
         hole: Option<Hole>,
-    ) -> Result<Option<Route>, String> {
+    ) -> Result<Option<TimeRoute>, String> {
         // Behind all others.
         let process = self.processes.len();
         for (element, call) in op.calls(self.history.count()) {
@@ -300,7 +300,7 @@ impl World {
             if record.token.is_some() || is_past {
                 continue;
             }
-            let route = Route {
+            let route = TimeRoute {
                 epoch: record.epoch,
                 keys: *keys,
             };
@@ -318,11 +318,11 @@ struct Run {
     /// Its next step, if it has not come to its end.
     request: Option<Request>,
     attempt: Attempt,
-    remembered: Option<Route>,
+    remembered: Option<TimeRoute>,
     token: i64,
 }
 
-fn run(op: Op, replies: &[Reply], remembered: Option<Route>, token: i64) -> Run {
+fn run(op: Op, replies: &[Reply], remembered: Option<TimeRoute>, token: i64) -> Run {
     let steps = Replay {
         replies,
         next: Cell::new(0),

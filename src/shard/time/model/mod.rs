@@ -13,7 +13,7 @@ mod store;
 use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
 use self::explore::{Op, Scenario, explore, sample};
 use self::store::{Hole, Store, bucket_of};
-use super::rules::{Rule, without};
+use super::rules::{StepRule, without};
 use super::steps::Direction::{NewestFirst, OldestFirst};
 use crate::shard::model_check;
 
@@ -151,15 +151,15 @@ fn no_guard_can_be_left_out() {
 fn no_rule_can_be_left_out() {
     let one_deletion = of(&[Add(0)], &[&[Delete], &[Add(2)]], 0);
     for (rule, scenario) in [
-        (Rule::Evidence, one_deletion.clone()),
+        (StepRule::Evidence, one_deletion.clone()),
         (
-            Rule::EnterBeforeEvidence,
+            StepRule::EnterBeforeEvidence,
             of(&[Add(0)], &[&[Add(2)], &[Add(2)]], 0),
         ),
-        (Rule::HelpDeleting, one_deletion.clone()),
-        (Rule::PageBehindChildren, one_deletion),
+        (StepRule::HelpDeleting, one_deletion.clone()),
+        (StepRule::PageBehindChildren, one_deletion),
         (
-            Rule::AbsentByFreshRoute,
+            StepRule::AbsentByFreshRoute,
             of(&[Add(0)], &[&[Delete, Neighbor, Add(0)], &[Remove(0)]], 0),
         ),
     ] {

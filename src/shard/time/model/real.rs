@@ -10,13 +10,15 @@ use super::store::{Act, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::operations::lists;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
-use crate::shard::address::Address;
+use crate::shard::address::CollectionAddress;
 use crate::shard::content::Collection;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
-use crate::shard::time::layout::{Page, Part, Route};
+use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeRoute};
 use crate::shard::time::record_steps::RecordSteps;
-use crate::shard::time::steps::{Direction, EntryRange, RootState, StepOutcome, Steps, Token};
+use crate::shard::time::steps::{
+    Direction, PageRange, PlacingToken, RootState, StepOutcome, TimeSteps,
+};
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
@@ -30,27 +32,27 @@ enum Ask {
     MarkDeleting(usize),
     Clear(usize),
     Neighbor,
-    Look(KeyForm, Part),
-    Place(Route, Part),
-    Open(Route, Part, usize),
-    Displace(Route, Part, usize),
-    Delete(Route, Part),
-    Enter(Route, Page, i64),
-    Entries(KeyForm, Page, EntryRange),
-    Act(Route, Part, Act),
+    Look(KeyForm, CollectionPart),
+    Place(TimeRoute, CollectionPart),
+    Open(TimeRoute, CollectionPart, usize),
+    Displace(TimeRoute, CollectionPart, usize),
+    Delete(TimeRoute, CollectionPart),
+    Enter(TimeRoute, DirectoryPage, i64),
+    Entries(KeyForm, DirectoryPage, PageRange),
+    Act(TimeRoute, CollectionPart, Act),
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let keys = || prop::sample::select(vec![KeyForm::Plain, KeyForm::Plain, KeyForm::ByBin]);
-    let page = || prop::sample::select(vec![Page::Top, Page::Year(0)]);
+    let page = || prop::sample::select(vec![DirectoryPage::Top, DirectoryPage::Year(0)]);
     let part = move || {
         prop_oneof![
-            page().prop_map(Part::Page),
-            (0..2_u8).prop_map(|bucket| Part::Shard(bucket_of(bucket * 2), 0)),
+            page().prop_map(CollectionPart::Page),
+            (0..2_u8).prop_map(|bucket| CollectionPart::Shard(bucket_of(bucket * 2), 0)),
         ]
     };
     let route = move || {
-        (1..5_u64, keys()).prop_map(|(epoch, keys)| Route {
+        (1..5_u64, keys()).prop_map(|(epoch, keys)| TimeRoute {
             epoch: Epoch(epoch),
             keys,
         })
@@ -63,7 +65,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let direction = prop::sample::select(vec![Direction::OldestFirst, Direction::NewestFirst]);
     let end = prop::sample::select(vec![0, 1, 5, 100, i64::MAX]);
     let range =
-        (entry(), end, direction, 1..4_usize).prop_map(|(from, to, direction, limit)| EntryRange {
+        (entry(), end, direction, 1..4_usize).prop_map(|(from, to, direction, limit)| PageRange {
             from,
             to,
             direction,
@@ -95,7 +97,7 @@ struct Both {
     steps: RecordSteps<Set>,
     roots: Vec<RootState>,
     /// Of the model, and of the real store.
-    tokens: Vec<(Token, Token)>,
+    tokens: Vec<(PlacingToken, PlacingToken)>,
     /// What the model leaves out.
     hole: Option<Hole>,
 }
@@ -108,7 +110,7 @@ impl Both {
         let set = store.set("chats").unwrap();
         let bin = BinName::new("said").unwrap();
         let policy = WritePolicy::default();
-        let address = Address {
+        let address = CollectionAddress {
             records: set.clone(),
             key: Key::from(KEY),
             bin,
@@ -119,7 +121,7 @@ impl Both {
             set,
             steps,
             roots: Vec::new(),
-            tokens: vec![(Token(-1), Token(-1))],
+            tokens: vec![(PlacingToken(-1), PlacingToken(-1))],
             hole,
         };
         both.ask(&Ask::Root).unwrap();
@@ -139,7 +141,7 @@ impl Both {
         self.roots[self.roots.len() - 1 - back % self.roots.len()].clone()
     }
 
-    fn token_of(&self, back: usize) -> (Token, Token) {
+    fn token_of(&self, back: usize) -> (PlacingToken, PlacingToken) {
         self.tokens[self.tokens.len() - 1 - back % self.tokens.len()]
     }
 
@@ -148,7 +150,7 @@ impl Both {
     /// # Errors
     /// What the two have answered, where that is not the same.
     fn ask(&mut self, ask: &Ask) -> Result<(), String> {
-        let next = Token(self.tokens.len() as i64);
+        let next = PlacingToken(self.tokens.len() as i64);
         let (request, real) = match ask {
             Ask::Neighbor => {
                 // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
@@ -216,7 +218,7 @@ impl Both {
                 (request, Reply::Entries(state, entries))
             }
             Ask::Act(route, part, act) => {
-                if let Part::Page(_) = part {
+                if let CollectionPart::Page(_) = part {
                     return Ok(());
                 }
                 let real = self.steps.act(*route, *part, &operations_of(*act)).unwrap();
@@ -240,9 +242,9 @@ impl Both {
     /// Replaces the tokens of the real store.
     fn in_tokens_of_the_model(&self, reply: Reply) -> Reply {
         use crate::shard::time::steps::PartState;
-        let token = |real: Token| {
+        let token = |real: PlacingToken| {
             let known = self.tokens.iter().find(|(_, own)| *own == real);
-            known.map_or(Token(i64::MIN), |(token, _)| *token)
+            known.map_or(PlacingToken(i64::MIN), |(token, _)| *token)
         };
         let state = |state: PartState| match state {
             PartState::Placed(epoch, real) => PartState::Placed(epoch, token(real)),

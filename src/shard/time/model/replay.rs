@@ -6,9 +6,11 @@ use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store};
 use crate::Error;
 use crate::record::companion_key::KeyForm;
 use crate::shard::scheme::Epoch;
-use crate::shard::time::calendar::Bucket;
-use crate::shard::time::layout::{Layout, Page, Part, Route};
-use crate::shard::time::steps::{EntryRange, PartState, RootState, StepOutcome, Steps, Token};
+use crate::shard::time::calendar::TimeBucket;
+use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute};
+use crate::shard::time::steps::{
+    PageRange, PartState, PlacingToken, RootState, StepOutcome, TimeSteps,
+};
 
 /// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
@@ -29,7 +31,7 @@ pub(super) struct Replay<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) replies: usize,
-    pub(super) remembered: Option<Route>,
+    pub(super) remembered: Option<TimeRoute>,
     pub(super) token: i64,
 }
 
@@ -61,7 +63,7 @@ impl Replay<'_> {
     pub(super) fn content(
         &self,
         keys: KeyForm,
-        part: Part,
+        part: CollectionPart,
     ) -> crate::Result<(PartState, Elements)> {
         match self.ask(Request::Content(keys, part))? {
             Reply::Content(state, elements) => Ok((state, elements)),
@@ -70,11 +72,11 @@ impl Replay<'_> {
     }
 }
 
-impl Steps for Replay<'_> {
+impl TimeSteps for Replay<'_> {
     type Act = Act;
     type Answer = bool;
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> TimeLayout {
         LAYOUT
     }
 
@@ -82,7 +84,7 @@ impl Steps for Replay<'_> {
         0
     }
 
-    fn horizon(&self) -> crate::Result<Option<Bucket>> {
+    fn horizon(&self) -> crate::Result<Option<TimeBucket>> {
         match self.ask(Request::Horizon)? {
             Reply::Horizon(horizon) => Ok(horizon),
             reply => panic!("{reply:?}"),
@@ -108,15 +110,15 @@ impl Steps for Replay<'_> {
         self.outcome(Request::Clear(root.clone()))
     }
 
-    fn look(&self, keys: KeyForm, part: Part) -> crate::Result<PartState> {
+    fn look(&self, keys: KeyForm, part: CollectionPart) -> crate::Result<PartState> {
         match self.ask(Request::Look(keys, part))? {
             Reply::State(state) => Ok(state),
             reply => panic!("{reply:?}"),
         }
     }
 
-    fn place(&self, route: Route, part: Part) -> crate::Result<Option<Token>> {
-        let token = Token(self.token.get());
+    fn place(&self, route: TimeRoute, part: CollectionPart) -> crate::Result<Option<PlacingToken>> {
+        let token = PlacingToken(self.token.get());
         self.token.set(token.0 + 1);
         match self.ask(Request::Place(route, part, token))? {
             Reply::Placed(token) => Ok(token),
@@ -124,27 +126,42 @@ impl Steps for Replay<'_> {
         }
     }
 
-    fn open(&self, route: Route, part: Part, token: Token) -> crate::Result<StepOutcome<()>> {
+    fn open(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Open(route, part, token))
     }
 
-    fn displace(&self, route: Route, part: Part, token: Token) -> crate::Result<StepOutcome<()>> {
+    fn displace(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+    ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Displace(route, part, token))
     }
 
-    fn delete(&self, route: Route, part: Part) -> crate::Result<StepOutcome<()>> {
+    fn delete(&self, route: TimeRoute, part: CollectionPart) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Delete(route, part))
     }
 
-    fn enter(&self, route: Route, page: Page, entry: i64) -> crate::Result<StepOutcome<()>> {
+    fn enter(
+        &self,
+        route: TimeRoute,
+        page: DirectoryPage,
+        entry: i64,
+    ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Enter(route, page, entry))
     }
 
     fn entries(
         &self,
         keys: KeyForm,
-        page: Page,
-        range: EntryRange,
+        page: DirectoryPage,
+        range: PageRange,
     ) -> crate::Result<(PartState, Vec<i64>)> {
         match self.ask(Request::Entries(keys, page, range))? {
             Reply::Entries(state, entries) => Ok((state, entries)),
@@ -152,7 +169,12 @@ impl Steps for Replay<'_> {
         }
     }
 
-    fn act(&self, route: Route, part: Part, act: &Act) -> crate::Result<StepOutcome<bool>> {
+    fn act(
+        &self,
+        route: TimeRoute,
+        part: CollectionPart,
+        act: &Act,
+    ) -> crate::Result<StepOutcome<bool>> {
         match self.ask(Request::Act(route, part, *act))? {
             Reply::Answer(answer) => Ok(answer),
             reply => panic!("{reply:?}"),
@@ -167,7 +189,7 @@ impl Steps for Replay<'_> {
         panic!("it comes to no end");
     }
 
-    fn begin_attempt(&self, remembered: impl FnOnce() -> Option<Route>) {
+    fn begin_attempt(&self, remembered: impl FnOnce() -> Option<TimeRoute>) {
         self.attempt.set(Attempt {
             replies: self.next.get(),
             remembered: remembered(),

@@ -6,14 +6,14 @@ use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
-use crate::shard::time::calendar::{Bucket, TimeWidth};
-use crate::shard::time::layout::{Layout, Page, Part, Phase, Route};
+use crate::shard::time::calendar::{TimeBucket, TimeWidth};
+use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute, UsePhase};
 use crate::shard::time::record_steps::in_range;
 use crate::shard::time::steps::{
-    CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Token,
+    CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
 };
 
-pub(super) const LAYOUT: Layout = Layout {
+pub(super) const LAYOUT: TimeLayout = TimeLayout {
     width: TimeWidth::Hourly,
     shards: 1,
 };
@@ -22,8 +22,8 @@ pub(super) const LAYOUT: Layout = Layout {
 pub(super) type Elements = u8;
 
 /// Returns the bucket of an element: two in each of two hours of 1970, and the others in 1971.
-pub(super) const fn bucket_of(element: u8) -> Bucket {
-    Bucket([0, 3_600, 365 * 86_400][element as usize / 2])
+pub(super) const fn bucket_of(element: u8) -> TimeBucket {
+    TimeBucket([0, 3_600, 365 * 86_400][element as usize / 2])
 }
 
 /// What is done to the record of a bucket.
@@ -41,26 +41,26 @@ pub(super) enum Request {
     Begin(RootState, Epoch),
     MarkDeleting(RootState),
     Clear(RootState),
-    Look(KeyForm, Part),
-    Place(Route, Part, Token),
-    Open(Route, Part, Token),
-    Displace(Route, Part, Token),
-    Delete(Route, Part),
-    Enter(Route, Page, i64),
-    Entries(KeyForm, Page, EntryRange),
-    Act(Route, Part, Act),
+    Look(KeyForm, CollectionPart),
+    Place(TimeRoute, CollectionPart, PlacingToken),
+    Open(TimeRoute, CollectionPart, PlacingToken),
+    Displace(TimeRoute, CollectionPart, PlacingToken),
+    Delete(TimeRoute, CollectionPart),
+    Enter(TimeRoute, DirectoryPage, i64),
+    Entries(KeyForm, DirectoryPage, PageRange),
+    Act(TimeRoute, CollectionPart, Act),
     /// Reads the elements of a bucket.
-    Content(KeyForm, Part),
+    Content(KeyForm, CollectionPart),
 }
 
 /// What a step has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
-    Horizon(Option<Bucket>),
+    Horizon(Option<TimeBucket>),
     Root(RootState),
     Outcome(StepOutcome<()>),
     State(PartState),
-    Placed(Option<Token>),
+    Placed(Option<PlacingToken>),
     Entries(PartState, Vec<i64>),
     Answer(StepOutcome<bool>),
     Content(PartState, Elements),
@@ -96,7 +96,7 @@ pub(super) enum Hole {
 pub(super) struct PartRecord {
     pub(super) epoch: Epoch,
     /// `None`: it is open.
-    pub(super) token: Option<Token>,
+    pub(super) token: Option<PlacingToken>,
     entries: BTreeSet<i64>,
     elements: Elements,
 }
@@ -114,20 +114,20 @@ impl PartRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     description: Description,
-    pub(super) parts: BTreeMap<(KeyForm, Part), PartRecord>,
-    pub(super) horizon: Option<Bucket>,
+    pub(super) parts: BTreeMap<(KeyForm, CollectionPart), PartRecord>,
+    pub(super) horizon: Option<TimeBucket>,
 }
 
 fn bin() -> BinName {
     BinName::new("said").unwrap()
 }
 
-fn form(phase: Phase) -> Form {
+fn form(phase: UsePhase) -> Form {
     Form::of(&LAYOUT.value(phase)).unwrap()
 }
 
 /// The description as it was read, with the collection in this phase.
-fn marked(root: &RootState, phase: Phase, after: Epoch) -> Description {
+fn marked(root: &RootState, phase: UsePhase, after: Epoch) -> Description {
     // The clock stands still: the epochs alone must do.
     let epoch = Epoch(root.description.latest().max(after).0 + 1);
     root.description.marked(bin(), form(phase), epoch)
@@ -142,7 +142,7 @@ impl Store {
         let keys = self.description.keys(bin());
         let collection = self.description.of(bin()).map(|entry| CollectionState {
             phase: LAYOUT.parse(&entry.form.value()).unwrap(),
-            route: Route {
+            route: TimeRoute {
                 epoch: entry.epoch,
                 keys,
             },
@@ -169,7 +169,7 @@ impl Store {
     /// Takes away what has expired.
     pub(super) fn reap(&mut self) {
         let horizon = self.horizon;
-        let is_kept = |part: Part| match (LAYOUT.end(part), horizon) {
+        let is_kept = |part: CollectionPart| match (LAYOUT.end(part), horizon) {
             (Some(end), Some(horizon)) => end > horizon.0,
             _ => true,
         };
@@ -180,7 +180,7 @@ impl Store {
         self.description == *root.description
     }
 
-    fn state(&self, keys: KeyForm, part: Part) -> PartState {
+    fn state(&self, keys: KeyForm, part: CollectionPart) -> PartState {
         let record = self.parts.get(&(keys, part));
         record.map_or(PartState::Absent, PartRecord::state)
     }
@@ -219,7 +219,10 @@ impl Store {
                 Reply::Outcome(self.remove(*route, *part, passes))
             }
             Request::Enter(route, page, entry) => {
-                let Some(record) = self.parts.get_mut(&(route.keys, Part::Page(*page))) else {
+                let Some(record) = self
+                    .parts
+                    .get_mut(&(route.keys, CollectionPart::Page(*page)))
+                else {
                     return Reply::Outcome(StepOutcome::NotFound);
                 };
                 let is_open = record.token.is_none() || hole == Some(Hole::EnterOpen);
@@ -238,13 +241,13 @@ impl Store {
                 if !self.bears(root) && hole != Some(Hole::BeginBears) {
                     return StepOutcome::FilteredOut;
                 }
-                self.description = marked(root, Phase::Active, *after);
+                self.description = marked(root, UsePhase::Active, *after);
             }
             Request::MarkDeleting(root) => {
                 if !self.bears(root) && hole != Some(Hole::MarkBears) {
                     return StepOutcome::FilteredOut;
                 }
-                self.description = marked(root, Phase::Deleting, Epoch::default());
+                self.description = marked(root, UsePhase::Deleting, Epoch::default());
             }
             Request::Clear(root) => {
                 if !self.bears(root) && hole != Some(Hole::ClearBears) {
@@ -257,7 +260,13 @@ impl Store {
         StepOutcome::Done(())
     }
 
-    fn place(&mut self, route: Route, part: Part, token: Token, hole: Option<Hole>) -> Reply {
+    fn place(
+        &mut self,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
+        hole: Option<Hole>,
+    ) -> Reply {
         let is_newer = |record: &PartRecord| record.epoch >= route.epoch;
         if self.parts.get(&(route.keys, part)).is_some_and(is_newer)
             && hole != Some(Hole::PlacedOlder)
@@ -276,9 +285,9 @@ impl Store {
 
     fn open(
         &mut self,
-        route: Route,
-        part: Part,
-        token: Token,
+        route: TimeRoute,
+        part: CollectionPart,
+        token: PlacingToken,
         hole: Option<Hole>,
     ) -> StepOutcome<()> {
         let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
@@ -302,8 +311,8 @@ impl Store {
 
     fn remove(
         &mut self,
-        route: Route,
-        part: Part,
+        route: TimeRoute,
+        part: CollectionPart,
         passes: impl Fn(&PartRecord) -> bool,
     ) -> StepOutcome<()> {
         match self.parts.get(&(route.keys, part)) {
@@ -316,7 +325,13 @@ impl Store {
         }
     }
 
-    fn act(&mut self, route: Route, part: Part, act: Act, hole: Option<Hole>) -> Reply {
+    fn act(
+        &mut self,
+        route: TimeRoute,
+        part: CollectionPart,
+        act: Act,
+        hole: Option<Hole>,
+    ) -> Reply {
         let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
             return Reply::Answer(StepOutcome::NotFound);
         };
@@ -332,12 +347,12 @@ impl Store {
         Reply::Answer(StepOutcome::Done(record.elements != before))
     }
 
-    fn entries(&self, keys: KeyForm, page: Page, range: EntryRange) -> Reply {
-        let record = self.parts.get(&(keys, Part::Page(page)));
+    fn entries(&self, keys: KeyForm, page: DirectoryPage, range: PageRange) -> Reply {
+        let record = self.parts.get(&(keys, CollectionPart::Page(page)));
         let all = record.map_or_else(Vec::new, |it| it.entries.iter().copied().collect());
         let mut entries = in_range(all, range);
         entries.truncate(range.limit);
         debug_assert!(range.direction == Direction::NewestFirst || entries.is_sorted());
-        Reply::Entries(self.state(keys, Part::Page(page)), entries)
+        Reply::Entries(self.state(keys, CollectionPart::Page(page)), entries)
     }
 }

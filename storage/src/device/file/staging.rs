@@ -18,7 +18,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Memory of [`STAGING_BYTES`].
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct FileStaging {
     /// The path of the file.
     path: String,
     /// The file that the memory maps, or `None` for a copy of it.
@@ -26,7 +26,7 @@ pub(super) struct Staging {
     memory: MmapRaw,
 }
 
-impl Staging {
+impl FileStaging {
     /// Opens the staging file of a new device and forgets its content. `None` if stores into its
     /// memory could fail.
     pub(super) fn open_empty(device: &Path) -> Result<Option<Self>, DeviceError> {

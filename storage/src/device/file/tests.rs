@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::header::STATIC_AT;
 use crate::device::testing::{self, get};
-use crate::device::{BLOCK_BYTES, FullCause, State, read_header, read_state, write_state};
+use crate::device::{BLOCK_BYTES, DeviceState, FullCause, read_header, read_state, write_state};
 
 fn header() -> Header {
     testing::header(HEADER_BYTES + 4 * BLOCK_BYTES)
@@ -25,10 +25,10 @@ fn what_was_stored_is_there_after_reopening_and_growing() {
         device.write(end - 5, &[b"hel", b"lo"]).unwrap();
         write_state(
             &device,
-            &State {
+            &DeviceState {
                 sequence: 1,
                 durable_lsn: 9,
-                ..State::default()
+                ..DeviceState::default()
             },
         )
         .unwrap();

@@ -54,7 +54,7 @@ fn the_static_header_is_laid_out_byte_for_byte() {
 
 const VECTOR_CHECKSUM: u64 = 0x3e0b_2b91_1606_fced;
 
-fn state(sequence: u64, extents: u32) -> State {
+fn state(sequence: u64, extents: u32) -> DeviceState {
     let extent = |index| DurableExtent {
         device: (index % 15) as u8,
         block: index * 3,
@@ -67,7 +67,7 @@ fn state(sequence: u64, extents: u32) -> State {
         boot: 99,
         used_blocks: 4,
     };
-    State {
+    DeviceState {
         sequence,
         durable_lsn: sequence * 10,
         clean_close: sequence % 2,
@@ -92,7 +92,7 @@ fn page(content: &[u8]) -> StateBytes {
 
 #[test]
 fn the_state_is_laid_out_byte_for_byte() {
-    let state = State {
+    let state = DeviceState {
         sequence: 2,
         durable_lsn: 0x0102,
         clean_close: 7,
@@ -140,7 +140,7 @@ fn the_state_is_laid_out_byte_for_byte() {
     expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([9, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(state.encode(), expected);
-    assert_eq!(State::decode_exactly(&page(&expected)), Some(state));
+    assert_eq!(DeviceState::decode_exactly(&page(&expected)), Some(state));
 }
 
 const VECTOR_STATE_CHECKSUM: u64 = 0xde7e_10aa_d990_00ee;
@@ -177,9 +177,9 @@ fn every_flipped_bit_of_a_state_is_seen() {
         let mut bytes = [0xa5; STATE_BYTES_MAX];
         put(&mut bytes, 0, &state.encode());
         bytes[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(State::decode_exactly(&bytes), None, "bit {bit}");
+        assert_eq!(DeviceState::decode_exactly(&bytes), None, "bit {bit}");
     }
-    assert_eq!(State::decode_exactly(&[0; STATE_BYTES_MAX]), None);
+    assert_eq!(DeviceState::decode_exactly(&[0; STATE_BYTES_MAX]), None);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn sectors_that_cannot_be_read_are_errors_or_damage() {
     let device = SimulatedDevice::new(&header()).unwrap();
     write_state(&device, &state(1, 1)).unwrap();
     device.fail_read(STATE_AT[1]..STATE_AT[1] + 1);
-    assert_eq!(read_state(&device), Some(State::default()));
+    assert_eq!(read_state(&device), Some(DeviceState::default()));
     let unreadable = (8192, STATE_BYTES_MAX as u64, "state of the device");
     assert_eq!(damaged_parts(&device), [unreadable]);
     device.fail_read(100..101);
@@ -361,8 +361,8 @@ fn a_device_of_another_place_is_refused() {
 #[test]
 fn the_newest_state_wins_and_a_torn_one_falls_back_to_the_one_before() {
     let device = SimulatedDevice::new(&header()).unwrap();
-    assert_eq!(read_state(&device), Some(State::default()));
-    let mut before = State::default();
+    assert_eq!(read_state(&device), Some(DeviceState::default()));
+    let mut before = DeviceState::default();
     for sequence in 1..=4 {
         let state = state(sequence, 5 - sequence as u32);
         write_state(&device, &state).unwrap();
@@ -416,7 +416,7 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
         Err(DeviceError::NotADevice { .. })
     ));
     assert!(matches!(
-        write_state(&device, &State::default()),
+        write_state(&device, &DeviceState::default()),
         Err(DeviceError::Truncated { len_bytes: 100, .. })
     ));
 }

@@ -2,14 +2,14 @@
 
 use crate::bytes::slice;
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView};
-use crate::image::{Content, ImageRef};
+use crate::image::{ImageContent, ImageRef};
 use std::cell::Cell;
 
 pub(super) const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
 /// An entry in place, or a copy.
 #[derive(Debug)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum VolumeEntry<'a> {
     /// In the memory of a device.
     Lent(EntryView<'a>),
     /// In an image, which no thread changes meanwhile.
@@ -17,18 +17,18 @@ pub(crate) enum Entry<'a> {
     /// A copy from staging memory, or of what was read by calls.
     Copied(CopiedEntry),
     /// Put together from a chain.
-    Built(Box<Content>),
+    Built(Box<ImageContent>),
 }
 
-impl Entry<'_> {
+impl VolumeEntry<'_> {
     /// The entry, for a caller that keeps the guard under which it was found.
     ///
     /// # Safety
     /// The guard outlives the result, and all that is taken out of it.
     #[inline(always)]
-    pub(crate) unsafe fn kept(self) -> Entry<'static> {
+    pub(crate) unsafe fn kept(self) -> VolumeEntry<'static> {
         // SAFETY: as above. Only the lifetime differs.
-        unsafe { std::mem::transmute::<Entry<'_>, Entry<'static>>(self) }
+        unsafe { std::mem::transmute::<VolumeEntry<'_>, VolumeEntry<'static>>(self) }
     }
 
     #[inline]

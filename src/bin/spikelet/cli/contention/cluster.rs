@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use spikelet::cluster::Cluster;
 
-use super::super::Failure;
+use super::super::CommandFailure;
 use super::super::host::HostArguments;
 use super::super::size;
 use super::values::positive;
-use crate::contention::{Case, ClusterSettings, Load, Place, ScratchSet, Settings};
+use crate::contention::{Arrivals, Case, ClusterSettings, Place, ScratchSet, Settings};
 use crate::report::{bytes, count, decimal, duration};
 
 /// The `transaction-pending-limit` assumed of servers that do not report theirs.
@@ -19,7 +19,7 @@ const PENDING_LIMIT: usize = 20;
 /// Arguments of `contention --host`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
-pub(super) struct ClusterArguments {
+pub(super) struct ClusterContention {
     #[command(flatten)]
     host: HostArguments,
     /// The namespace; needed if the cluster has several.
@@ -47,11 +47,11 @@ pub(super) struct ClusterArguments {
 
 /// A cluster, before anything is written to it.
 pub(super) struct Reached<'a> {
-    arguments: &'a ClusterArguments,
+    arguments: &'a ClusterContention,
     cluster: Cluster,
 }
 
-impl ClusterArguments {
+impl ClusterContention {
     /// Returns the settings of all rows against the cluster, if one is asked for.
     pub(super) fn settings(&self) -> Option<ClusterSettings> {
         let host = self.host.host()?;
@@ -67,7 +67,10 @@ impl ClusterArguments {
     ///
     /// # Errors
     /// If the connection fails.
-    pub(super) fn connect(&self, settings: &mut Settings) -> Result<Option<Reached<'_>>, Failure> {
+    pub(super) fn connect(
+        &self,
+        settings: &mut Settings,
+    ) -> Result<Option<Reached<'_>>, CommandFailure> {
         let Some(host) = self.host.host() else {
             return Ok(None);
         };
@@ -91,13 +94,13 @@ impl Reached<'_> {
     ///
     /// # Errors
     /// If the answer is no, or no terminal can be asked.
-    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<(), Failure> {
+    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<(), CommandFailure> {
         if self.arguments.yes {
             return Ok(());
         }
         let extent = self.extent(cases, repeats);
         if !io::stdin().is_terminal() {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "{extent} There is no terminal to ask: give --yes to allow it"
             )));
         }
@@ -108,10 +111,10 @@ impl Reached<'_> {
             out.flush()?;
             io::stdin().lock().read_line(&mut answer)
         })();
-        asked.map_err(|error| Failure::Input(format!("cannot ask: {error}; give --yes")))?;
+        asked.map_err(|error| CommandFailure::Input(format!("cannot ask: {error}; give --yes")))?;
         match answer.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
-            _ => Err(Failure::Input("nothing was written".to_owned())),
+            _ => Err(CommandFailure::Input("nothing was written".to_owned())),
         }
     }
 
@@ -119,7 +122,7 @@ impl Reached<'_> {
     ///
     /// # Errors
     /// It holds records, or the cluster refuses.
-    pub(super) fn claim(&self) -> Result<Place, Failure> {
+    pub(super) fn claim(&self) -> Result<Place, CommandFailure> {
         let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
         Ok(Place::Cluster(scratch))
     }
@@ -127,8 +130,8 @@ impl Reached<'_> {
     /// Says what would be written where.
     fn extent(&self, cases: &[Case], repeats: usize) -> String {
         let rate = cases.iter().map(|case| match case.load {
-            Load::Open { rate } => rate,
-            Load::Closed { .. } => self.arguments.max_rate,
+            Arrivals::Open { rate } => rate,
+            Arrivals::Closed { .. } => self.arguments.max_rate,
         });
         let rows = cases.len() * repeats;
         let size = cases.iter().map(Case::estimated_bytes).max().unwrap_or(0);
@@ -150,7 +153,7 @@ impl Reached<'_> {
 }
 
 /// Asks the cluster how many writers may wait for a record.
-fn pending_limit(cluster: &Cluster) -> Result<usize, Failure> {
+fn pending_limit(cluster: &Cluster) -> Result<usize, CommandFailure> {
     let answer = cluster.info(&format!("namespace/{}", cluster.namespace()))?;
     let found = answer
         .split(';')

@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::super::Failure;
+use super::super::CommandFailure;
 use super::super::page::unwritable;
 
 /// Makes the directory, and sees that a file can be written there.
-pub(super) fn writable(dir: &Path) -> Result<(), Failure> {
+pub(super) fn writable(dir: &Path) -> Result<(), CommandFailure> {
     std::fs::create_dir_all(dir)
         .and_then(|()| {
             let probe = dir.join(".spikelet");
@@ -19,14 +19,14 @@ pub(super) fn writable(dir: &Path) -> Result<(), Failure> {
 }
 
 /// Makes the directory for the stores of the rows, unless something is in it.
-pub(super) fn empty(dir: &Path) -> Result<(), Failure> {
+pub(super) fn empty(dir: &Path) -> Result<(), CommandFailure> {
     let read = std::fs::create_dir_all(dir).and_then(|()| std::fs::read_dir(dir));
     if read
         .map_err(|error| unwritable(dir, &error))?
         .next()
         .is_some()
     {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "--dir {}: something is in it; name a new directory",
             dir.display()
         )));

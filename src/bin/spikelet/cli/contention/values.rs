@@ -1,6 +1,6 @@
 //! Values of the arguments of `contention`: series of numbers, times, conditions.
 
-use super::super::Failure;
+use super::super::CommandFailure;
 pub(super) use super::super::size::time;
 
 /// More rows would take a day.
@@ -35,9 +35,14 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 
 /// Parses a list of numbers and ranges; `next` returns what follows a number in a range without
 /// steps.
-pub(super) fn series(option: &str, text: &str, next: fn(f64) -> f64) -> Result<Vec<f64>, Failure> {
-    let wrong =
-        |part: &str, why: &str| Failure::Input(format!("--{option} {text:?}: {part:?} {why}"));
+pub(super) fn series(
+    option: &str,
+    text: &str,
+    next: fn(f64) -> f64,
+) -> Result<Vec<f64>, CommandFailure> {
+    let wrong = |part: &str, why: &str| {
+        CommandFailure::Input(format!("--{option} {text:?}: {part:?} {why}"))
+    };
     let example = match option {
         "writers" => "4..64 or 4..64:4",
         _ => "10..400 or 10..400:30",
@@ -78,8 +83,8 @@ pub(super) fn series(option: &str, text: &str, next: fn(f64) -> f64) -> Result<V
     Ok(numbers)
 }
 
-pub(super) fn too_many(rows: usize) -> Failure {
-    Failure::Input(format!(
+pub(super) fn too_many(rows: usize) -> CommandFailure {
+    CommandFailure::Input(format!(
         "{rows} rows or more: {ROWS_MAX} are possible, so ask for fewer rates, writers or shards"
     ))
 }

@@ -8,8 +8,8 @@ use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::{Comparison, RecordAddress};
 use spikelet::relation::DECLARATION_SET;
 
-use super::report::Compared;
-use super::{BATCH, Failure, Move, batches, shown};
+use super::report::ComparedSides;
+use super::{BATCH, CommandFailure, Move, batches, shown};
 
 /// For how long the cluster may keep a record that has expired at the source: times to live are
 /// whole seconds.
@@ -38,13 +38,13 @@ fn expires_now(record: &SavedRecord) -> bool {
 impl Move<'_> {
     /// Compares both sides, writes differing records again, and deletes records that only the
     /// cluster has.
-    pub(super) fn compare(&mut self) -> Result<Compared, Failure> {
+    pub(super) fn compare(&mut self) -> Result<ComparedSides, CommandFailure> {
         let records = self.position.records;
         let every = self
             .arguments
             .sample
             .map_or(1, |sample| (records / sample).max(1));
-        let mut compared = Compared::default();
+        let mut compared = ComparedSides::default();
         let refused = self.report.refused_count;
         let whole_sets = &self.position.silent_sets | &self.position.refused_sets;
         let swept = self.sweep(|moving, records| {
@@ -94,7 +94,7 @@ impl Move<'_> {
 
     /// Writes a record again. If it has the same bins then and another end, the clocks differ, and
     /// by how much is kept.
-    fn write_again(&mut self, record: &SavedRecord) -> Result<(), Failure> {
+    fn write_again(&mut self, record: &SavedRecord) -> Result<(), CommandFailure> {
         let written = std::slice::from_ref(record);
         self.write(written)?;
         if record.void_time != 0 {
@@ -111,8 +111,8 @@ impl Move<'_> {
     /// damaged. Takes memory for the digests of the sets.
     pub(super) fn sweep(
         &mut self,
-        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), Failure>,
-    ) -> Result<Swept, Failure> {
+        mut each: impl FnMut(&mut Self, &[SavedRecord]) -> Result<(), CommandFailure>,
+    ) -> Result<Swept, CommandFailure> {
         // Read before the source: a record made there meanwhile stays, and one deleted there
         // meanwhile goes.
         let mut theirs = BTreeMap::new();
@@ -163,7 +163,10 @@ impl Move<'_> {
     }
 
     /// Adds the digests of the moved sets that are not in it yet.
-    fn add_digests(&self, all: &mut BTreeMap<String, HashSet<Digest>>) -> Result<(), Failure> {
+    fn add_digests(
+        &self,
+        all: &mut BTreeMap<String, HashSet<Digest>>,
+    ) -> Result<(), CommandFailure> {
         for set in &self.position.sets {
             if !all.contains_key(set) {
                 all.insert(set.clone(), self.digests(set)?);
@@ -172,7 +175,7 @@ impl Move<'_> {
         Ok(())
     }
 
-    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>, Failure> {
+    pub(super) fn digests(&self, set: &str) -> Result<HashSet<Digest>, CommandFailure> {
         self.patiently_one(|cluster| cluster.digests(set))
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
+use super::CommandFailure;
 
 /// How far a move has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,11 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be read, or is that of another move.
-    pub(super) fn read(&self, source: &str, target: &str) -> Result<Option<MovePosition>, Failure> {
+    pub(super) fn read(
+        &self,
+        source: &str,
+        target: &str,
+    ) -> Result<Option<MovePosition>, CommandFailure> {
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -69,7 +73,7 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(super) fn write(&self, position: &MovePosition) -> Result<(), Failure> {
+    pub(super) fn write(&self, position: &MovePosition) -> Result<(), CommandFailure> {
         let text = serde_json::to_vec_pretty(position).map_err(|error| self.failed(&error))?;
         let new = self.path.with_extension("new");
         let write = || {
@@ -91,11 +95,11 @@ impl PositionFile {
     ///
     /// # Errors
     /// A file that cannot be removed.
-    pub(super) fn remove(&self) -> Result<(), Failure> {
+    pub(super) fn remove(&self) -> Result<(), CommandFailure> {
         fs::remove_file(&self.path).map_err(|error| self.failed(&error))
     }
 
-    fn failed(&self, why: &dyn std::fmt::Display) -> Failure {
-        Failure::Input(format!("{}: {why}", self.path.display()))
+    fn failed(&self, why: &dyn std::fmt::Display) -> CommandFailure {
+        CommandFailure::Input(format!("{}: {why}", self.path.display()))
     }
 }

@@ -23,14 +23,14 @@ pub(super) struct MoveReport {
     /// Records that are damaged at the source, as the last look at all records has found. `spikelet
     /// verify` names them.
     pub(super) damaged: u64,
-    pub(super) compared: Option<Compared>,
+    pub(super) compared: Option<ComparedSides>,
     /// Whether it was ended before all records were copied.
     pub(super) interrupted: bool,
 }
 
 /// How both sides compare.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Compared {
+pub(super) struct ComparedSides {
     /// Records of the source.
     pub(super) records: u64,
     /// How many records had their bins compared.

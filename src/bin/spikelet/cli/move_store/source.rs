@@ -10,7 +10,7 @@ use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
 use spikelet::record::KeyHash;
 use spikelet::{Digest, Key, Namespace, Store};
 
-use super::{Failure, PATIENCE, PAUSE};
+use super::{CommandFailure, PATIENCE, PAUSE};
 use crate::cli::monitor_client::{MonitorAddress, MonitorFailure};
 use crate::cli::target::only;
 
@@ -21,7 +21,7 @@ const SUBSCRIPTION: &str = "spikelet-move";
 const DIGESTS_AT_ONCE: usize = 100;
 
 /// A store that is moved.
-pub(super) enum Source {
+pub(super) enum MovedStore {
     Directory {
         namespace: Namespace,
         /// Keeps the directory open.
@@ -53,7 +53,7 @@ pub(super) struct Present {
 }
 
 /// Some of its changes.
-pub(super) struct Changes {
+pub(super) struct MovedChanges {
     /// Up to where they have been read.
     pub(super) position: String,
     /// The number of the latest change.
@@ -66,7 +66,7 @@ pub(super) struct Changes {
     pub(super) records: BTreeMap<Digest, RecordAddress>,
 }
 
-impl Changes {
+impl MovedChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty() && !self.is_truncated
     }
@@ -103,13 +103,13 @@ fn key_of(key: &KeySnapshot) -> Option<Key<'static>> {
     })
 }
 
-impl Source {
+impl MovedStore {
     /// Opens a directory for reading, or asks the monitor of a program for its namespaces.
     ///
     /// # Errors
     /// Neither a directory nor a monitor; a namespace that is not there, or was not chosen among
     /// several.
-    pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn open(source: &str, namespace: Option<&str>) -> Result<Self, CommandFailure> {
         if Path::new(source).is_dir() {
             let store = Store::builder().path(source).read_only(true).open()?;
             let names = store.namespaces().into_iter();
@@ -120,7 +120,7 @@ impl Source {
             });
         }
         let monitor: MonitorAddress = source.parse().map_err(|error| {
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "{source:?} is no directory, and {error}: give the directory of a store, or HOST:PORT of a program's monitor"
             ))
         })?;
@@ -144,7 +144,7 @@ impl Source {
     ///
     /// # Errors
     /// A program that gives no records, or is away for a minute; errors of reading.
-    pub(super) fn piece(&self, from: &str) -> Result<SourcePiece, Failure> {
+    pub(super) fn piece(&self, from: &str) -> Result<SourcePiece, CommandFailure> {
         match self {
             Self::Directory { namespace, .. } => {
                 let from: PieceStart = from.parse()?;
@@ -167,15 +167,18 @@ impl Source {
     /// Reads the changes behind a position, which are kept from now on. `None`: nothing can change.
     ///
     /// # Errors
-    /// As for [`Source::piece`]; changes that are not kept any more.
-    pub(super) fn changes(&self, after: Option<&str>) -> Result<Option<Changes>, Failure> {
+    /// As for [`MovedStore::piece`]; changes that are not kept any more.
+    pub(super) fn changes(
+        &self,
+        after: Option<&str>,
+    ) -> Result<Option<MovedChanges>, CommandFailure> {
         let Self::Program { monitor, namespace } = self else {
             return Ok(None);
         };
         let mut query = vec![("namespace", namespace.as_str()), ("hold", SUBSCRIPTION)];
         query.extend(after.map(|after| ("after", after)));
         let read = patiently(|| monitor.changes_by(&query))?;
-        let mut changes = Changes {
+        let mut changes = MovedChanges {
             position: read.position,
             latest: read.latest,
             silent_sets: read.silent_sets,
@@ -189,8 +192,8 @@ impl Source {
     /// Has the changes kept no longer: the move has ended.
     ///
     /// # Errors
-    /// As for [`Source::piece`].
-    pub(super) fn release(&self) -> Result<(), Failure> {
+    /// As for [`MovedStore::piece`].
+    pub(super) fn release(&self) -> Result<(), CommandFailure> {
         if let Self::Program { monitor, namespace } = self {
             let query = [("namespace", namespace.as_str()), ("release", SUBSCRIPTION)];
             patiently(|| monitor.changes_by(&query))?;
@@ -201,8 +204,8 @@ impl Source {
     /// Reads the present versions of changed records. A record that is gone is passed over.
     ///
     /// # Errors
-    /// As for [`Source::piece`].
-    pub(super) fn present(&self, changes: &Changes) -> Result<Present, Failure> {
+    /// As for [`MovedStore::piece`].
+    pub(super) fn present(&self, changes: &MovedChanges) -> Result<Present, CommandFailure> {
         let mut present = Present::default();
         let digests: Vec<_> = changes.records.iter().collect();
         for digests in digests.chunks(DIGESTS_AT_ONCE) {
@@ -223,7 +226,10 @@ impl Source {
         Ok(present)
     }
 
-    fn records_of(&self, digests: &[(&Digest, &RecordAddress)]) -> Result<SourcePiece, Failure> {
+    fn records_of(
+        &self,
+        digests: &[(&Digest, &RecordAddress)],
+    ) -> Result<SourcePiece, CommandFailure> {
         let Self::Program { monitor, namespace } = self else {
             return Ok(SourcePiece::default());
         };
@@ -238,7 +244,7 @@ impl Source {
 }
 
 /// Asks a program until it answers: it may be starting anew.
-fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, Failure> {
+fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, CommandFailure> {
     let begun = Instant::now();
     loop {
         match ask() {
@@ -246,13 +252,14 @@ fn patiently<T>(ask: impl Fn() -> Result<T, MonitorFailure>) -> Result<T, Failur
             Err(MonitorFailure::Away(_)) if begun.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            Err(failure) => return Err(Failure::Input(failure.to_string())),
+            Err(failure) => return Err(CommandFailure::Input(failure.to_string())),
         }
     }
 }
 
-fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece, Failure> {
-    let wrong = |error: backup::ReadError| Failure::Input(format!("what the source sent: {error}"));
+fn parsed(text: &[u8], next: Option<String>, damaged: u64) -> Result<SourcePiece, CommandFailure> {
+    let wrong =
+        |error: backup::ReadError| CommandFailure::Input(format!("what the source sent: {error}"));
     let mut reader = Reader::new(text).map_err(wrong)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next_record().map_err(wrong)? {

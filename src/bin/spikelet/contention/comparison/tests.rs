@@ -9,7 +9,7 @@ use crate::contention::schedule::exponential;
 use crate::contention::testing::open;
 use crate::random::Random;
 
-fn earlier(rows: Vec<Row>, change: impl FnOnce(&mut Settings)) -> OtherRun {
+fn earlier(rows: Vec<ReportRow>, change: impl FnOnce(&mut Settings)) -> OtherRun {
     let mut settings = crate::contention::testing::settings();
     change(&mut settings);
     OtherRun {
@@ -20,7 +20,7 @@ fn earlier(rows: Vec<Row>, change: impl FnOnce(&mut Settings)) -> OtherRun {
 }
 
 /// Changes each repeat of a row.
-fn with(row: &Row, change: impl Fn(usize, &mut Figures)) -> Row {
+fn with(row: &ReportRow, change: impl Fn(usize, &mut Figures)) -> ReportRow {
     let mut row = row.clone();
     for (place, repeat) in row.repeats.iter_mut().enumerate() {
         change(place, repeat);
@@ -57,7 +57,7 @@ fn changes_beyond_noise_and_chance_are_better_or_worse_and_others_are_none() {
         repeat.p50_us *= 1.001;
         repeat.p99_us *= 1.5;
     });
-    let other = Row {
+    let other = ReportRow {
         rate: Some(126.0),
         ..old.clone()
     };
@@ -109,7 +109,7 @@ fn without_repeats_or_writes_nothing_is_called_better_or_worse() {
 fn a_run_with_other_settings_or_without_a_common_row_is_not_compared() {
     let case = open(50.0, 1, |_| {});
     let row = measure(&case).unwrap().row;
-    let check = |rows: &[Row], change: fn(&mut Settings)| {
+    let check = |rows: &[ReportRow], change: fn(&mut Settings)| {
         earlier(rows.to_vec(), change).check(&case.settings, std::slice::from_ref(&case))
     };
     let own = [row.clone()];
@@ -141,7 +141,7 @@ fn a_run_with_other_settings_or_without_a_common_row_is_not_compared() {
         let error = check(&own, change).unwrap_err();
         assert!(error.contains(name), "{name}: {error}");
     }
-    let other = Row {
+    let other = ReportRow {
         rate: Some(60.0),
         ..row
     };

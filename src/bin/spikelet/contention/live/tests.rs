@@ -56,7 +56,7 @@ fn an_open_loop_on_the_engine_sends_what_was_drawn_and_loses_nothing() {
             settings.hot_keys = 2;
             let rate = 2_000.0;
             let case = settings
-                .case(Load::Open { rate }, layout.parse().unwrap())
+                .case(Arrivals::Open { rate }, layout.parse().unwrap())
                 .unwrap();
             let warm_up_ns = settings.warm_up.as_nanos() as u64;
             let drawn = arrivals(&case, rate)

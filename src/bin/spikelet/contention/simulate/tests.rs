@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::contention::case::{Settings, Spread, Write};
 use crate::contention::testing::{closed, open};
-use crate::contention::{Measurement, Row, measure};
+use crate::contention::{Measurement, ReportRow, measure};
 
 /// Runs long enough for 200,000 arrivals, as in the documented table.
 fn run(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -> Measurement {
@@ -39,14 +39,15 @@ fn one_record_behaves_as_the_documented_table_says() {
     // table.
     for (rate, busy, latencies_ms) in table {
         let rows = [1, 2, 3].map(|seed| run(rate, 1, |settings| settings.seed = seed).row);
-        let median = |read: fn(&Row) -> f64| {
+        let median = |read: fn(&ReportRow) -> f64| {
             let mut values = rows.each_ref().map(read);
             values.sort_by(f64::total_cmp);
             values[1]
         };
         let found = median(|row| row.key_busy_share) * 100.0;
         assert!(near(found, busy, 0.05, 0.06), "{rate}: {found} % busy");
-        let read: [fn(&Row) -> f64; 3] = [|row| row.p50_us, |row| row.p99_us, |row| row.p999_us];
+        let read: [fn(&ReportRow) -> f64; 3] =
+            [|row| row.p50_us, |row| row.p99_us, |row| row.p999_us];
         let found = read.map(median);
         for (found, expected) in found.into_iter().zip(latencies_ms) {
             let found = found / 1e3;
@@ -190,7 +191,7 @@ fn time_alone_does_not_relieve_a_hot_key_and_time_with_hashing_does() {
             ..crate::contention::testing::settings()
         };
         let case = settings
-            .case(Load::Open { rate: 200.0 }, layout.parse().unwrap())
+            .case(Arrivals::Open { rate: 200.0 }, layout.parse().unwrap())
             .unwrap();
         let measured = measure(&case).unwrap();
         assert!(measured.correctness.holds());

@@ -5,21 +5,21 @@ use std::time::Duration;
 use proptest::prelude::*;
 use spikelet::shard::TimeWidth;
 
-use crate::contention::{Hold, Layout, Load, Settings, Spread, Write, measure};
+use crate::contention::{Arrivals, Hold, RowLayout, Settings, Spread, Write, measure};
 
-fn layouts() -> impl Strategy<Value = Layout> {
+fn layouts() -> impl Strategy<Value = RowLayout> {
     let shards = prop::sample::select(vec![1_u32, 2, 4, 8]);
     let width = prop::sample::select(vec![TimeWidth::Hourly, TimeWidth::Daily]);
     prop_oneof![
-        shards.clone().prop_map(Layout::Hashed),
-        (width, shards).prop_map(|(width, shards)| Layout::Timed(width, shards)),
+        shards.clone().prop_map(RowLayout::Hashed),
+        (width, shards).prop_map(|(width, shards)| RowLayout::Timed(width, shards)),
     ]
 }
 
-fn loads() -> impl Strategy<Value = Load> {
+fn loads() -> impl Strategy<Value = Arrivals> {
     prop_oneof![
-        (5.0..600.0).prop_map(|rate| Load::Open { rate }),
-        (1_usize..60).prop_map(|writers| Load::Closed { writers }),
+        (5.0..600.0).prop_map(|rate| Arrivals::Open { rate }),
+        (1_usize..60).prop_map(|writers| Arrivals::Closed { writers }),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::report::table::Cell;
 
 /// What the numbers of an axis are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Unit {
+pub(crate) enum AxisUnit {
     /// Plain numbers.
     #[default]
     Number,
@@ -15,7 +15,7 @@ pub(crate) enum Unit {
     Micros,
 }
 
-impl Unit {
+impl AxisUnit {
     /// Writes a number with its unit.
     pub(super) fn write(self, value: f64) -> String {
         match self {
@@ -51,7 +51,7 @@ pub(crate) struct Axis {
     /// What it measures, with the unit where the ticks do not say it.
     pub(crate) label: String,
     /// The unit of its numbers.
-    pub(crate) unit: Unit,
+    pub(crate) unit: AxisUnit,
     /// How values become places.
     pub(crate) scale: Scale,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Axis {
 impl Axis {
     /// Returns a linear axis.
     #[must_use]
-    pub(crate) fn new(label: impl Into<String>, unit: Unit) -> Self {
+    pub(crate) fn new(label: impl Into<String>, unit: AxisUnit) -> Self {
         Self {
             label: label.into(),
             unit,
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_linear_axis_begins_at_zero_and_ends_at_a_tick() {
-        let axis = Axis::new("", Unit::Number);
+        let axis = Axis::new("", AxisUnit::Number);
         let ruler = Ruler::new(&axis, [3.0, 87.0].into_iter(), true, (100.0, 0.0));
         assert_eq!(values(&ruler), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ruler.at(50.0), Some(50.0));
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_log_axis_spans_whole_powers() {
-        let axis = Axis::new("", Unit::Micros).log();
+        let axis = Axis::new("", AxisUnit::Micros).log();
         let ruler = Ruler::new(&axis, [0.0, 20.0, 900.0].into_iter(), true, (0.0, 200.0));
         assert_eq!(
             values(&ruler),
@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn an_axis_without_data_or_with_one_value_has_a_length() {
         for (axis, data) in [
-            (Axis::new("", Unit::Number), vec![]),
-            (Axis::new("", Unit::Number).log(), vec![0.0, -1.0]),
-            (Axis::new("", Unit::Number), vec![0.0]),
-            (Axis::new("", Unit::Number).log(), vec![10.0]),
-            (Axis::new("", Unit::Number), vec![7.0]),
+            (Axis::new("", AxisUnit::Number), vec![]),
+            (Axis::new("", AxisUnit::Number).log(), vec![0.0, -1.0]),
+            (Axis::new("", AxisUnit::Number), vec![0.0]),
+            (Axis::new("", AxisUnit::Number).log(), vec![10.0]),
+            (Axis::new("", AxisUnit::Number), vec![7.0]),
         ] {
             for from_zero in [true, false] {
                 let ruler = Ruler::new(&axis, data.iter().copied(), from_zero, (0.0, 10.0));

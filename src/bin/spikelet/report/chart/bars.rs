@@ -1,10 +1,10 @@
 //! Bars: a histogram, with a band of good values and lines at limits.
 
 use super::PATTERNS;
-use super::axis::{Axis, Ruler, Scale, Unit};
+use super::axis::{Axis, AxisUnit, Ruler, Scale};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, LINE, RIGHT};
 use crate::report::number::short;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Cell, ReportTable};
 
 /// The height of the plot.
 const PLOT: f64 = 250.0;
@@ -47,7 +47,7 @@ pub(crate) struct BarChart {
     /// The good values, shaded.
     pub(crate) band: Option<Band>,
     /// Lines at limits, with names.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<MarkedPlace>,
 }
 
 /// A range for each bucket.
@@ -82,7 +82,7 @@ pub(crate) struct Band {
 
 /// A place that is marked by a line. In a bar chart it is counted in buckets from the left.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Mark {
+pub(crate) struct MarkedPlace {
     /// The place.
     pub(crate) at: f64,
     /// Its name.
@@ -91,7 +91,7 @@ pub(crate) struct Mark {
 
 impl BarChart {
     /// Returns the numbers, with a bar of `#` beside them for the first series.
-    pub(in crate::report) fn to_table_with_bars(&self) -> Table {
+    pub(in crate::report) fn to_table_with_bars(&self) -> ReportTable {
         let mut table = self.to_table();
         let first = self.series.first();
         let value = |place: usize| first.and_then(|series| series.values.get(place)).copied();
@@ -124,16 +124,16 @@ impl BarChart {
         self.ranges.as_ref().map_or(&[], |ranges| &ranges.ends)
     }
 
-    pub(super) fn to_table(&self) -> Table {
+    pub(super) fn to_table(&self) -> ReportTable {
         let mut heading = vec![self.x_label.as_str()];
         heading.extend(self.series.iter().map(|series| series.name.as_str()));
         heading.extend(self.ranges.iter().map(|ranges| ranges.label));
-        let mut table = Table::new(&self.title, &heading);
+        let mut table = ReportTable::new(&self.title, &heading);
         for (place, bucket) in self.buckets.iter().enumerate() {
             let value = |series: &BarSeries| {
                 let value = series.values.get(place);
                 value.map_or_else(Cell::missing, |value| match self.y.unit {
-                    Unit::Number if value.fract() == 0.0 && *value >= 0.0 => {
+                    AxisUnit::Number if value.fract() == 0.0 && *value >= 0.0 => {
                         Cell::count(*value as u64)
                     }
                     unit => unit.cell(*value),
@@ -235,8 +235,8 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
     };
     let total: f64 = first.values.iter().sum();
     let write = |value: &f64| match chart.y.unit {
-        Unit::Number if total > 0.0 => share(*value / total),
-        Unit::Percent if *value > 0.0 && *value < 0.1 => "<0.1 %".to_owned(),
+        AxisUnit::Number if total > 0.0 => share(*value / total),
+        AxisUnit::Percent if *value > 0.0 && *value < 0.1 => "<0.1 %".to_owned(),
         unit => unit.write(*value),
     };
     let texts: Vec<String> = first.values.iter().map(write).collect();
@@ -348,7 +348,7 @@ mod tests {
                 .map(Into::into)
                 .to_vec(),
             edges: ["64", "128", "256", "512"].map(Into::into).to_vec(),
-            y: Axis::new("records", Unit::Number),
+            y: Axis::new("records", AxisUnit::Number),
             series: vec![
                 BarSeries {
                     name: "stored".into(),
@@ -365,7 +365,7 @@ mod tests {
                 to: 2.0,
                 label: "good".into(),
             }),
-            marks: vec![Mark {
+            marks: vec![MarkedPlace {
                 at: 3.0,
                 label: "cap".into(),
             }],
@@ -416,7 +416,7 @@ mod tests {
         let names = ["1", "2", "4", "8", "16", "hourly", "daily", "daily+8"];
         let categories = BarChart {
             buckets: names.map(str::to_owned).into(),
-            y: Axis::new("KEY_BUSY", Unit::Percent),
+            y: Axis::new("KEY_BUSY", AxisUnit::Percent),
             series: vec![BarSeries {
                 name: "KEY_BUSY".into(),
                 values: vec![37.4, 0.00334, 0.0, 0.0, 0.0, 37.4, 37.4, 0.0],

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::PATTERNS;
 use super::axis::{Axis, Ruler};
-use super::bars::{Band, Mark};
+use super::bars::{Band, MarkedPlace};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT, marker};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Cell, ReportTable};
 
 /// The height of the plot of a single lane.
 const PLOT: f64 = 270.0;
@@ -58,16 +58,16 @@ pub(crate) struct LineChart {
     /// From left to right.
     pub(crate) x: Axis,
     /// The lanes, from above.
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<TimelineLane>,
     /// Shaded ranges of x, through all lanes.
     pub(crate) spans: Vec<Band>,
     /// Places on x, marked through all lanes.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<MarkedPlace>,
 }
 
 /// A lane of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Lane {
+pub(crate) struct TimelineLane {
     /// From below to above.
     pub(crate) y: Axis,
     /// Its lines.
@@ -80,12 +80,12 @@ impl LineChart {
     }
 
     /// Returns the numbers behind the lines: a row for each x.
-    pub(super) fn to_table(&self) -> Table {
+    pub(super) fn to_table(&self) -> ReportTable {
         let names = self.series().map(|series| series.name.as_str());
         let heading: Vec<&str> = std::iter::once(self.x.label.as_str())
             .chain(names)
             .collect();
-        let mut table = Table::new(&self.title, &heading);
+        let mut table = ReportTable::new(&self.title, &heading);
         let points = self.series().flat_map(|series| &series.points);
         let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
         places.sort_by(f64::total_cmp);
@@ -161,7 +161,7 @@ fn line(canvas: &mut Canvas, series: &LineSeries, pattern: usize, x: &Ruler, y: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Chart, Unit};
+    use crate::report::{AxisUnit, Chart};
 
     fn series() -> Vec<LineSeries> {
         vec![
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn lines_are_broken_where_there_is_no_value() {
         let chart = LineChart {
-            x: Axis::new("rate", Unit::Number),
-            lanes: vec![Lane {
-                y: Axis::new("ms", Unit::Number).log(),
+            x: Axis::new("rate", AxisUnit::Number),
+            lanes: vec![TimelineLane {
+                y: Axis::new("ms", AxisUnit::Number).log(),
                 series: series(),
             }],
             ..LineChart::default()
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn names_of_marks_do_not_run_into_each_other() {
-        let mark = |at: f64, label: &str| Mark {
+        let mark = |at: f64, label: &str| MarkedPlace {
             at,
             label: label.into(),
         };
         let chart = LineChart {
-            lanes: vec![Lane {
+            lanes: vec![TimelineLane {
                 series: vec![LineSeries::new("a", vec![(0.0, 1.0), (100.0, 2.0)])],
-                ..Lane::default()
+                ..TimelineLane::default()
             }],
             marks: vec![
                 mark(10.0, "p90"),
@@ -232,10 +232,10 @@ mod tests {
     fn the_table_joins_the_lines_by_their_x() {
         let chart = Chart::from(LineChart {
             title: "latency".into(),
-            x: Axis::new("rate", Unit::Number),
-            lanes: vec![Lane {
+            x: Axis::new("rate", AxisUnit::Number),
+            lanes: vec![TimelineLane {
                 series: series(),
-                ..Lane::default()
+                ..TimelineLane::default()
             }],
             ..LineChart::default()
         });
@@ -247,19 +247,19 @@ mod tests {
 
     #[test]
     fn each_lane_is_drawn_and_so_is_an_empty_chart() {
-        let lane = Lane {
-            y: Axis::new("ms", Unit::Number),
+        let lane = TimelineLane {
+            y: Axis::new("ms", AxisUnit::Number),
             series: series(),
         };
         let chart = LineChart {
-            x: Axis::new("s", Unit::Number),
+            x: Axis::new("s", AxisUnit::Number),
             lanes: vec![lane.clone(), lane],
             spans: vec![Band {
                 from: 20.0,
                 to: 60.0,
                 label: "activating".into(),
             }],
-            marks: vec![Mark {
+            marks: vec![MarkedPlace {
                 at: 60.0,
                 label: "active".into(),
             }],

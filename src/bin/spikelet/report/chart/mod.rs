@@ -9,11 +9,11 @@ mod bars;
 mod lines;
 mod plot;
 
-pub(crate) use axis::{Axis, Unit};
-pub(crate) use bars::{Band, BarChart, BarSeries, Mark, Ranges};
-pub(crate) use lines::{Lane, LineChart, LineSeries};
+pub(crate) use axis::{Axis, AxisUnit};
+pub(crate) use bars::{Band, BarChart, BarSeries, MarkedPlace, Ranges};
+pub(crate) use lines::{LineChart, LineSeries, TimelineLane};
 
-use super::table::Table;
+use super::table::ReportTable;
 
 /// Series with patterns of their own; further ones repeat them.
 pub(super) const PATTERNS: usize = 8;
@@ -51,7 +51,7 @@ impl Chart {
 
     /// Returns the numbers of the chart.
     #[must_use]
-    pub(crate) fn to_table(&self) -> Table {
+    pub(crate) fn to_table(&self) -> ReportTable {
         match self {
             Self::Bars(chart) => chart.to_table(),
             Self::Lines(chart) => chart.to_table(),

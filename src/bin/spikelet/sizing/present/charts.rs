@@ -2,9 +2,9 @@
 
 use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
 
-use crate::report::{Axis, Band, BarChart, BarSeries, Mark, Unit, bytes, count};
+use crate::report::{Axis, AxisUnit, Band, BarChart, BarSeries, MarkedPlace, bytes, count};
 use crate::sizing::model::{SetSizing, Sizing};
-use crate::sizing::size_histogram::{Bucket, edge};
+use crate::sizing::size_histogram::{SizeBucket, edge};
 
 /// Draws the histogram of a set, from 64 bytes at least to the limit of a record's size, so that
 /// the distance to it shows.
@@ -33,7 +33,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             .iter()
             .find(|bucket| bucket.from == 1 << power)
     };
-    let series = |name: &str, value: fn(&Bucket) -> u64| BarSeries {
+    let series = |name: &str, value: fn(&SizeBucket) -> u64| BarSeries {
         name: name.to_owned(),
         values: powers
             .clone()
@@ -54,7 +54,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             .map(|pair| format!("[{})", label(pair)))
             .collect(),
         edges: names,
-        y: Axis::new("records", Unit::Number).log(),
+        y: Axis::new("records", AxisUnit::Number).log(),
         series: vec![
             series("stored", |bucket| bucket.stored),
             series("counted", |bucket| bucket.counted),
@@ -64,7 +64,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             to: place(SWEET_SPOT_BYTES),
             label: "1-128 KiB".to_owned(),
         }),
-        marks: vec![Mark {
+        marks: vec![MarkedPlace {
             at: place(cap),
             label: format!("limit {}", bytes(cap)),
         }],

@@ -10,9 +10,9 @@ pub(super) use tables::what_if_table;
 use super::bucket;
 use super::model::{NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
-use super::remedy::Remedy;
+use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
-use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, csv, decimal};
+use crate::report::{Report, ReportTable, Section, Severity, Verdict, bytes, count, csv, decimal};
 use crate::verdict;
 use crate::verdict::Word;
 use crate::verdict::sizing::rules;
@@ -101,7 +101,7 @@ impl Sizing {
         let mut section = Section::new("Verdict");
         if self.damaged > 0 {
             section = section.verdict(Verdict {
-                level: Level::Bad,
+                level: Severity::Bad,
                 word: "DAMAGED".to_owned(),
                 subject: format!("{} of the records", count(self.damaged)),
                 sentence: "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are."
@@ -214,7 +214,7 @@ impl Sizing {
         for set in self
             .shown()
             .iter()
-            .filter(|set| set.advice.remedy != Remedy::Nothing)
+            .filter(|set| set.advice.remedy != SizeRemedy::Nothing)
         {
             section = section.paragraph(format!("{}: {}", self.name(set), set.advice.sentence));
             if let Some(time) = &set.advice.time {
@@ -264,7 +264,7 @@ impl Sizing {
             );
         }
         let section = section.table(tables::namespaces(self));
-        let shown: Vec<Table> = self
+        let shown: Vec<ReportTable> = self
             .namespaces
             .iter()
             .filter_map(secondary_indexes)
@@ -314,7 +314,7 @@ impl Sizing {
 }
 
 /// The secondary indexes of a namespace of a store or a cluster.
-fn secondary_indexes(namespace: &NamespaceSizing) -> Option<Table> {
+fn secondary_indexes(namespace: &NamespaceSizing) -> Option<ReportTable> {
     let caption = format!("Secondary indexes of {}", namespace.namespace);
     secondary_indexes_table(&caption, &namespace.secondary_indexes)
 }

@@ -2,7 +2,7 @@
 
 use super::date::date;
 use super::{ROWS_SHOWN, SETS_SHOWN};
-use crate::report::{Cell, Table, bytes};
+use crate::report::{Cell, ReportTable, bytes};
 use crate::sizing::model::{BinSizing, RecordSizing, SetSizing, ShardScenario, Sizing};
 use crate::sizing::recommendation::COPIES;
 
@@ -17,8 +17,8 @@ impl Sizing {
     }
 }
 
-pub(super) fn sizes(sizing: &Sizing) -> Table {
-    Table::of(
+pub(super) fn sizes(sizing: &Sizing) -> ReportTable {
+    ReportTable::of(
         "Record sizes",
         sizing.rows(),
         &[
@@ -34,12 +34,12 @@ pub(super) fn sizes(sizing: &Sizing) -> Table {
     )
 }
 
-pub(super) fn shares(sizing: &Sizing) -> Table {
+pub(super) fn shares(sizing: &Sizing) -> ReportTable {
     let labels = sizing.sets.first().map_or(&[][..], |set| &set.shares);
     let columns: Vec<&str> = std::iter::once("set")
         .chain(labels.iter().map(|share| share.label))
         .collect();
-    let mut table = Table::new("Part of the records by size", &columns);
+    let mut table = ReportTable::new("Part of the records by size", &columns);
     for set in sizing.rows() {
         let shares = set.shares.iter().map(|share| Cell::share(share.share, 2));
         table.row(std::iter::once(Cell::text(sizing.name(set))).chain(shares));
@@ -48,14 +48,14 @@ pub(super) fn shares(sizing: &Sizing) -> Table {
 }
 
 /// Returns the table of a sample's intervals; `None` without a sample.
-pub(super) fn intervals(sizing: &Sizing) -> Option<Table> {
+pub(super) fn intervals(sizing: &Sizing) -> Option<ReportTable> {
     sizing.sample?;
     let range = |(from, to): (u64, u64)| Cell::text(format!("{from}-{to}"));
     let of = |set: &SetSizing, read: fn(&crate::sizing::sample::Intervals) -> (u64, u64)| {
         Cell::optional(set.intervals.as_ref(), |found| range(read(found)))
     };
     let caption = "95 % intervals, by what chance may do to a sample";
-    Some(Table::of(
+    Some(ReportTable::of(
         caption,
         sizing.rows(),
         &[
@@ -79,9 +79,9 @@ pub(super) fn intervals(sizing: &Sizing) -> Option<Table> {
     ))
 }
 
-pub(super) fn bins(sizing: &Sizing) -> Table {
+pub(super) fn bins(sizing: &Sizing) -> ReportTable {
     let caption = "Bins, the heaviest of each set first";
-    Table::of(
+    ReportTable::of(
         caption,
         sizing.all_bins().take(ROWS_SHOWN),
         &[
@@ -98,12 +98,12 @@ pub(super) fn bins(sizing: &Sizing) -> Table {
 }
 
 /// Returns the table of lists and maps; `None` if there are none.
-pub(super) fn collections(sizing: &Sizing) -> Option<Table> {
+pub(super) fn collections(sizing: &Sizing) -> Option<ReportTable> {
     let bound = sizing.thresholds.collection_bytes_p99 as f64;
     let rows = sizing
         .all_bins()
         .filter_map(|(set, bin)| Some((set, &bin.bin, bin.collection.as_ref()?)));
-    Table::of(
+    ReportTable::of(
         "Lists and maps",
         rows.take(ROWS_SHOWN),
         &[
@@ -125,10 +125,10 @@ pub(super) fn collections(sizing: &Sizing) -> Option<Table> {
     .if_any()
 }
 
-pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) -> Table {
+pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) -> ReportTable {
     let digest = |record: &RecordSizing| Some(format!("digest {}", record.digest.as_ref()?));
     let bin = |record: &RecordSizing| record.largest_bin.clone();
-    Table::of(
+    ReportTable::of(
         caption,
         records,
         &[
@@ -159,14 +159,14 @@ pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) 
 }
 
 /// Returns the keys behind the first verdict.
-pub(super) fn headline(sizing: &Sizing) -> Table {
+pub(super) fn headline(sizing: &Sizing) -> ReportTable {
     let headline = &sizing.verdict;
     let set = headline.namespace.as_ref().zip(headline.set.as_ref());
     let set = set.map_or_else(String::new, |(namespace, set)| {
         sizing.name_of(namespace, set)
     });
     let shards = |place: usize| headline.shards.filter(|_| place == 0);
-    Table::of(
+    ReportTable::of(
         "The keys behind it",
         headline.keys.iter().enumerate(),
         &[
@@ -186,10 +186,10 @@ pub(super) fn headline(sizing: &Sizing) -> Table {
 }
 
 /// Returns the table of the largest sharded collections; `None` if there are none.
-pub(super) fn sharded(sizing: &Sizing) -> Option<Table> {
+pub(super) fn sharded(sizing: &Sizing) -> Option<ReportTable> {
     let sets = sizing.sets.iter();
     let rows = sets.flat_map(|set| set.sharded.iter().map(move |found| (set, found)));
-    Table::of(
+    ReportTable::of(
         "Sharded collections",
         rows.take(ROWS_SHOWN),
         &[
@@ -211,8 +211,8 @@ pub(super) fn sharded(sizing: &Sizing) -> Option<Table> {
     .if_any()
 }
 
-pub(super) fn contended(sizing: &Sizing) -> Table {
-    Table::of(
+pub(super) fn contended(sizing: &Sizing) -> ReportTable {
+    ReportTable::of(
         "The records that writers fought over",
         &sizing.contended,
         &[
@@ -232,10 +232,10 @@ pub(super) fn contended(sizing: &Sizing) -> Table {
     )
 }
 
-pub(super) fn advice(sizing: &Sizing) -> Table {
+pub(super) fn advice(sizing: &Sizing) -> ReportTable {
     let caption = "Shards for the largest, and for one at the 99th percentile";
     let rows = sizing.rows().map(|set| (set, &set.advice));
-    Table::of(
+    ReportTable::of(
         caption,
         rows,
         &[
@@ -260,8 +260,8 @@ pub(super) fn advice(sizing: &Sizing) -> Table {
 }
 
 /// Returns the table of what each number of shards would give.
-pub(in crate::sizing) fn what_if_table(subject: &str, rows: &[ShardScenario]) -> Table {
-    Table::of(
+pub(in crate::sizing) fn what_if_table(subject: &str, rows: &[ShardScenario]) -> ReportTable {
+    ReportTable::of(
         format!("{subject} by number of shards"),
         rows,
         &[
@@ -280,14 +280,14 @@ pub(in crate::sizing) fn what_if_table(subject: &str, rows: &[ShardScenario]) ->
     )
 }
 
-pub(super) fn index(sizing: &Sizing) -> Table {
+pub(super) fn index(sizing: &Sizing) -> ReportTable {
     let secondary = |set: &SetSizing| {
         let collections = set.bins.iter().filter_map(|bin| bin.collection.as_ref());
         collections
             .map(|found| found.aerospike_secondary_bytes)
             .max()
     };
-    Table::of(
+    ReportTable::of(
         "Memory of the index",
         sizing.rows(),
         &[
@@ -302,8 +302,8 @@ pub(super) fn index(sizing: &Sizing) -> Table {
     )
 }
 
-pub(super) fn namespaces(sizing: &Sizing) -> Table {
-    Table::of(
+pub(super) fn namespaces(sizing: &Sizing) -> ReportTable {
+    ReportTable::of(
         "Namespaces, measured",
         &sizing.namespaces,
         &[
@@ -322,11 +322,11 @@ pub(super) fn namespaces(sizing: &Sizing) -> Table {
     )
 }
 
-pub(super) fn rewrites(sizing: &Sizing) -> Table {
+pub(super) fn rewrites(sizing: &Sizing) -> ReportTable {
     let sets = sizing.sets.iter().take(SETS_SHOWN);
     let rows = sets.flat_map(|set| set.rewrites.iter().map(move |rewrite| (set, rewrite)));
     let element = |bin: &String| format!("an element of {bin}");
-    Table::of(
+    ReportTable::of(
         "Bytes written for each byte changed",
         rows,
         &[
@@ -351,8 +351,8 @@ pub(super) fn rewrites(sizing: &Sizing) -> Table {
     )
 }
 
-pub(super) fn lints(sizing: &Sizing) -> Table {
-    Table::of(
+pub(super) fn lints(sizing: &Sizing) -> ReportTable {
+    ReportTable::of(
         "Worth knowing",
         sizing.lints.iter().take(ROWS_SHOWN),
         &[

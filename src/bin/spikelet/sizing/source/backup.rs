@@ -7,10 +7,10 @@ use spikelet::Metadata;
 use spikelet::backup::{ReadError, Reader, SavedRecord, files_of};
 
 use super::input::Input;
-use super::{Progress, SizingError, shown};
+use super::{ProgressSink, SizingError, shown};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
-use crate::sizing::summarize::Origin;
+use crate::sizing::summarize::RecordOrigin;
 
 /// Records between reports of progress.
 const TELL_EVERY: u64 = 1024;
@@ -19,8 +19,8 @@ const TELL_EVERY: u64 = 1024;
 pub(super) fn read_all(
     path: &Path,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Origin, SizingError> {
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin, SizingError> {
     let mut inputs = Vec::new();
     for file in files_of(path).map_err(SizingError::read(path))? {
         let input = Input::open(&file)?;
@@ -43,8 +43,8 @@ pub(super) fn read_file(
     path: &Path,
     input: Input,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Origin, SizingError> {
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin, SizingError> {
     let length = input.position().1;
     read(path, input, stats, &mut |done| progress(done, length))?;
     Ok(origin(path))
@@ -78,12 +78,12 @@ fn read(
     Ok(())
 }
 
-fn origin(path: &Path) -> Origin {
-    Origin {
+fn origin(path: &Path) -> RecordOrigin {
+    RecordOrigin {
         source: shown(path),
         kind: "backup",
         // A backup leaves out the indexes of lists and maps.
-        ..Origin::default()
+        ..RecordOrigin::default()
     }
 }
 

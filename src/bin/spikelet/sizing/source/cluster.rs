@@ -17,13 +17,13 @@ use spikelet::{Digest, Record, RecordStore};
 
 use super::cluster_indexes;
 use super::resume::{Progresses, SetProgress};
-use super::{Progress, SizingError};
+use super::{ProgressSink, SizingError};
 use crate::random::Random;
-use crate::sizing::Options;
+use crate::sizing::SizingOptions;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::NamespaceSizing;
 use crate::sizing::set_stats::StatsBySet;
-use crate::sizing::summarize::Origin;
+use crate::sizing::summarize::RecordOrigin;
 
 /// The partitions of a namespace.
 const PARTITIONS: u16 = 4096;
@@ -40,7 +40,7 @@ const RECORDS_AT_ONCE: u64 = 1_000;
 
 /// How a cluster is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct ClusterReading<'a> {
     /// The least number of records of each set to read; `None`: all.
     pub(crate) records: Option<u64>,
     /// Seed of the order in which partitions are read.
@@ -56,11 +56,11 @@ pub(crate) struct Reading<'a> {
 /// Reads some partitions of each set.
 pub(super) fn read(
     cluster: &Cluster,
-    options: &Options,
-    reading: &Reading<'_>,
+    options: &SizingOptions,
+    reading: &ClusterReading<'_>,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Origin, SizingError> {
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin, SizingError> {
     let mut sets = cluster.set_sizes()?;
     match &options.set {
         Some(wanted) => sets.retain(|(name, _)| name == wanted),
@@ -92,7 +92,7 @@ pub(super) fn read(
             all_records += set.records;
         }
     }
-    Ok(Origin {
+    Ok(RecordOrigin {
         source: source.join(", "),
         kind: "cluster",
         namespaces: vec![NamespaceSizing {
@@ -101,7 +101,7 @@ pub(super) fn read(
             secondary_indexes,
             ..NamespaceSizing::default()
         }],
-        ..Origin::default()
+        ..RecordOrigin::default()
     })
 }
 
@@ -111,10 +111,10 @@ pub(super) fn read(
 fn read_set(
     cluster: &Cluster,
     (name, size): &(String, u64),
-    reading: &Reading<'_>,
+    reading: &ClusterReading<'_>,
     progresses: &mut Progresses,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressSink<'_>,
 ) -> Result<(), SizingError> {
     let mut partitions = Partitions {
         set: cluster.records(name)?,
@@ -129,7 +129,7 @@ fn read_set(
     let namespace = cluster.namespace();
     let at_once = partitions.read.at_once;
     let order = order(reading.seed, PARTITIONS / at_once);
-    let mut pace = Pace::new(reading);
+    let mut pace = PartitionPace::new(reading);
     let read = partitions.read.partitions / at_once;
     for begin in order.into_iter().skip(read.into()) {
         let begin = begin * at_once;
@@ -158,14 +158,14 @@ fn read_set(
 
 /// Keeps partitions to the rate: servers limit each scan, and of a small set each scan is of a few
 /// records.
-struct Pace<'a> {
-    reading: &'a Reading<'a>,
+struct PartitionPace<'a> {
+    reading: &'a ClusterReading<'a>,
     /// When the partition began.
     begun: Instant,
 }
 
-impl<'a> Pace<'a> {
-    fn new(reading: &'a Reading<'a>) -> Self {
+impl<'a> PartitionPace<'a> {
+    fn new(reading: &'a ClusterReading<'a>) -> Self {
         Self {
             reading,
             begun: Instant::now(),
@@ -221,7 +221,11 @@ struct Partitions {
 impl Partitions {
     /// Reads partitions whole; again from their beginning after a failure that may pass. False: it
     /// was interrupted, and counts for nothing.
-    fn read(&mut self, range: Range<u16>, reading: &Reading<'_>) -> Result<bool, SizingError> {
+    fn read(
+        &mut self,
+        range: Range<u16>,
+        reading: &ClusterReading<'_>,
+    ) -> Result<bool, SizingError> {
         let mut attempt = 1;
         loop {
             self.records.clear();
@@ -234,7 +238,11 @@ impl Partitions {
         }
     }
 
-    fn try_read(&mut self, range: Range<u16>, reading: &Reading<'_>) -> spikelet::Result<()> {
+    fn try_read(
+        &mut self,
+        range: Range<u16>,
+        reading: &ClusterReading<'_>,
+    ) -> spikelet::Result<()> {
         if !self.tells_sizes {
             let set = self.set.clone();
             return self.read_whole(&set, range, reading);
@@ -260,7 +268,7 @@ impl Partitions {
         &mut self,
         set: &ClusterSet,
         range: Range<u16>,
-        reading: &Reading<'_>,
+        reading: &ClusterReading<'_>,
     ) -> spikelet::Result<()> {
         let mut taken = Taken::new(reading.stop);
         set.scan_partitions(range, reading.records_per_second, &mut |record| {

@@ -9,11 +9,11 @@ use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::Input;
-use super::{Progress, SizingError, shown};
+use super::{ProgressSink, SizingError, shown};
 use crate::report::shortened;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
-use crate::sizing::summarize::Origin;
+use crate::sizing::summarize::RecordOrigin;
 
 /// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,7 @@ const QUOTED_CHARS: usize = 60;
 const TELL_EVERY: u64 = 1024;
 
 /// A record as its line gives it.
-struct Line {
+struct RecordLine {
     set: String,
     key: Option<Key<'static>>,
     bins: Vec<(String, Value)>,
@@ -34,8 +34,8 @@ pub(super) fn read(
     path: &Path,
     mut file: Input,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Origin, SizingError> {
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin, SizingError> {
     let failed = SizingError::read(path);
     let mut text = Vec::new();
     let mut keys = HashSet::new();
@@ -89,10 +89,10 @@ pub(super) fn read(
             progress(done, length);
         }
     }
-    Ok(Origin {
+    Ok(RecordOrigin {
         source: shown(path),
         kind: "json-lines",
-        ..Origin::default()
+        ..RecordOrigin::default()
     })
 }
 
@@ -114,7 +114,7 @@ fn quoted_value(value: &Value) -> String {
     quoted(&serde_json::to_vec(value).unwrap_or_default())
 }
 
-fn parse(text: &[u8]) -> Result<Line, String> {
+fn parse(text: &[u8]) -> Result<RecordLine, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| {
         format!(
             "expected one JSON object a line, found {} (column {}: {error})",
@@ -132,13 +132,13 @@ fn parse(text: &[u8]) -> Result<Line, String> {
         .iter()
         .any(|(name, value)| is(name, "bins") && matches!(value, Value::Map(_)));
     if !whole {
-        return Ok(Line {
+        return Ok(RecordLine {
             set: String::new(),
             key: None,
             bins: named(fields.into_entries()),
         });
     }
-    let mut line = Line {
+    let mut line = RecordLine {
         set: String::new(),
         key: None,
         bins: Vec::new(),

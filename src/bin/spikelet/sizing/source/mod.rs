@@ -18,16 +18,16 @@ use spikelet::backup::ReadError;
 use spikelet::{Error, Store};
 
 #[cfg(feature = "cluster")]
-pub(crate) use self::cluster::Reading;
+pub(crate) use self::cluster::ClusterReading;
 use self::input::{Input, STDIN};
 use super::plan::{RateError, checked_rate};
 use super::set_stats::StatsBySet;
-use super::summarize::{Origin, summarize};
-use super::{Options, Sizing};
+use super::summarize::{RecordOrigin, summarize};
+use super::{Sizing, SizingOptions};
 
 /// Receives the progress: the part done, and the total (records of a store, bytes of
 /// files; 0: not known).
-pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
+pub(crate) type ProgressSink<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Why a sizing could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -113,18 +113,18 @@ fn shown(path: &Path) -> String {
 /// that was asked for.
 pub(crate) fn size(
     path: &Path,
-    options: &Options,
-    progress: &mut Progress<'_>,
+    options: &SizingOptions,
+    progress: &mut ProgressSink<'_>,
 ) -> Result<Sizing, SizingError> {
     check_rates(options)?;
     let mut stats = StatsBySet::new(options);
     let origin = match source_at(path)? {
-        Source::Store => store::read(path, options, &mut stats, progress)?,
-        Source::Backups => backup::read_all(path, &mut stats, progress)?,
-        Source::File(input) if input.is_backup() || has_extension(path, "asb") => {
+        SourceKind::Store => store::read(path, options, &mut stats, progress)?,
+        SourceKind::Backups => backup::read_all(path, &mut stats, progress)?,
+        SourceKind::File(input) if input.is_backup() || has_extension(path, "asb") => {
             backup::read_file(path, input, &mut stats, progress)?
         }
-        Source::File(input) => json_lines::read(path, input, &mut stats, progress)?,
+        SourceKind::File(input) => json_lines::read(path, input, &mut stats, progress)?,
     };
     summarized(options, origin, stats)
 }
@@ -136,9 +136,9 @@ pub(crate) fn size(
 #[cfg(feature = "cluster")]
 pub(crate) fn size_cluster(
     cluster: &spikelet::cluster::Cluster,
-    options: &Options,
-    reading: &Reading<'_>,
-    progress: &mut Progress<'_>,
+    options: &SizingOptions,
+    reading: &ClusterReading<'_>,
+    progress: &mut ProgressSink<'_>,
 ) -> Result<Sizing, SizingError> {
     check_rates(options)?;
     let mut stats = StatsBySet::new(options);
@@ -146,7 +146,7 @@ pub(crate) fn size_cluster(
     summarized(options, origin, stats)
 }
 
-fn check_rates(options: &Options) -> Result<(), RateError> {
+fn check_rates(options: &SizingOptions) -> Result<(), RateError> {
     let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
     for rate in rates.chain(options.writes_per_s) {
         checked_rate(rate)?;
@@ -155,8 +155,8 @@ fn check_rates(options: &Options) -> Result<(), RateError> {
 }
 
 fn summarized(
-    options: &Options,
-    origin: Origin,
+    options: &SizingOptions,
+    origin: RecordOrigin,
     stats: StatsBySet<'_>,
 ) -> Result<Sizing, SizingError> {
     let sizing = summarize(options, origin, stats);
@@ -167,29 +167,29 @@ fn summarized(
 }
 
 /// The kind of data at a path.
-enum Source {
+enum SourceKind {
     Store,
     /// A directory of backup files.
     Backups,
     File(Input),
 }
 
-fn source_at(path: &Path) -> Result<Source, SizingError> {
+fn source_at(path: &Path) -> Result<SourceKind, SizingError> {
     let failed = SizingError::read(path);
     let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
     if !is_dir {
-        return Ok(Source::File(Input::open(path)?));
+        return Ok(SourceKind::File(Input::open(path)?));
     }
     // A store with a backup in it is a store.
     if Store::exists(path) {
-        return Ok(Source::Store);
+        return Ok(SourceKind::Store);
     }
     let mut files = std::fs::read_dir(path).map_err(&failed)?;
     let is_backup = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
     Ok(if is_backup {
-        Source::Backups
+        SourceKind::Backups
     } else {
-        Source::Store
+        SourceKind::Store
     })
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reading, SizingError};
-use crate::sizing::Options;
+use super::{ClusterReading, SizingError};
+use crate::sizing::SizingOptions;
 use crate::sizing::set_stats::{SetStats, StatsBySet};
 
 /// The version of the form.
@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The settings that two processes must have in common.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Heading {
+struct ResumeHeading {
     version: u32,
     namespace: String,
     set: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct SetProgress {
 #[derive(Debug)]
 pub(super) struct Progresses {
     file: Option<PathBuf>,
-    heading: Heading,
+    heading: ResumeHeading,
     sets: BTreeMap<String, SetProgress>,
     saved: Instant,
 }
@@ -59,11 +59,11 @@ impl Progresses {
     /// It cannot be read, or is of another sizing.
     pub(super) fn open(
         namespace: &str,
-        options: &Options,
-        reading: &Reading<'_>,
+        options: &SizingOptions,
+        reading: &ClusterReading<'_>,
         stats: &mut StatsBySet<'_>,
     ) -> Result<Self, SizingError> {
-        let heading = Heading {
+        let heading = ResumeHeading {
             version: VERSION,
             namespace: namespace.to_owned(),
             set: options.set.clone(),
@@ -88,7 +88,7 @@ impl Progresses {
             path: path.to_owned(),
             what,
         };
-        let (found, sets): (Heading, Vec<(String, SetProgress, SetStats)>) =
+        let (found, sets): (ResumeHeading, Vec<(String, SetProgress, SetStats)>) =
             rmp_serde::from_slice(&bytes)
                 .map_err(|error| refused(format!("no file of an earlier sizing: {error}")))?;
         if found != progresses.heading {

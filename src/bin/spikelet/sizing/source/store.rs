@@ -8,15 +8,15 @@ use std::path::Path;
 use spikelet::storage::HotRecord;
 use spikelet::{Digest, Namespace, Store};
 
-use super::{Progress, SizingError};
+use super::{ProgressSink, SizingError};
 use crate::report;
-use crate::sizing::Options;
+use crate::sizing::SizingOptions;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{ContendedRecord, NamespaceSizing};
-use crate::sizing::remedy::Remedy;
+use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::secondary_index::SecondaryIndexSizing;
 use crate::sizing::set_stats::StatsBySet;
-use crate::sizing::summarize::Origin;
+use crate::sizing::summarize::RecordOrigin;
 
 /// Records between reports of progress.
 const TELL_EVERY: u64 = 4096;
@@ -26,10 +26,10 @@ const CONTENDED_MAX: usize = 1_000;
 /// Scans every namespace once.
 pub(super) fn read(
     path: &Path,
-    options: &Options,
+    options: &SizingOptions,
     stats: &mut StatsBySet<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Origin, SizingError> {
+    progress: &mut ProgressSink<'_>,
+) -> Result<RecordOrigin, SizingError> {
     let store = Store::builder().path(path).read_only(true).open()?;
     let namespaces = store.namespaces();
     let total = namespaces
@@ -78,7 +78,7 @@ pub(super) fn read(
     if let Some(wanted) = &options.set {
         contended.retain(|hot| hot.set.as_ref() == Some(wanted));
     }
-    let origin = Origin {
+    let origin = RecordOrigin {
         source: path.display().to_string(),
         kind: "store",
         namespaces: measured,
@@ -122,7 +122,7 @@ impl Contended {
             digest: hot.digest.to_string(),
             bin: None,
             shards: None,
-            remedy: Remedy::Nothing,
+            remedy: SizeRemedy::Nothing,
             bytes: None,
             waits: hot.waits,
             key_busy: hot.busy,

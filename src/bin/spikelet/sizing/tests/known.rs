@@ -11,7 +11,7 @@ use spikelet::{
 use tempfile::TempDir;
 
 use super::{options, set, sized};
-use crate::sizing::{Remedy, Sample};
+use crate::sizing::{Sample, SizeRemedy};
 use crate::verdict::Word;
 
 /// Fills a store with records of up to 8 MiB, and closes it.
@@ -340,7 +340,7 @@ fn a_small_list_beside_a_large_text_is_not_to_be_sharded() {
     let sizing = sized(dir.path(), &options(|_| {}));
     let found = set(&sizing, "mixed");
     assert_eq!(found.verdict.level, Word::Remodel);
-    assert_eq!(found.verdict.remedy, Remedy::StoreElsewhere);
+    assert_eq!(found.verdict.remedy, SizeRemedy::StoreElsewhere);
     assert!(
         found.verdict.sentence.contains("no list or map"),
         "{}",

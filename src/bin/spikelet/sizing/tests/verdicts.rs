@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::known::{filled, list};
 use super::{options, set, sized};
-use crate::sizing::{Remedy, Sizing};
+use crate::sizing::{SizeRemedy, Sizing};
 use crate::verdict::Word;
 
 #[test]
@@ -89,26 +89,31 @@ fn what_cannot_be_spread_is_remodelled_and_not_sharded() {
         (
             "element",
             Word::Remodel,
-            Remedy::RecordPerEntry,
+            SizeRemedy::RecordPerEntry,
             "a record of its own",
         ),
         (
             "nested",
             Word::Remodel,
-            Remedy::NestedToOwnBin,
+            SizeRemedy::NestedToOwnBin,
             "a bin of its own",
         ),
         (
             "maps",
             Word::Remodel,
-            Remedy::SeveralRecords,
+            SizeRemedy::SeveralRecords,
             "several records",
         ),
-        ("text", Word::Remodel, Remedy::StoreElsewhere, "elsewhere"),
+        (
+            "text",
+            Word::Remodel,
+            SizeRemedy::StoreElsewhere,
+            "elsewhere",
+        ),
         (
             "list",
             Word::Shard,
-            Remedy::Shard,
+            SizeRemedy::Shard,
             "Hash-shard its bin l by 8",
         ),
     ] {
@@ -503,7 +508,7 @@ fn claims_are_about_the_record_that_is_meant_and_end_where_shards_do() {
         assert_eq!(set(&element, "element").advice.shards_pow2, 1);
     }
     let two = of("two", None);
-    assert_eq!(set(&two, "two").verdict.remedy, Remedy::SeveralRecords);
+    assert_eq!(set(&two, "two").verdict.remedy, SizeRemedy::SeveralRecords);
     assert!(
         two.verdict.sentence.contains("a 52 %, b 48 %, c 0 %"),
         "{:?}",

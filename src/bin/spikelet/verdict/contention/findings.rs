@@ -4,7 +4,7 @@ use super::limits::{limited, relieves, served, utilisation};
 use super::words::{arrow, load_words, time};
 use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
 use crate::contention::format::shards;
-use crate::contention::{BUSY_KNEE, Finding, Layout, Measurement, Row, Spread};
+use crate::contention::{BUSY_KNEE, Finding, Measurement, ReportRow, RowLayout, Spread};
 use crate::report::{count, decimal, exact, percent};
 use crate::verdict::Word;
 
@@ -202,7 +202,7 @@ pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {
         Spread::Exponential => exponential,
     };
     let holds = row.hold_us.map(|hold_us| row.p99_us / hold_us);
-    let helps = |other: &Row| {
+    let helps = |other: &ReportRow| {
         let service = other.service_p99_us <= row.service_p99_us * WORTH_IT;
         relieves(row, other)
             && (row.rate.is_none() || (service && other.p99_us <= row.p99_us * WORTH_IT))
@@ -266,7 +266,7 @@ pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn fine(load: &LoadRows<'_>) -> Option<Headline> {
-    let one = |measured: &Measurement| measured.case.layout == Layout::Hashed(1);
+    let one = |measured: &Measurement| measured.case.layout == RowLayout::Hashed(1);
     let hint = if load.run.measured.iter().any(one) {
         ""
     } else {

@@ -2,7 +2,7 @@
 
 use super::words::time;
 use super::{IDLE, LOADED, RISES};
-use crate::contention::{BUSY_KNEE, Measurement, Row, Run};
+use crate::contention::{BUSY_KNEE, FinishedRun, Measurement, ReportRow};
 use crate::report::{count, percent};
 
 /// A load generator that is later than this at its 99th percentile is late, in microseconds.
@@ -15,7 +15,7 @@ const HOLD_STRETCH: f64 = 1.5;
 const FALLS: f64 = 0.75;
 
 /// Returns the part of the offered writes that was acknowledged in time; 1 of a closed loop.
-pub(super) fn served(row: &Row) -> f64 {
+pub(super) fn served(row: &ReportRow) -> f64 {
     match row.rate {
         Some(_) if row.offered_per_s > 0.0 => row.goodput_per_s / row.offered_per_s,
         _ => 1.0,
@@ -23,7 +23,7 @@ pub(super) fn served(row: &Row) -> f64 {
 }
 
 /// Returns whether another row of the same load is better off, beyond chance.
-pub(super) fn relieves(row: &Row, other: &Row) -> bool {
+pub(super) fn relieves(row: &ReportRow, other: &ReportRow) -> bool {
     let is_faster = || {
         let apart = row.p99_interval_us.zip(other.p99_interval_us);
         other.p99_us <= row.p99_us * FALLS && apart.is_some_and(|((from, _), (_, to))| to < from)
@@ -40,7 +40,7 @@ pub(super) fn relieves(row: &Row, other: &Row) -> bool {
 
 /// Returns the part of the time that the hottest record is locked; an upper bound where holds are
 /// not measured. `None`: not known.
-pub(super) fn utilisation(run: &Run, measured: &Measurement) -> Option<f64> {
+pub(super) fn utilisation(run: &FinishedRun, measured: &Measurement) -> Option<f64> {
     let row = &measured.row;
     let hold_us = row
         .hold_us
@@ -54,7 +54,7 @@ pub(super) fn utilisation(run: &Run, measured: &Measurement) -> Option<f64> {
 }
 
 /// Returns why a row says nothing of the record: the load generator or the machine limited it.
-pub(super) fn limited(run: &Run, measured: &Measurement) -> Option<String> {
+pub(super) fn limited(run: &FinishedRun, measured: &Measurement) -> Option<String> {
     let (settings, row) = (&run.settings, &measured.row);
     if settings.is_virtual {
         return None;

@@ -5,7 +5,7 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 use super::limits::{relieves, served};
 use super::words::arrow;
 use super::{GOODPUT_MIN, LoadRows, WORTH_IT};
-use crate::contention::{BUSY_KNEE, Layout, Row};
+use crate::contention::{BUSY_KNEE, ReportRow, RowLayout};
 use crate::report::{decimal, percent};
 
 /// The capacity of the advised shards exceeds the rate by this factor.
@@ -13,7 +13,7 @@ const HEADROOM: f64 = 4.0 / 3.0;
 
 /// How many shards, and the sentence that says so.
 #[derive(Default)]
-pub(super) struct Remedy {
+pub(super) struct ShardRemedy {
     pub(super) sentence: String,
     pub(super) shards: Option<u32>,
     pub(super) are: Option<&'static str>,
@@ -40,10 +40,10 @@ impl<'r> LoadRows<'r> {
     }
 
     /// Says what helps.
-    pub(super) fn remedy(&self) -> Remedy {
+    pub(super) fn remedy(&self) -> ShardRemedy {
         let needed = self.needed();
         let capacity = self.capacity().map_or(0.0, |capacity| capacity);
-        let computed = |shards: u32, rest: String| Remedy {
+        let computed = |shards: u32, rest: String| ShardRemedy {
             sentence: format!(
                 " Hash-shard it by {shards} (computed from {} writes/s a record{rest}); a read of all of it costs {shards} gets.{}",
                 decimal(capacity, 0),
@@ -59,7 +59,7 @@ impl<'r> LoadRows<'r> {
             (Some((place, made, _)), Some(fewer))
                 if fewer > 1 && fewer < made && !is_measured(fewer) =>
             {
-                Remedy {
+                ShardRemedy {
                     after: Some(place),
                     ..computed(
                         fewer,
@@ -67,7 +67,7 @@ impl<'r> LoadRows<'r> {
                     )
                 }
             }
-            (Some((place, made, calm)), _) => Remedy {
+            (Some((place, made, calm)), _) => ShardRemedy {
                 sentence: format!(
                     " Hash-shard it by {made} (measured): {}; a read of all of it costs {made} gets.{}",
                     self.gain(calm),
@@ -100,19 +100,19 @@ impl<'r> LoadRows<'r> {
                 });
                 let most = most.unwrap_or(1).min(SHARDS_MAX as u32 / 4);
                 let more = [2, 4].map(|factor| (most * factor).to_string()).join(",");
-                Remedy {
+                ShardRemedy {
                     sentence: format!(
                         "{found} Measure more shards (--shards 1,{more}).{}",
                         self.by_time()
                     ),
-                    ..Remedy::default()
+                    ..ShardRemedy::default()
                 }
             }
         }
     }
 
     /// Writes what these shards bring.
-    fn gain(&self, calm: &Row) -> String {
+    fn gain(&self, calm: &ReportRow) -> String {
         let row = self.row();
         let p99 = format!("p99 {}", arrow(row.p99_us, calm.p99_us));
         if row.rate.is_none() {
@@ -123,7 +123,7 @@ impl<'r> LoadRows<'r> {
     }
 
     /// Returns the fewest measured shards that pass, and more while that halves p99.
-    fn enough(&self) -> Option<(usize, u32, &'r Row)> {
+    fn enough(&self) -> Option<(usize, u32, &'r ReportRow)> {
         let row = self.row();
         let mut passing = self.clean().filter(|(_, _, other)| {
             other.key_busy_share < BUSY_KNEE && served(other) >= GOODPUT_MIN && relieves(row, other)
@@ -143,11 +143,11 @@ impl<'r> LoadRows<'r> {
         let timed = |alone: bool| {
             let rows = self.others.iter().filter(move |(_, measured)| {
                 let layout = measured.case.layout;
-                matches!(layout, Layout::Timed(..)) && layout.is_time_alone() == alone
+                matches!(layout, RowLayout::Timed(..)) && layout.is_time_alone() == alone
             });
             rows.map(|(_, measured)| &measured.row)
         };
-        let words = |row: &Row| format!("{}: {}", row.shards, percent(row.key_busy_share, 1));
+        let words = |row: &ReportRow| format!("{}: {}", row.shards, percent(row.key_busy_share, 1));
         let refused: Vec<String> = timed(true)
             .filter(|row| row.key_busy_share >= BUSY_KNEE)
             .map(words)

@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::contention::testing::settings;
-use crate::contention::{Condition, Criteria, Load, Settings, measure};
+use crate::contention::{Arrivals, Criteria, RowCondition, Settings, measure};
 
 /// How a run is changed after it was measured on a virtual clock.
-type Change = fn(&mut Row);
+type Change = fn(&mut ReportRow);
 
 fn judged(
-    loads: &[(Load, &str)],
+    loads: &[(Arrivals, &str)],
     of: impl FnOnce(&mut Settings),
     change: Change,
     criteria: &Criteria,
@@ -24,10 +24,10 @@ fn judged(
     let measured = measured.collect();
     // Rows that are changed stand for rows of the engine.
     settings.is_virtual = change as usize == same as Change as usize;
-    Headline::of(&Run::new(&settings, measured, criteria))
+    Headline::of(&FinishedRun::new(&settings, measured, criteria))
 }
 
-fn same(_: &mut Row) {}
+fn same(_: &mut ReportRow) {}
 
 fn plain() -> Criteria {
     Criteria {
@@ -36,17 +36,17 @@ fn plain() -> Criteria {
     }
 }
 
-fn open(rate: f64, layouts: &str) -> Vec<(Load, &str)> {
+fn open(rate: f64, layouts: &str) -> Vec<(Arrivals, &str)> {
     layouts
         .split(' ')
-        .map(|layout| (Load::Open { rate }, layout))
+        .map(|layout| (Arrivals::Open { rate }, layout))
         .collect()
 }
 
-fn closed(writers: usize, layouts: &str) -> Vec<(Load, &str)> {
+fn closed(writers: usize, layouts: &str) -> Vec<(Arrivals, &str)> {
     layouts
         .split(' ')
-        .map(|layout| (Load::Closed { writers }, layout))
+        .map(|layout| (Arrivals::Closed { writers }, layout))
         .collect()
 }
 
@@ -307,10 +307,10 @@ fn one_record_is_asked_for_only_where_none_was_measured() {
 
 #[test]
 fn the_worst_load_names_the_verdict_and_short_ones_are_named() {
-    let two: Vec<(Load, &str)> = [open(25.0, "1 2"), open(200.0, "1 2")].concat();
+    let two: Vec<(Arrivals, &str)> = [open(25.0, "1 2"), open(200.0, "1 2")].concat();
     let found = judged(&two, |_| {}, same, &plain());
     assert_eq!((found.word, found.before), (Word::Overload, Some(2)));
-    let short: Vec<(Load, &str)> = [open(1.0, "1"), open(25.0, "1")].concat();
+    let short: Vec<(Arrivals, &str)> = [open(1.0, "1"), open(25.0, "1")].concat();
     let found = judged(&short, |_| {}, same, &plain());
     assert_eq!(found.word, Word::Ok, "{found:?}");
     assert!(
@@ -343,9 +343,9 @@ fn a_guideline_or_a_condition_that_fails_is_in_the_headline() {
     let found = judged(&open(50.0, "1"), |_| {}, same, &burst);
     assert_eq!(
         (found.word, found.word.level()),
-        (Word::Watch, crate::report::Level::Watch)
+        (Word::Watch, crate::report::Severity::Watch)
     );
-    let condition: Condition = "p99<1ms".parse().unwrap();
+    let condition: RowCondition = "p99<1ms".parse().unwrap();
     let criteria = Criteria {
         thresholds: vec![condition],
         ..plain()
@@ -373,7 +373,7 @@ fn shards_that_were_activated_in_vain_are_not_called_ok() {
         let settings = settings();
         let measured = [50.0, 100.0].map(|rate| {
             let case = settings
-                .case(Load::Open { rate }, Layout::Hashed(8))
+                .case(Arrivals::Open { rate }, RowLayout::Hashed(8))
                 .unwrap();
             let mut measured = measure(&case).unwrap();
             measured.activation = Some(crate::contention::Activation {
@@ -391,7 +391,7 @@ fn shards_that_were_activated_in_vain_are_not_called_ok() {
             ];
             measured
         });
-        let found = Headline::of(&Run::new(&settings, measured.into(), &plain()));
+        let found = Headline::of(&FinishedRun::new(&settings, measured.into(), &plain()));
         assert_eq!(found.word, word, "{found:?}");
     }
 }

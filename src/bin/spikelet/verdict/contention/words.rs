@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::contention::Row;
+use crate::contention::ReportRow;
 use crate::contention::format::load;
 use crate::report::duration;
 
-pub(super) fn load_words(row: &Row) -> String {
+pub(super) fn load_words(row: &ReportRow) -> String {
     match row.rate {
         Some(_) => load(row).replace("/s", " writes/s"),
         None => load(row),

@@ -5,7 +5,7 @@ use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 use super::{NEAR, SetFacts, THRESHOLDS, heaviest_collection, word};
 use crate::report::{bytes, count, decimal};
 use crate::sizing::model::{ContendedRecord, SetVerdict};
-use crate::sizing::remedy::Remedy;
+use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::CollectionStats;
 use crate::verdict::Word;
 
@@ -15,7 +15,7 @@ fn verdict(
     level: Word,
     decided_by: &'static str,
     (value, threshold): (f64, f64),
-    (remedy, bin): (Remedy, Option<String>),
+    (remedy, bin): (SizeRemedy, Option<String>),
     sentence: String,
 ) -> SetVerdict {
     SetVerdict {
@@ -94,8 +94,8 @@ pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> 
     }
     // Shards of one of several large bins leave the others.
     let remedy = match set.heaviest_remedy() {
-        (Remedy::SeveralRecords, _) => Remedy::SeveralRecords,
-        _ => Remedy::Shard,
+        (SizeRemedy::SeveralRecords, _) => SizeRemedy::SeveralRecords,
+        _ => SizeRemedy::Shard,
     };
     let begins = collection_words(set, bin, found, bound);
     Some(verdict(
@@ -275,10 +275,10 @@ pub(super) fn shards(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
             if is_beyond { "beyond" } else { "near" }
         );
         verdict(
-            word(is_beyond, Remedy::Shard),
+            word(is_beyond, SizeRemedy::Shard),
             "shard_bytes_max",
             (found.largest_bytes as f64, BOUND),
-            (Remedy::Shard, bin.clone()),
+            (SizeRemedy::Shard, bin.clone()),
             sentence,
         )
     })
@@ -297,7 +297,7 @@ pub(super) fn sample(set: &SetFacts<'_>) -> Option<SetVerdict> {
             Word::Watch,
             "sample",
             figures,
-            (Remedy::Nothing, None),
+            (SizeRemedy::Nothing, None),
             sentence,
         )
     })
@@ -319,7 +319,7 @@ pub(super) fn fine(set: &SetFacts<'_>) -> SetVerdict {
         Word::Ok,
         "record_bytes_max",
         figures,
-        (Remedy::Nothing, None),
+        (SizeRemedy::Nothing, None),
         sentence,
     )
 }

@@ -8,7 +8,7 @@ use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{ContendedRecord, SetSizing, ShardedSizing};
-use crate::sizing::remedy::Remedy;
+use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::SetStats;
 use crate::verdict::Word;
 
@@ -17,7 +17,7 @@ const KEYS_SHOWN: usize = 3;
 
 /// The gravest verdict of all sets, and the records behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Headline {
+pub(crate) struct SizingHeadline {
     /// The gravest verdict of all sets.
     pub(crate) level: Word,
     /// The finding, and the remedy.
@@ -47,7 +47,7 @@ pub(crate) struct HeadlineKey {
     pub(crate) key_busy: Option<u64>,
 }
 
-impl Headline {
+impl SizingHeadline {
     /// Returns the headline of the first set, the one to be acted upon first.
     pub(crate) fn new(sets: &[(SetSizing, SetStats)], contended: &[ContendedRecord]) -> Self {
         let Some((set, stats)) = sets.first() else {
@@ -215,7 +215,7 @@ pub(crate) fn helps(set: &SetSizing) -> String {
     if verdict.decided_by == "sample" {
         return "Size all of them to know.".to_owned();
     }
-    if verdict.remedy != Remedy::Shard {
+    if verdict.remedy != SizeRemedy::Shard {
         return verdict.remedy.instruction(verdict.bin.as_deref());
     }
     if verdict.level == Word::Watch {

@@ -3,7 +3,8 @@
 use super::super::FileDevice;
 use super::*;
 use crate::device::{
-    BLOCK_BYTES, Device, HEADER_BYTES, STAGING_LANE_BYTES, State, read_state, testing, write_state,
+    BLOCK_BYTES, Device, DeviceState, HEADER_BYTES, STAGING_LANE_BYTES, read_state, testing,
+    write_state,
 };
 
 fn create(path: &Path) -> FileDevice {
@@ -137,10 +138,10 @@ fn what_a_clean_close_left_is_kept_where_files_stay_in_place() {
         let device = create(&path);
         device.reserve_staging(0, 4096).unwrap();
         store(&device, 0, b"entry");
-        let closed = State {
+        let closed = DeviceState {
             sequence: 1,
             clean_close: 9,
-            ..State::default()
+            ..DeviceState::default()
         };
         write_state(&device, &closed).unwrap();
     }
