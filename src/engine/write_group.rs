@@ -113,8 +113,10 @@ impl NamespaceCore {
                     Ok(written) => *result = written,
                     Err(refused) => reasons.push((*position, write.named(refused.error))),
                 }
-                // Before the next one, so that the buffer stays within the limit.
-                check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
+                // Before the next one, so that the buffer stays within the limit. A refusal names its records.
+                if reasons.is_empty() {
+                    check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
+                }
             }
         }
         if !reasons.is_empty() {

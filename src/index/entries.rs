@@ -5,6 +5,7 @@ use spikelet_storage::Digest;
 
 use super::key::{self, GeometryKey, IndexType};
 use super::ordered::EntryList;
+use super::selection::EntryRanges;
 use crate::call::{self, CallSystem};
 use crate::expression::RecordFacts;
 use crate::geo::{Geometry, GeometryCells};
@@ -175,20 +176,30 @@ impl EntryReader {
         Ok(())
     }
 
-    /// Returns whether any geometry of a record's component matches another geometry.
+    /// Returns whether any geometry of a record's component matches another geometry: with an entry, any whose first cell in
+    /// these ranges is that of the entry.
     pub(crate) fn matches(
         &self,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,
-        component: usize,
-        wanted: &Geometry,
+        (component, wanted): (usize, &Geometry),
+        at: Option<(&EntryRanges, &[u8])>,
     ) -> Result<bool> {
+        let is_at = |geometry: &Geometry| {
+            let mut cells = EntryList::default();
+            add_cells(&geometry.cells(), &mut cells);
+            at.is_none_or(|(ranges, entry)| {
+                let first = cells.iter().find(|cell| ranges.contains(cell));
+                first.is_some_and(|cell| entry.starts_with(cell))
+            })
+        };
         let mut found = false;
         if let Some(component) = self.components.get(component) {
             component.values(record, facts, &mut |_, (kind, stored)| {
                 found = found
                     || kind == ParticleType::GeoJson
-                        && Geometry::parse(stored).is_ok_and(|stored| stored.matches(wanted));
+                        && Geometry::parse(stored)
+                            .is_ok_and(|stored| stored.matches(wanted) && is_at(&stored));
             })?;
         }
         Ok(found)

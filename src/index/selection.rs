@@ -117,17 +117,25 @@ impl EntrySelection {
         }
     }
 
-    /// Returns whether a record with an entry in the ranges passes all remaining conditions.
+    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an entry is given, by what the
+    /// record has there.
     pub(crate) fn holds(
         &self,
         reader: &EntryReader,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,
+        entry: Option<&[u8]>,
     ) -> Result<bool> {
-        match &self.geometry {
-            None => Ok(true),
-            Some(asked) => reader.matches(record, facts, asked.component, &asked.geometry),
-        }
+        let Some(asked) = &self.geometry else {
+            return Ok(true);
+        };
+        let wanted = (asked.component, &asked.geometry);
+        reader.matches(
+            record,
+            facts,
+            wanted,
+            entry.map(|entry| (&self.ranges, entry)),
+        )
     }
 }
 

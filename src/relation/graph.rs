@@ -446,7 +446,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let maps: Vec<RelationSide> = maps.collect();
         let maps: Vec<&RelationSide> = maps.iter().collect();
         let (own, ends) = maps.split_at(1);
-        Ok(delete_emptied(&self.store, key, ends)? && delete_emptied(&self.store, key, own)?)
+        for (set, maps) in [(&self.schema.ends, ends), (&self.schema.nodes, own)] {
+            if !maps.is_empty() && !delete_emptied(&self.store, (set, key), maps)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Removes some edges from or to a node; none: there are none.

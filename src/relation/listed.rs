@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
-/// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
+/// the list after the record is deleted: what dies in between leaves a key without a record. A record without its key is left where another caller writes it just then.
 #[derive(Clone, Debug)]
 pub(super) struct ListedRecords {
     pub(super) side: RelationSide,
@@ -215,8 +215,9 @@ impl ListedRecords {
             return Ok(());
         }
         if repair == Repair::Yes {
-            let added = self.side.add(store, owner, &key, &Value::Nil)?;
-            audit.repaired += u64::from(added);
+            // It may have gone since it was found.
+            self.list_again(store, owner, &key)?;
+            audit.repaired += 1;
         }
         audit.faults.push(RelationFault::Orphan { key });
         Ok(())

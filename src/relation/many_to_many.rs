@@ -420,11 +420,11 @@ impl<S: RecordStore> ManyToMany<S> {
                 false => self.unlink(other, key),
             },
             || {
-                let deleted = delete_emptied(&self.store, key, sides);
-                deleted.map_err(|error| match sides.first() {
-                    Some(side) => self.edges.failed(side, error),
-                    None => error,
-                })
+                let Some(side) = sides.first() else {
+                    return Ok(true);
+                };
+                delete_emptied(&self.store, (&side.set, key), sides)
+                    .map_err(|error| self.edges.failed(side, error))
             },
             &mut observe,
         )

@@ -268,25 +268,23 @@ pub(super) fn check_exists<S: RecordStore>(store: &S, set: &str, key: &Key<'_>) 
     }
 }
 
-/// Deletes a record whose collections on these sides, all of one set, have been emptied. Returns whether it is gone; false:
+/// Deletes a record whose collections on these sides, all of its set, have been emptied. Returns whether it is gone; false:
 /// others have added to them since.
 ///
 /// # Errors
 /// [`Error::ShardRoot`] for a record with other collections that are sharded.
 pub(super) fn delete_emptied<S: RecordStore>(
     store: &S,
-    key: &Key<'_>,
+    (set, key): (&str, &Key<'_>),
     sides: &[&RelationSide],
 ) -> Result<bool> {
-    let Some(set) = sides.first().map(|side| &side.set) else {
-        return Ok(true);
-    };
     for side in sides {
         side.remove_empty(store, key)?;
     }
     let records = store.records(set)?;
-    let bins = sides.iter().map(|side| &*side.bin).chain([SUBKEYS]);
-    let policy = WritePolicy::default().filter(and(bins.map(|bin| not(bin_exists(bin)))));
+    let absent = sides.iter().map(|side| not(bin_exists(&side.bin)));
+    let absent = absent.fold(not(bin_exists(SUBKEYS)), |all, one| and([all, one]));
+    let policy = WritePolicy::default().filter(absent);
     match records.operate_on(&policy, key, &[delete_all_bins()]) {
         Ok(_) | Err(Error::NotFound { .. }) => return Ok(true),
         Err(Error::FilteredOut { .. }) => {}
@@ -307,7 +305,7 @@ pub(super) fn delete_emptied<S: RecordStore>(
         }
     }
     Err(Error::ShardRoot {
-        set: set.clone(),
+        set: set.into(),
         key: key.bare().into(),
         loses: ShardLoss::Now,
     })

@@ -10,7 +10,7 @@ use crate::record::BinName;
 use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
-pub(super) const REMOVED: &str = "removed";
+pub(super) const REMOVED: &str = "~removed";
 
 /// Returns the operations that write these bins.
 pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
@@ -83,9 +83,10 @@ pub(super) fn delete_with<R: RecordSet>(
     }
 }
 
-/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it did.
+/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it was deleted.
 ///
 /// Where a restart may bring the record back, it loses the reference before it is deleted: what returns refers to nothing.
+/// A record that an earlier call has left without its reference is deleted, too.
 pub(super) fn delete_referring<R: RecordSet>(
     records: &R,
     key: &Key<'_>,
@@ -97,13 +98,13 @@ pub(super) fn delete_referring<R: RecordSet>(
         return delete_with(records, &deleting, key);
     }
     let emptying = deleting.record_exists_action(RecordExistsAction::ReplaceOnly);
-    match records.operate_on(&emptying, key, &[operations::put(REMOVED, 1)]) {
-        Ok(_) => {
-            let still = and([bin_exists(REMOVED), not(bin_exists(bin))]);
-            delete_with(records, &WritePolicy::default().filter(still), key)?;
-            Ok(true)
-        }
-        Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let is_emptied = match records.operate_on(&emptying, key, &[operations::put(REMOVED, 1)]) {
+        Ok(_) => true,
+        Err(Error::FilteredOut { .. }) => false,
+        Err(Error::NotFound { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let still = and([bin_exists(REMOVED), not(bin_exists(bin))]);
+    let is_deleted = delete_with(records, &WritePolicy::default().filter(still), key)?;
+    Ok(is_emptied || is_deleted)
 }

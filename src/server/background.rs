@@ -193,11 +193,15 @@ impl BackgroundJob {
         by_index: Option<&PartitionQuery>,
         run: &mut JobRun<'_>,
     ) -> bool {
-        if let Some(time) = self.pace.wait() {
-            self.job.throttled.fetch_add(1, Ordering::Relaxed);
+        let is_ending = || self.job.is_aborted() || shared.is_closing();
+        let mut wait = self.pace.wait();
+        let waits = u64::from(wait.is_some());
+        self.job.throttled.fetch_add(waits, Ordering::Relaxed);
+        while let Some(time) = wait.filter(|_| !is_ending()) {
             std::thread::sleep(time);
+            wait = self.pace.wait();
         }
-        if self.job.is_aborted() || shared.is_closing() {
+        if is_ending() {
             return false;
         }
         self.operate(digest, by_index, run);

@@ -276,6 +276,11 @@ impl Connection<'_> {
                 done
             }
             FrameKind::Compressed => {
+                // Few bytes may inflate to many, and only a login may be asked for before one.
+                if let Err(code) = self.session.access.logged_in() {
+                    self.answer_code(code);
+                    return Ok(());
+                }
                 let body = self
                     .inbox
                     .get(start..start + frame.body_len)

@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 /// How far queries that were slower than they may be catch up.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
+/// The longest wait at once.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
 /// When queries may return their next record; `None` before the first.
 pub(crate) type Due = Arc<Mutex<Option<Instant>>>;
 
@@ -46,10 +49,11 @@ impl RateLimit {
 pub(crate) struct Pace(pub(crate) SmallVec<[RateLimit; 2]>);
 
 impl Pace {
-    /// How long to wait before the next record.
+    /// How long to wait before the next record, or before another look at aborts, deadlines and the client.
     pub(crate) fn wait(&self) -> Option<Duration> {
         let limits = self.0.iter();
-        limits.filter_map(|limit| limit.wait(Instant::now())).max()
+        let wait = limits.filter_map(|limit| limit.wait(Instant::now())).max();
+        wait.map(|time| time.min(WAIT_MAX))
     }
 
     /// Counts a record.

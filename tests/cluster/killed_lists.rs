@@ -84,6 +84,30 @@ pub const CASES: &[Case] = &[
         },
     },
     Case {
+        name: "family-referring",
+        prepare: |cluster, set| {
+            let parents = cluster.records(&format!("{set}-p")).unwrap();
+            let name = [put("name", "ann")];
+            parents
+                .operate_on(&WritePolicy::default(), &1.into(), &name)
+                .unwrap();
+            (1..4).for_each(|id| put_child(&referring(cluster, set), 1, id));
+        },
+        act: |store, set| {
+            let deleted = referring(store, set).delete_with_edges(1, OnDelete::Cascade, go_on);
+            assert!(deleted.unwrap());
+        },
+        check: |cluster, set, is_done| {
+            let children = referring(cluster, set);
+            if !is_done {
+                let deleted = children.delete_with_edges(1, OnDelete::Cascade, go_on);
+                assert!(deleted.unwrap());
+            }
+            assert_eq!(children.len(1).unwrap(), 0);
+            assert_eq!(records_of(cluster, &format!("{set}-p")), 0);
+        },
+    },
+    Case {
         name: "new-layout",
         prepare: |cluster, set| {
             (1..4).for_each(|id| put_child(&children(cluster, set), 1, id));
@@ -266,7 +290,7 @@ fn check_removed<S: RecordStore<Records: IndexedRecordSet>>(
 fn records_of(cluster: &Cluster, set: &str) -> usize {
     let mut count = 0;
     let records = cluster.records(set).unwrap();
-    let mut add = |record: &Record| count += usize::from(record.get("removed").is_none());
+    let mut add = |record: &Record| count += usize::from(record.get("~removed").is_none());
     records.scan_records(&mut add).unwrap();
     count
 }

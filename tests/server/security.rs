@@ -73,6 +73,11 @@ fn long_messages_before_a_login_end_the_connection() {
         wire.send(&(2_u64 << 56 | kind << 48 | 65_537).to_be_bytes());
         assert!(wire.receive().is_none(), "{kind}");
     }
+    // Compressed messages are not looked into.
+    let mut wire = Wire::to(running.handle.addr());
+    wire.send(&(2_u64 << 56 | 4 << 48 | 20).to_be_bytes());
+    wire.send(&[7; 20]);
+    assert_eq!(wire.receive().unwrap().1[5], 80);
     let mut wire = connected(&running, "admin");
     let put = Message::about(0, WRITE, 0, 1).op(2, 4, "blob", &vec![7; 100_000]);
     assert_eq!(wire.ask(&put).code, 81);

@@ -274,6 +274,11 @@ fn transactions_need_what_their_writes_need() {
         let roll = roll.field(transaction::TRANSACTION, &number);
         assert_eq!(users[3].ask(&roll).code, 81, "{set}");
     }
+    // Nor does a set of one's own help with the record of another one.
+    let mut roll = elsewhere(&Message::about(0, WRITE, 0, 1), "other");
+    roll.info[3] = transaction::ROLL_BACK;
+    let roll = roll.field(transaction::TRANSACTION, &number);
+    assert_eq!(users[3].ask(&roll).code, 4);
     let commit = transaction::monitor(7, 0, WRITE).op(2, 17, "fwd", &[1]);
     assert_eq!(users[1].ask(&commit).code, 81);
     assert_eq!(users[0].ask(&commit).code, 0);

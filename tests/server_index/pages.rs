@@ -245,9 +245,11 @@ fn a_query_of_geometries_in_a_list_or_map_has_a_result_for_each_match() {
     let mut wire = Wire::to(running.handle.addr());
     let set = running.store.set("demo").unwrap();
     let places = || {
-        (0..4_i64).map(|at| {
+        // The fourth one is outside, in a cell that is searched.
+        let at = [0.0, 1.0, 2.0, 2.500_001];
+        (0_i64..).zip(at).map(|(number, at)| {
             let place = format!(r#"{{"type":"Point","coordinates":[{at},{at}]}}"#);
-            (at, Value::GeoJson(place))
+            (number, Value::GeoJson(place))
         })
     };
     let list: Vec<Value> = places().map(|(_, place)| place).collect();

@@ -377,7 +377,7 @@ impl PartitionQuery {
                 descending: false,
                 entry,
                 // As in Aerospike: one result for each geometry that matches.
-                at_each: self.asked.geometry.is_some(),
+                at_each: self.asked.geometry.is_some() && self.index.values == 1,
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();

@@ -170,7 +170,7 @@ impl NamespaceCore {
             let Some(CompanionName { root, shard, bin }) = name else {
                 return Ok(None);
             };
-            let holds = asked.holds(&index.reader, record, facts)?;
+            let holds = asked.holds(&index.reader, record, facts, None)?;
             Ok(Some((root.into_owned(), shard, bin.is_some(), holds)))
         })?;
         let Some((key, shard, is_by_bin, holds)) = found.flatten() else {
@@ -314,7 +314,9 @@ impl NamespaceCore {
                     .iter()
                     .map(|other| index.without_companion(other))
                     .any(|other| asked.ranges.contains(other) && fits(other))
-                && asked.holds(&index.reader, record, &facts).unwrap_or(false);
+                && asked
+                    .holds(&index.reader, record, &facts, None)
+                    .unwrap_or(false);
         });
         found
     }

@@ -25,7 +25,7 @@ pub(super) struct MetRecord<'q, 'a> {
     pub(super) asked: &'q EntrySelection,
     pub(super) descending: bool,
     pub(super) entry: Option<&'q [u8]>,
-    /// Whether the record is shown at each of its entries, and not at the first of them alone.
+    /// Whether the record is shown at each geometry that matches, and not at the first of its entries alone.
     pub(super) at_each: bool,
     pub(super) stored: &'q EntryView<'a>,
 }
@@ -76,7 +76,8 @@ impl NamespaceCore {
             true => asked_for.last(),
         };
         let is_place = shown.is_some() && (entry.is_none() || at_each || shown == entry);
-        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
+        let is_shown =
+            is_place && asked.holds(&index.reader, record, &facts, entry.filter(|_| at_each))?;
         let standing = match is_shown {
             true => EntryStanding::Shown,
             false => EntryStanding::NotShown,

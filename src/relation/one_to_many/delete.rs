@@ -51,7 +51,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                     .filter(|place| place.layout.parent_bin().is_some());
                 let sides: Vec<RelationSide> = listing.map(ChildPlace::side).collect();
                 let sides: Vec<&RelationSide> = sides.iter().collect();
-                self.named(&self.current, delete_emptied(&self.store, &parent, &sides))
+                let record = (&*self.current.parents, &parent);
+                self.named(&self.current, delete_emptied(&self.store, record, &sides))
             },
             &mut observe,
         )

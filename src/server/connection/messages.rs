@@ -272,7 +272,7 @@ impl Connection<'_> {
         });
     }
 
-    fn answer_code(&mut self, code: u8) {
+    pub(super) fn answer_code(&mut self, code: u8) {
         self.answer(&AnswerHeader::code(code));
     }
 

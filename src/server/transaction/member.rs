@@ -209,6 +209,19 @@ fn before<'s>(
     }
 }
 
+/// Refuses a record of another set than the request names.
+fn check_set(
+    served: &ServedNamespace,
+    address: &DigestAddress<'_>,
+    set_id: u16,
+) -> std::result::Result<(), CommandRefusal> {
+    let set = served.namespace.set_name_of(set_id).unwrap_or_default();
+    match address.set.is_empty() || address.set == set {
+        true => Ok(()),
+        false => Err(CommandRefusal::Code(result_code::PARAMETER)),
+    }
+}
+
 /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
 fn verify(
     command: &RecordCommand<'_>,
@@ -219,6 +232,9 @@ fn verify(
         return Err(CommandRefusal::Code(result_code::PARAMETER));
     };
     let (namespace, digest) = (&served.namespace, &address.digest);
+    if let Some(set_id) = namespace.read_scanned(digest, None, |record| record.set_id())? {
+        check_set(served, address, set_id)?;
+    }
     // This also ends a transaction that has held the lock past its deadline.
     let is_locked = served.transactions.is_locked(namespace, digest, None);
     match !is_locked && namespace.is_unchanged(digest, stamp)? {
@@ -243,6 +259,12 @@ fn roll(
                 "one record of a transaction that is not committed cannot be rolled forward"
             );
             return Err(CommandRefusal::Code(result_code::PARAMETER));
+        }
+        if let Some(record) = state
+            .write_of(&address.digest)
+            .and_then(Provisional::record)
+        {
+            check_set(served, address, record.set_id())?;
         }
         let open = (&*open, &mut *state);
         served

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::{Handle, token};
 use crate::operations::get_bin;
+use crate::record::Record;
 use crate::shard::auto_shard::{NextStep, Relief};
 use crate::shard::content::Content;
 use crate::shard::element_hash::shard;
@@ -279,14 +280,17 @@ impl<R: RecordSet> Handle<R> {
             })
             .collect();
         let mut sizes = Vec::with_capacity(calls.len());
-        for (call, operated) in calls.iter().zip(self.records.operate_on_each(&calls)) {
+        for operated in self.records.operate_on_each(&calls) {
             sizes.push(match operated {
-                Ok(operated) if operated.record_bytes > 0 => operated.record_bytes,
-                Ok(_) => self.bytes_of_bins(&call.key)?,
+                Ok(operated) => operated.record_bytes,
                 // The transition reports the missing one.
                 Err(Error::NotFound { .. }) => 0,
                 Err(error) => return Err(error),
             });
+        }
+        if sizes.iter().all(|size| *size == 0) {
+            let keys: Vec<Key<'_>> = calls.iter().map(|call| Key::from(&call.key)).collect();
+            sizes = self.bytes_of_bins(&keys)?;
         }
         let together = match goal {
             Goal::Merge => {
@@ -308,18 +312,17 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Returns the size of a record by its bins, for stores that do not tell it.
-    fn bytes_of_bins(&self, key: &Key<'_>) -> Result<u64> {
-        let (mut body, read) = (
-            Vec::new(),
-            self.records.read_each(std::slice::from_ref(key), None),
-        );
-        for record in read {
-            if let Some(record) = record? {
+    /// Returns the sizes of records by their bins, for stores that do not tell them.
+    fn bytes_of_bins(&self, keys: &[Key<'_>]) -> Result<Vec<u64>> {
+        let bytes = |record: Option<Record>| {
+            let mut body = Vec::new();
+            if let Some(record) = record {
                 record.into_bins()?.write_body(&mut body)?;
             }
-        }
-        Ok(body.len() as u64)
+            Ok(body.len() as u64)
+        };
+        let records = self.records.read_each(keys, None);
+        records.into_iter().map(|found| bytes(found?)).collect()
     }
 
     /// Carries an unfinished transition to its end. Returns whether there was one.

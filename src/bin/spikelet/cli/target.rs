@@ -78,9 +78,13 @@ pub(super) fn only(names: Vec<String>, wanted: Option<&str>) -> Result<String, C
     match (wanted, names.as_slice()) {
         (Some(wanted), names) if names.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
         (None, [only]) => Ok(only.clone()),
-        (_, names) => Err(CommandFailure::Input(format!(
-            "there are the namespaces {}: say which by --namespace",
-            names.join(", ")
-        ))),
+        (wanted, names) => {
+            let wrong = wanted.map(|wanted| format!("there is no namespace {wanted}, but "));
+            Err(CommandFailure::Input(format!(
+                "{}there are the namespaces {}: say which by --namespace",
+                wrong.unwrap_or_default(),
+                names.join(", ")
+            )))
+        }
     }
 }
