@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use aerospike::PartitionFilter;
 
+use super::results::was_found;
 use super::set::ClusterSet;
 use crate::operations::{self, delete_all_bins};
 use crate::store::{reads_of, record_read};
 use crate::{
-    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, Result, Value,
-    WritePolicy,
+    Expression, Key, OperateResult, Operation, Record, RecordCall, Result, Value, WritePolicy,
 };
 
 /// A set of a cluster whose calls are futures, for programs with an async runtime, whichever it is. Cheap to clone. From
@@ -59,7 +59,7 @@ impl AsyncSet {
     /// Does several operations on one record, in order, atomically. One round trip.
     ///
     /// # Errors
-    /// As for [`Set::operate`](crate::Set::operate); [`Error::in_doubt`] says of a lost answer whether the call may have written.
+    /// As for [`Set::operate`](crate::Set::operate); [`Error::in_doubt`](crate::Error::in_doubt) says of a lost answer whether the call may have written.
     pub async fn operate<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -137,11 +137,7 @@ impl AsyncSet {
     /// # Errors
     /// As for [`AsyncSet::operate`].
     pub async fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        match self.operate(key, &[delete_all_bins()]).await {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        was_found(self.operate(key, &[delete_all_bins()]).await)
     }
 
     /// Returns whether there is a record of this key. One round trip.

@@ -1,4 +1,4 @@
-//! Calls on several records as one batch.
+//! Calls as they are sent: one, or several as one batch.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use aerospike as theirs;
 
 use super::link::Link;
-use super::{policy, results};
+use super::{operation, policy, results};
 use crate::{OperateResult, Operation, Result, WritePolicy};
 
 /// A call, as it is sent.
@@ -17,6 +17,18 @@ pub(super) struct Prepared {
     pub(super) writes: bool,
     /// Whether the last operation reads the size of the record.
     pub(super) asks_size: bool,
+}
+
+impl Prepared {
+    pub(super) fn new(key: theirs::Key, operations: &[Operation]) -> Result<Self> {
+        let encoded: Result<Vec<_>> = operations.iter().map(operation::encode).collect();
+        Ok(Self {
+            key,
+            operations: encoded?,
+            writes: operations.iter().any(Operation::is_write),
+            asks_size: false,
+        })
+    }
 }
 
 /// A call of a batch.
@@ -56,6 +68,25 @@ impl BatchRow<'_> {
             // A row without a record and an error of its own: the server has not answered it.
             (None, None) => Err(failed_call.unanswered("the server left out a row of a batch")),
         }
+    }
+}
+
+/// Sends a call on one record.
+pub(super) async fn send_one(
+    link: &Link,
+    policy: &WritePolicy,
+    operations: &[Operation],
+    sent: &Prepared,
+) -> Result<theirs::Record> {
+    let sent_policy = policy::single(policy, sent.writes, link.read_retries)?;
+    let started = Instant::now();
+    let client = &link.client;
+    let answer = client.operate(&sent_policy, &sent.key, &sent.operations);
+    let answer = link.run(answer).await;
+    let failed = || link.failed_call(policy, operations, started);
+    match answer {
+        Ok(answer) => answer.map_err(|error| failed().error(&error)),
+        Err(ended) => Err(failed().given_up(&ended)),
     }
 }
 

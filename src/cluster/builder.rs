@@ -122,8 +122,9 @@ impl ClusterBuilder {
     /// [`AsyncSet`](super::AsyncSet) wake no other thread. Outside of a Tokio runtime the client has threads of its own.
     ///
     /// Calls that block, those of [`ClusterSet`](super::ClusterSet) and of handles, are refused in tasks of this runtime with
-    /// [`Error::Parameter`](crate::Error::Parameter): make them in [`Cluster::run_blocking`], or in a thread without tasks. The
-    /// runtime must enable I/O and time, and outlive the cluster's calls.
+    /// [`Error::Parameter`](crate::Error::Parameter), and so are those in Tokio's `spawn_blocking`, which looks the same: make them
+    /// in [`Cluster::run_blocking`], or in a thread of your own. The runtime must enable I/O and time, and outlive the cluster's
+    /// calls.
     ///
     /// # Errors
     /// As for [`ClusterBuilder::connect`].

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use aerospike::{self as theirs, PartitionFilter};
 use spikelet_storage::{Clock, SystemClock};
 
 use super::batch::{self, BatchRow, Prepared};
-use super::{Cluster, ClusterSet, link, operation};
+use super::results::was_found;
+use super::{Cluster, ClusterSet, link};
 use crate::backup::{SavedIndex, SavedRecord};
 use crate::policy::RecordExistsAction;
 use crate::record::Bins;
@@ -117,21 +117,11 @@ impl Cluster {
     pub fn digests(&self, set: &str) -> Result<HashSet<Digest>> {
         let records = self.set_of(set);
         let mut digests = HashSet::new();
-        let mut failed = None;
-        let scanned = records.scanned(None);
-        link::wait(
-            scanned.run(PartitionFilter::all(), false, |record| match record {
-                Ok(record) => {
-                    digests.extend(record.key.map(|key| Digest::new(key.digest())));
-                    ControlFlow::Continue(())
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }),
-        )?;
-        failed.map_or(Ok(digests), Err)
+        records.scanned(None).keys(PartitionFilter::all(), |key| {
+            digests.insert(Digest::new(key.digest()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(digests)
     }
 
     /// Declares a saved index in the cluster. Returns false if no index of a cluster can stand for it: several components,
@@ -155,31 +145,17 @@ impl Cluster {
         )))
     }
 
-    fn set_of(&self, set: &str) -> ClusterSet {
-        ClusterSet {
-            link: Arc::clone(&self.link),
-            name: set.into(),
-            filter: None,
-        }
-    }
-
     /// Makes calls on records by their digests, as one batch.
     fn batch_by_digest(&self, calls: Vec<Result<DigestCall<'_>>>) -> Vec<Result<OperateResult>> {
         let rows = calls.into_iter().map(|call| {
             let (set, digest, key, policy, operations) = call?;
-            let encoded: Result<Vec<_>> = operations.iter().map(operation::encode).collect();
             let user_key = key.as_ref().map(ClusterSet::user_key);
             let namespace = self.namespace();
-            let sent = Prepared {
-                key: theirs::Key::with_digest(namespace, set, user_key, *digest.as_bytes()),
-                operations: encoded?,
-                writes: operations.iter().any(Operation::is_write),
-                asks_size: false,
-            };
+            let key = theirs::Key::with_digest(namespace, set, user_key, *digest.as_bytes());
             Ok(BatchRow {
+                sent: Prepared::new(key, &operations)?,
                 policy: Cow::Owned(policy),
                 operations: Cow::Owned(operations),
-                sent,
             })
         });
         link::wait(batch::send(&self.link, rows.collect()))
@@ -218,14 +194,6 @@ fn put_call(record: &SavedRecord, now_s: u64) -> Result<DigestCall<'_>> {
     };
     let key = record.key().map(Key::into_owned);
     Ok((&record.set, record.digest, key, policy, operations))
-}
-
-fn was_found(result: Result<OperateResult>) -> Result<bool> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn bins_of(record: &SavedRecord) -> Result<Bins> {

@@ -13,7 +13,6 @@ use aerospike::task::{Status, Task};
 use aerospike::{self as theirs, AdminPolicy, CollectionIndexType, PartitionFilter, ResultCode};
 
 use super::failure::of_cluster;
-use super::link::{self, failed};
 use super::scan;
 use super::set::ClusterSet;
 use crate::base64;
@@ -125,26 +124,17 @@ impl ClusterSet {
         let mut scanned = self.scanned(None);
         scanned.equal = Some(equal.clone());
         let partitions = PartitionFilter::by_range(partitions.start.into(), partitions.len());
-        let (mut found, mut refused) = (Vec::new(), None);
-        link::wait(scanned.run(partitions, false, |record| {
-            let address = record.and_then(|record| {
-                let key = record
-                    .key
-                    .ok_or_else(|| failed("a server sent a record without its digest"))?;
-                // A server's partition of a record is a part of its digest.
-                let partition = u16::try_from(key.partition_id()).unwrap_or_default();
-                Ok(((partition, Digest::new(key.digest())), scan::key_of(&key)))
-            });
-            match address {
-                Ok(address) => found.push(address),
-                Err(error) => refused = Some(error),
-            }
-            match refused.is_some() || found.len() > limit {
+        let mut found = Vec::new();
+        scanned.keys(partitions, |key| {
+            // A server's partition of a record is a part of its digest.
+            let partition = u16::try_from(key.partition_id()).unwrap_or_default();
+            found.push(((partition, Digest::new(key.digest())), scan::key_of(&key)));
+            match found.len() > limit {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
-        }))?;
-        refused.map_or(Ok(found), Err)
+        })?;
+        Ok(found)
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use aerospike::{self as theirs, PartitionFilter};
 
+use super::batch::{self, Prepared};
+use super::scan::without_digest;
 use super::set::ClusterSet;
-use super::{link, operation, policy, results, scan};
+use super::{link, results, scan};
 use crate::expressions::{ExpReadFlags, bin_exists, list_bin, lists, map_bin, maps, record_size};
 use crate::operations::exp::read;
 use crate::record::Metadata;
@@ -63,17 +65,13 @@ impl ClusterSet {
     ) {
         let filter = filter_of(&partitions);
         let scanned = self.scanned(records_per_second);
-        let ended = link::wait(scanned.run(filter, true, |record| {
+        link::wait(scanned.run(filter, true, |record| {
             each(record.and_then(|record| {
                 let key = record.key.as_ref().ok_or_else(without_digest)?;
                 let digest = Digest::new(key.digest());
                 Ok((digest, scan::record_of(record)?))
             }))
         }));
-        if let Err(error) = ended {
-            // Why it ended is known to `each`.
-            let _: ControlFlow<()> = each(Err(error));
-        }
     }
 
     /// Measures the records of some partitions without fetching them: their size by the server's expression `record_size`, and for
@@ -95,7 +93,7 @@ impl ClusterSet {
         // The scan is over before the first call, so that slow calls hold no scan open.
         let mut found = Vec::new();
         let scanned = self.scanned(records_per_second);
-        let mut ended = link::wait(scanned.run(filter, false, |record| {
+        link::wait(scanned.run(filter, false, |record| {
             found.push(record);
             ControlFlow::Continue(())
         }));
@@ -106,15 +104,10 @@ impl ClusterSet {
                 Err(crate::Error::NotFound { .. }) => {}
                 measured => {
                     if each(measured).is_break() {
-                        ended = Ok(());
                         break;
                     }
                 }
             }
-        }
-        if let Err(error) = ended {
-            // Why it ended is known to `each`.
-            let _: ControlFlow<()> = each(Err(error));
         }
     }
 
@@ -143,17 +136,9 @@ impl ClusterSet {
 
     /// Makes a call that only reads.
     fn call(&self, key: &theirs::Key, reads: &[Operation]) -> Result<theirs::Record> {
-        let base = WritePolicy::default();
-        let sent_policy = policy::single(&base, false, self.link.read_retries)?;
-        let mut sent = Vec::with_capacity(reads.len());
-        for read in reads {
-            sent.push(operation::encode(read)?);
-        }
-        let started = Instant::now();
-        let answer = self
-            .link
-            .wait(self.link.client.operate(&sent_policy, key, &sent))?;
-        answer.map_err(|error| self.link.failed_call(&base, reads, started).error(&error))
+        let sent = Prepared::new(key.clone(), reads)?;
+        let policy = WritePolicy::default();
+        link::wait(batch::send_one(&self.link, &policy, reads, &sent))
     }
 
     /// Measures a record by these bins. Returns whether it has any of them, too.
@@ -208,10 +193,6 @@ impl ClusterSet {
 
 fn filter_of(partitions: &Range<u16>) -> PartitionFilter {
     PartitionFilter::by_range(partitions.start.into(), partitions.len())
-}
-
-fn without_digest() -> crate::Error {
-    link::failed("a server sent a record without its digest")
 }
 
 /// Keeps calls to a rate.

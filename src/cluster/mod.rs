@@ -37,7 +37,7 @@
 //! - No persisted index of a list or map is asked for, whatever the policy says: servers in memory have died of it.
 //! - The server knows nothing of shards: it does not protect roots and companions against other writers.
 //!   [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
-//! - [`RecordSet::now_ms`](crate::RecordSet::now_ms)(crate::RecordSet::now_ms) is the clock of this machine.
+//! - [`RecordSet::now_ms`](crate::RecordSet::now_ms) is the clock of this machine.
 //!
 //! What the client cannot carry is refused with [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps that
 //! are ordered by value, *inside* other lists and maps (whole bins keep their order); increments of list elements by floats,
@@ -82,6 +82,17 @@ use crate::engine::check_set_name;
 use crate::{RecordStore, Result};
 
 /// A connection to a cluster, and one of its namespaces. Cheap to clone; all clones share the connections.
+///
+/// **Deletes may not survive a restart of a server.** Without durable deletes, which the Enterprise Edition alone has
+/// ([`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete)), a record that was deleted may be back with its last bins:
+///
+/// - What stays as it was: elements that were removed, edges that were unlinked, collections that were merged, brought back into
+///   one record, or deleted while they were sharded. These are writes of records that stay, or of companions that belong to nothing.
+/// - What is back: an unsharded list, map or counter that its handle deleted, if nothing else was in the record; a record deleted by a
+///   plain call, with its ends of edges. A record that [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany)
+///   or a delete with edges removed is back without belonging to anything.
+///
+/// The `verify` of each relation makes both ends of such edges agree again.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     link: Arc<Link>,
@@ -194,15 +205,22 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// The set of this name; the name is checked.
+    fn set_of(&self, set: &str) -> ClusterSet {
+        ClusterSet {
+            link: Arc::clone(&self.link),
+            name: set.into(),
+            filter: None,
+        }
+    }
+}
+
 impl RecordStore for Cluster {
     type Records = ClusterSet;
 
     fn records(&self, set: &str) -> Result<ClusterSet> {
         check_set_name(set)?;
-        Ok(ClusterSet {
-            link: Arc::clone(&self.link),
-            name: set.into(),
-            filter: None,
-        })
+        Ok(self.set_of(set))
     }
 }

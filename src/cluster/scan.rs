@@ -7,7 +7,7 @@ use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy,
 use futures_util::{FutureExt, StreamExt};
 
 use super::failure::of_cluster;
-use super::link::Link;
+use super::link::{self, Link};
 use super::value::received;
 use crate::record::{Bins, Key, Metadata};
 use crate::{Expression, Record, Result};
@@ -34,12 +34,30 @@ impl Scanned<'_> {
         partitions: PartitionFilter,
         mut each: impl FnMut(Result<Record>) -> ControlFlow<()>,
     ) {
-        let show = |record: Result<theirs::Record>| each(record.and_then(record_of));
-        let ended = self.run(partitions, true, show).await;
-        if let Err(error) = ended {
-            // Why it ended is known to `each`.
-            let _: ControlFlow<()> = each(Err(error));
-        }
+        self.run(partitions, true, |record| each(record.and_then(record_of)))
+            .await;
+    }
+
+    /// Shows the keys of the records of partitions to `each`, until it breaks.
+    ///
+    /// # Errors
+    /// The first error ends it.
+    pub(super) fn keys(
+        &self,
+        partitions: PartitionFilter,
+        mut each: impl FnMut(theirs::Key) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut ended = Ok(());
+        link::wait(self.run(partitions, false, |record| {
+            match record.and_then(|record| record.key.ok_or_else(without_digest)) {
+                Ok(key) => each(key),
+                Err(error) => {
+                    ended = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        }));
+        ended
     }
 
     fn policy(&self, with_bins: bool) -> Result<QueryPolicy> {
@@ -56,12 +74,24 @@ impl Scanned<'_> {
         Ok(policy)
     }
 
-    /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins.
+    /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins. An
+    /// error that ends it comes last.
     pub(super) async fn run(
         &self,
         partitions: PartitionFilter,
         with_bins: bool,
         mut each: impl FnMut(Result<theirs::Record>) -> ControlFlow<()>,
+    ) {
+        if let Err(error) = self.pass(partitions, with_bins, &mut each).await {
+            let _: ControlFlow<()> = each(Err(error));
+        }
+    }
+
+    async fn pass(
+        &self,
+        partitions: PartitionFilter,
+        with_bins: bool,
+        each: &mut impl FnMut(Result<theirs::Record>) -> ControlFlow<()>,
     ) -> Result<()> {
         let refused = |error: &theirs::Error| of_cluster(error, &self.link.namespace);
         let mut statement = Statement::new(&*self.link.namespace, self.set, TheirBins::All);
@@ -96,6 +126,10 @@ async fn take(stream: &mut RecordStream) -> Vec<theirs::errors::Result<theirs::R
         }
     }
     taken
+}
+
+pub(super) fn without_digest() -> crate::Error {
+    link::failed("a server sent a record without its digest")
 }
 
 /// A record as this crate has it.

@@ -13,7 +13,7 @@ use aerospike::{self as theirs, PartitionFilter};
 use super::batch::{self, BatchRow, Prepared};
 use super::link::{self, Link};
 use super::scan::Scanned;
-use super::{operation, policy, results};
+use super::{policy, results};
 use crate::expressions::{eq, record_size};
 use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
@@ -82,21 +82,14 @@ impl ClusterSet {
         key: &Key<'_>,
         operations: &[Operation],
     ) -> Result<Prepared> {
-        let mut sent = Vec::with_capacity(operations.len() + 1);
-        for operation in operations {
-            sent.push(operation::encode(operation)?);
-        }
-        let asks_size = self.link.tells_sizes && has_size_after(policy, operations);
-        if asks_size && !sent.is_empty() {
+        let mut sent = Prepared::new(self.key(key)?, operations)?;
+        sent.asks_size = self.link.tells_sizes && has_size_after(policy, operations);
+        if sent.asks_size && !sent.operations.is_empty() {
             let size = theirs::expressions::from_packed_bytes(RECORD_SIZE.clone());
-            sent.push(read_exp(SIZE, size, ExpReadFlags::EVAL_NO_FAIL));
+            let size = read_exp(SIZE, size, ExpReadFlags::EVAL_NO_FAIL);
+            sent.operations.push(size);
         }
-        Ok(Prepared {
-            key: self.key(key)?,
-            writes: operations.iter().any(Operation::is_write),
-            operations: sent,
-            asks_size,
-        })
+        Ok(sent)
     }
 
     fn key(&self, key: &Key<'_>) -> Result<theirs::Key> {
@@ -121,18 +114,9 @@ impl ClusterSet {
     ) -> Result<OperateResult> {
         let call = async {
             let sent = self.prepare(policy, key, operations)?;
-            let sent_policy =
-                policy::single(&self.policy(policy), sent.writes, self.link.read_retries)?;
-            let started = Instant::now();
-            let client = &self.link.client;
-            let answer = client.operate(&sent_policy, &sent.key, &sent.operations);
-            let answer = self.link.run(answer).await;
-            let failed = || self.link.failed_call(policy, operations, started);
-            match answer {
-                Ok(Ok(record)) => results::decode(record, operations, sent.asks_size),
-                Ok(Err(error)) => Err(failed().error(&error)),
-                Err(ended) => Err(failed().given_up(&ended)),
-            }
+            let policy = self.policy(policy);
+            let answer = batch::send_one(&self.link, &policy, operations, &sent).await?;
+            results::decode(answer, operations, sent.asks_size)
         };
         call.await.map_err(|error| error.about(&self.name, key))
     }

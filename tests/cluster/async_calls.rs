@@ -118,6 +118,10 @@ fn a_cluster_works_in_the_runtime_of_its_tasks() {
             assert!(matches!(refused, Error::Parameter(_)), "{names}");
             assert!(names.contains("run_blocking"), "{names}");
             assert!(cluster.info("build").is_err());
+            // A thread of Tokio's for blocking calls looks as a task does.
+            let elsewhere = cluster.clone();
+            let asked = tokio::task::spawn_blocking(move || elsewhere.info("build"));
+            assert!(matches!(asked.await.unwrap(), Err(Error::Parameter(_))));
             let list = cluster.run_blocking(|cluster| {
                 ShardedList::new(cluster, "users", "alice", "followers")?.add("bob")
             });

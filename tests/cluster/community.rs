@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
-use spikelet::operations::{lists, maps};
-use spikelet::relation::{Layout, OneToMany, Repair};
+use spikelet::operations::{delete_all_bins, lists, maps};
+use spikelet::relation::{Layout, ManyToMany, OnDelete, OneToMany, Repair};
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
     ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
@@ -206,5 +206,49 @@ fn what_a_restart_brings_back_is_what_the_documents_say() {
     assert_eq!(comments().len("post").unwrap(), 1);
     // A record that was deleted whole is back.
     assert_eq!(alone.iter().collect::<Result<Vec<_>>>().unwrap(), ints(20));
+    drop(served);
+}
+
+#[test]
+fn an_audit_makes_both_ends_of_edges_agree_that_a_restart_has_brought_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let follows = ManyToMany::new(&cluster, "follows", ("users", "out"), ("users", "in"));
+    let go_on = |_| ControlFlow::Continue(());
+    let is_sound = || {
+        follows
+            .verify(Repair::No, |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_sound()
+    };
+    for (source, target) in [(1, 3), (2, 3), (4, 2)] {
+        follows.link(source, target).unwrap();
+    }
+    // Past the relation, and by it.
+    let users = cluster.records("users").unwrap();
+    let policy = WritePolicy::default();
+    users
+        .operate_on(&policy, &1.into(), &[delete_all_bins()])
+        .unwrap();
+    follows
+        .verify(Repair::Yes, |_| ControlFlow::Continue(()))
+        .unwrap();
+    assert!(is_sound());
+    let deleted = follows.delete_with_edges(2, OnDelete::Detach, go_on);
+    assert!(deleted.unwrap() && is_sound());
+    let served = restarted(served, path);
+    // The record that was deleted by the relation has no edges.
+    assert_eq!(
+        follows.targets(2).len().unwrap() + follows.sources(2).len().unwrap(),
+        0
+    );
+    assert!(follows.targets(1).contains(3).unwrap() && !is_sound());
+    follows
+        .verify(Repair::Yes, |_| ControlFlow::Continue(()))
+        .unwrap();
+    assert!(is_sound());
+    assert!(follows.sources(3).contains(1).unwrap());
     drop(served);
 }

@@ -227,3 +227,60 @@ fn the_secondary_indexes_of_a_cluster_are_shown_as_it_tells_of_them() {
     names.sort_unstable();
     assert_eq!(names, ["by_pet", "everywhere"]);
 }
+
+/// How many scans the server has ended.
+fn scans(served: &Served) -> u64 {
+    let statistics = served.cluster().info("namespace/test").unwrap();
+    let counters = statistics.split(';').filter_map(|it| it.split_once('='));
+    let of_scans =
+        counters.filter(|(name, _)| name.starts_with("pi_query") && name.ends_with("complete"));
+    of_scans
+        .map(|(_, count)| count.parse::<u64>().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_sizing_asks_seldom_whatever_sets_there_are() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    for number in 0..60 {
+        let records = cluster.records(&format!("set{number}")).unwrap();
+        write(&records, number, &[ops::put("n", number)]);
+        if number % 2 == 1 {
+            write(&records, number, &[ops::delete_all_bins()]);
+        }
+    }
+    let records = cluster.records("users").unwrap();
+    for number in 0..4_000 {
+        write(&records, number, &[ops::put("n", number)]);
+    }
+    let before = scans(&served);
+    let sample = ["--sample", "1000", "--records-per-second", "0"];
+    let found = report(&command(&served, &sample).output().unwrap());
+    // One for records of up to 64 KiB and one for larger ones, of each set with less than a sample.
+    let asked = scans(&served) - before;
+    assert!(asked <= 30 * 2 + 20, "{asked} scans");
+    // Emptied sets are not asked for.
+    let sets = found["sets"].as_array().unwrap();
+    assert_eq!(sets.len(), 31, "{sets:?}");
+    let small = sets.iter().filter(|set| set["set"] != "users");
+    for set in small {
+        assert_eq!((&set["records"], &set["measured"]), (&1.into(), &1.into()));
+    }
+    let text = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["sizing", "--host", &served.addr])
+        .args(sample)
+        .output();
+    let text = String::from_utf8(text.unwrap().stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("a cluster; "), "{text}");
+    let index = text.split("Index memory").nth(1).unwrap();
+    let index = index.split("Write amplification").next().unwrap();
+    assert!(
+        index.contains("a cluster has none") && !index.contains("0 B"),
+        "{index}"
+    );
+    let all = ["--all", "--set", "users", "--records-per-second", "0"];
+    let found = report(&command(&served, &all).output().unwrap());
+    assert_eq!(found["sets"][0]["records"], 4_000);
+}

@@ -182,7 +182,7 @@ fn set_sizing(
     let index = origin
         .namespaces
         .iter()
-        .find(|one| one.namespace == *namespace);
+        .find(|one| one.namespace == *namespace && origin.kind == "store");
     let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
     // Counts from before a collection was sharded say nothing of its shards.
     let is_past = |hot: &ContendedRecord| {

@@ -1,12 +1,13 @@
 //! Whether both sides are the same: a look at all records of the source.
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use spikelet::Digest;
 use spikelet::backup::{PieceStart, SavedRecord};
 use spikelet::cluster::{Comparison, RecordAddress};
 use spikelet::relation::DECLARATION_SET;
+use spikelet::storage::{Clock, SystemClock};
 
 use super::report::ComparedSides;
 use super::{BATCH, CommandFailure, Move, batches, shown};
@@ -30,9 +31,8 @@ pub(super) struct Swept {
 
 /// Whether a record has expired, or may have in one of the clusters' clocks.
 fn expires_now(record: &SavedRecord) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let soon = now.unwrap_or_default() + EXPIRY_SLACK;
-    record.void_time != 0 && u64::from(record.void_time) <= soon.as_secs()
+    let soon_s = SystemClock.now_ms() / 1000 + EXPIRY_SLACK.as_secs();
+    record.void_time != 0 && u64::from(record.void_time) <= soon_s
 }
 
 impl Move<'_> {

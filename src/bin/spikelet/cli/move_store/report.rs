@@ -72,7 +72,8 @@ pub(super) fn text(report: &MoveReport) -> Report {
     }
     if report.damaged > 0 {
         section = section.paragraph(
-            "Damaged records cannot be read: `spikelet verify` names them. Copies of theirs in the cluster stay as they are: nothing is deleted that the              source alone does not show.",
+            "Damaged records cannot be read: `spikelet verify` names them. Their copies in the cluster stay as they are, and so do all \
+             records that the cluster alone has.",
         );
     }
     for refused in &report.refused {

@@ -64,6 +64,7 @@ impl Sizing {
     fn looked_at(&self) -> String {
         let what = match self.source_kind {
             "store" => "a store",
+            "cluster" => "a cluster",
             "backup" => "a backup, sized as a store would keep it",
             _ => "JSON lines, sized as a store would keep them",
         };
@@ -258,12 +259,12 @@ impl Sizing {
             "A secondary index of Aerospike's takes 14 bytes for each element of the largest lists or maps, and half as much \
              again, since its nodes are not full.",
         );
-        if self.namespaces.is_empty() {
-            return section.paragraph(
-                "What spikelet's own index takes is measured where a store is sized; a file has none.",
-            );
-        }
-        let section = section.table(tables::namespaces(self));
+        let section = match self.source_kind {
+            "store" => section.table(tables::namespaces(self)),
+            _ => section.paragraph(
+                "What spikelet's own index takes is measured where a store is sized; a file or a cluster has none.",
+            ),
+        };
         let shown: Vec<ReportTable> = self
             .namespaces
             .iter()
