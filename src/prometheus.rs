@@ -1,5 +1,6 @@
 //! Metrics as text: in Prometheus' classic exposition form, version 0.0.4, or as OpenMetrics, version 1.0.0.
 
+use std::borrow::Borrow;
 use std::fmt::{Display, Write};
 
 #[cfg(feature = "monitor")]
@@ -36,112 +37,48 @@ impl MetricsForm {
     }
 }
 
-/// A metric: its name behind `spikelet_`, its meaning, and where its value is. A name that ends in `_total` is a counter's.
-pub(crate) type Metric<T> = (&'static str, &'static str, fn(&T) -> f64);
+/// What each metric means, a line each.
+const MEANINGS: &str = include_str!("metrics.txt");
+
+/// A metric: its name behind `spikelet_`, and where its value is. A name that ends in `_total` is a counter's.
+pub(crate) type Metric<T> = (&'static str, fn(&T) -> f64);
 
 /// The metrics of a namespace's storage.
 pub(crate) const OF_STORAGE: [Metric<Stats>; 24] = [
-    ("records", "Live records.", |s| s.records as f64),
-    ("index_bytes", "Memory of the index.", |s| {
-        s.index_bytes as f64
+    ("records", |s| s.records as f64),
+    ("index_bytes", |s| s.index_bytes as f64),
+    ("image_bytes", |s| s.image_bytes as f64),
+    ("live_bytes", |s| s.live_bytes as f64),
+    ("device_bytes", |s| s.device_bytes as f64),
+    ("used_blocks", |s| s.used_blocks as f64),
+    ("available_blocks", |s| s.available_blocks as f64),
+    ("reserve_blocks", |s| s.reserve_blocks as f64),
+    ("stop_writes", |s| flag(s.stop_writes)),
+    ("read_only", |s| flag(s.read_only.is_some())),
+    ("unreadable_bytes", |s| s.unreadable_bytes as f64),
+    ("requested_bytes_total", |s| {
+        s.traffic.requested_bytes as f64
     }),
-    (
-        "image_bytes",
-        "Memory of records that are edited by deltas.",
-        |s| s.image_bytes as f64,
-    ),
-    ("live_bytes", "Bytes of live records in the log.", |s| {
-        s.live_bytes as f64
+    ("appended_bytes_total", |s| s.traffic.appended_bytes as f64),
+    ("moved_bytes_total", |s| s.traffic.moved_bytes as f64),
+    ("syncs_total", |s| s.syncs as f64),
+    ("sync_seconds_total", |s| s.sync_time.as_secs_f64()),
+    ("record_waits_total", |s| s.waits as f64),
+    ("key_busy_total", |s| s.key_busy as f64),
+    ("record_timeouts_total", |s| s.timeouts as f64),
+    ("space_waits_total", |s| s.space_waits as f64),
+    ("damaged_total", |s| s.damaged as f64),
+    ("expired_total", |s| s.expired as f64),
+    ("defragmented_blocks_total", |s| {
+        s.defragmented_blocks as f64
     }),
-    ("device_bytes", "Disk space that the devices take.", |s| {
-        s.device_bytes as f64
-    }),
-    (
-        "used_blocks",
-        "Blocks of the devices that hold entries.",
-        |s| s.used_blocks as f64,
-    ),
-    (
-        "available_blocks",
-        "Blocks that are free, or that the devices can grow by.",
-        |s| s.available_blocks as f64,
-    ),
-    (
-        "reserve_blocks",
-        "Blocks kept for deletes and defragmentation.",
-        |s| s.reserve_blocks as f64,
-    ),
-    (
-        "stop_writes",
-        "1 while writes are stopped for want of space.",
-        |s| f64::from(u8::from(s.stop_writes)),
-    ),
-    (
-        "read_only",
-        "1 if the namespace takes no writes after a failed sync.",
-        |s| f64::from(u8::from(s.read_only.is_some())),
-    ),
-    (
-        "unreadable_bytes",
-        "Bytes of the devices that could not be read.",
-        |s| s.unreadable_bytes as f64,
-    ),
-    (
-        "requested_bytes_total",
-        "Bytes that callers asked to store.",
-        |s| s.traffic.requested_bytes as f64,
-    ),
-    (
-        "appended_bytes_total",
-        "Bytes of log taken for them.",
-        |s| s.traffic.appended_bytes as f64,
-    ),
-    (
-        "moved_bytes_total",
-        "Bytes that defragmentation has moved.",
-        |s| s.traffic.moved_bytes as f64,
-    ),
-    ("syncs_total", "Syncs that succeeded.", |s| s.syncs as f64),
-    ("sync_seconds_total", "How long they took together.", |s| {
-        s.sync_time.as_secs_f64()
-    }),
-    (
-        "record_waits_total",
-        "Writers that had to wait for a record's lock.",
-        |s| s.waits as f64,
-    ),
-    (
-        "key_busy_total",
-        "Writers refused since too many waited for the record.",
-        |s| s.key_busy as f64,
-    ),
-    (
-        "record_timeouts_total",
-        "Writers that gave up waiting for a record's lock.",
-        |s| s.timeouts as f64,
-    ),
-    (
-        "space_waits_total",
-        "Writers that had to wait for space.",
-        |s| s.space_waits as f64,
-    ),
-    ("damaged_total", "Times a damaged record was met.", |s| {
-        s.damaged as f64
-    }),
-    ("expired_total", "Expired records removed.", |s| {
-        s.expired as f64
-    }),
-    (
-        "defragmented_blocks_total",
-        "Blocks emptied by defragmentation.",
-        |s| s.defragmented_blocks as f64,
-    ),
-    (
-        "dropped_tombstones_total",
-        "Tombstones that were forgotten.",
-        |s| s.dropped_tombstones as f64,
-    ),
+    ("dropped_tombstones_total", |s| s.dropped_tombstones as f64),
 ];
+
+/// Returns 1 for a state that applies.
+pub(crate) fn flag(applies: bool) -> f64 {
+    f64::from(u8::from(applies))
+}
 
 /// Samples by metric: those of one metric must be added one after the other.
 #[derive(Debug, Default)]
@@ -163,8 +100,12 @@ impl MetricsText {
 
     /// Adds what a metric means, before its samples. A name that ends in `_total` is a counter's, which OpenMetrics declares
     /// without that end.
-    pub(crate) fn describe(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn describe(&mut self, name: &str, kind: &str) {
         name.clone_into(&mut self.last);
+        let mut meanings = MEANINGS.lines().filter_map(|line| line.split_once(": "));
+        let help = meanings.find(|(of, _)| *of == name);
+        let help = help.map_or("", |(_, help)| help);
+        debug_assert!(!help.is_empty(), "metrics.txt does not explain {name}");
         let family = match self.form {
             MetricsForm::Classic => name,
             #[cfg(feature = "monitor")]
@@ -188,17 +129,17 @@ impl MetricsText {
     }
 
     /// Adds metrics of several things, each with its labels. A value that is not a number is left out.
-    pub(crate) fn add_all<T>(&mut self, table: &[Metric<T>], things: &[(String, &T)]) {
-        for (name, help, of) in table {
+    pub(crate) fn add_all<T>(&mut self, table: &[Metric<T>], things: &[(String, impl Borrow<T>)]) {
+        for (name, of) in table {
             let name = format!("spikelet_{name}");
             let kind = if name.ends_with("_total") {
                 "counter"
             } else {
                 "gauge"
             };
-            self.describe(&name, kind, help);
+            self.describe(&name, kind);
             for (labels, thing) in things {
-                let value = of(thing);
+                let value = of(thing.borrow());
                 if !value.is_nan() {
                     self.sample(&name, labels, value);
                 }

@@ -2,136 +2,64 @@
 
 use super::snapshot::{CollectionSnapshot, HotRecordSnapshot, StoreSnapshot};
 use crate::changes::SubscriptionStats;
-use crate::prometheus::{Metric, MetricsForm, MetricsText, OF_STORAGE, escaped};
+use crate::prometheus::{Metric, MetricsForm, MetricsText, OF_STORAGE, escaped, flag};
 use crate::query::IndexStats;
 use crate::stats::NamespaceStats;
 use crate::storage::{SetUsage, Stats};
 use crate::{Namespace, Store, TransactionStats};
 
 const OF_SETS: [Metric<SetUsage>; 2] = [
-    (
-        "set_records",
-        "Live records of a set; of none where its name is empty.",
-        |s| s.records as f64,
-    ),
-    ("set_bytes", "Bytes of its live records in the log.", |s| {
-        s.stored_bytes as f64
-    }),
+    ("set_records", |s| s.records as f64),
+    ("set_bytes", |s| s.stored_bytes as f64),
 ];
 
 const OF_TRANSACTIONS: [Metric<TransactionStats>; 4] = [
-    (
-        "transactions_committed_total",
-        "Transactions that were committed, those without writes included.",
-        |s| s.commits as f64,
-    ),
-    (
-        "transactions_aborted_total",
-        "Transactions whose closure returned an error.",
-        |s| s.aborts as f64,
-    ),
-    (
-        "transaction_conflicts_total",
-        "Attempts that met another writer.",
-        |s| s.conflicts as f64,
-    ),
-    (
-        "transaction_retries_total",
-        "Attempts made after a conflict.",
-        |s| s.retries as f64,
-    ),
+    ("transactions_committed_total", |s| s.commits as f64),
+    ("transactions_aborted_total", |s| s.aborts as f64),
+    ("transaction_conflicts_total", |s| s.conflicts as f64),
+    ("transaction_retries_total", |s| s.retries as f64),
 ];
 
 const OF_SECONDARY_INDEXES: [Metric<IndexStats>; 5] = [
-    (
-        "secondary_index_ready",
-        "1 if queries can use the index, 0 while it is built.",
-        |s| f64::from(u8::from(s.is_ready)),
-    ),
-    (
-        "secondary_index_entries",
-        "Entries of a secondary index.",
-        |s| s.entries as f64,
-    ),
-    (
-        "secondary_index_bytes",
-        "Memory of a secondary index.",
-        |s| s.memory_bytes as f64,
-    ),
-    (
-        "secondary_index_changes_total",
-        "Entries added and removed.",
-        |s| (s.added + s.removed) as f64,
-    ),
-    (
-        "secondary_index_queries_total",
-        "Queries that have used the index; each page counts.",
-        |s| s.queries as f64,
-    ),
+    ("secondary_index_ready", |s| flag(s.is_ready)),
+    ("secondary_index_entries", |s| s.entries as f64),
+    ("secondary_index_bytes", |s| s.memory_bytes as f64),
+    ("secondary_index_changes_total", |s| {
+        (s.added + s.removed) as f64
+    }),
+    ("secondary_index_queries_total", |s| s.queries as f64),
 ];
 
 const OF_SUBSCRIPTIONS: [Metric<SubscriptionStats>; 2] = [
-    (
-        "subscription_behind",
-        "Log sequence numbers that the slowest share is behind the log.",
-        |s| s.behind as f64,
-    ),
-    (
-        "subscription_has_lost",
-        "1 if a share was too slow, and changes are gone that it has not seen.",
-        |s| f64::from(u8::from(s.has_lost)),
-    ),
+    ("subscription_behind", |s| s.behind as f64),
+    ("subscription_has_lost", |s| flag(s.has_lost)),
 ];
 
 /// NaN where a record has no such value.
 const OF_HOT_RECORDS: [Metric<HotRecordSnapshot>; 7] = [
-    (
-        "hot_record_writes_per_second",
-        "Writes of a record that writers fight over, by its generation.",
-        |hot| hot.writes_per_s.unwrap_or(f64::NAN),
-    ),
-    (
-        "hot_record_waits_per_second",
-        "Writers that had to wait for it.",
-        |hot| hot.waits_per_s.unwrap_or(f64::NAN),
-    ),
-    (
-        "hot_record_key_busy_per_second",
-        "Writers that it refused.",
-        |hot| hot.key_busy_per_s.unwrap_or(f64::NAN),
-    ),
-    (
-        "hot_record_waits",
-        "Writers that had to wait for it; after 5 minutes one counts half.",
-        |hot| hot.waits as f64,
-    ),
-    (
-        "hot_record_key_busy",
-        "Writers that it refused; after 5 minutes one counts half.",
-        |hot| hot.key_busy as f64,
-    ),
-    ("hot_record_bytes", "What it takes on the device.", |hot| {
-        hot.bytes.map_or(f64::NAN, |bytes| bytes as f64)
+    ("hot_record_writes_per_second", |hot| {
+        hot.writes_per_s.unwrap_or(f64::NAN)
     }),
-    (
-        "hot_record_shards",
-        "Companions of its sharded collections.",
-        |hot| hot.shards.map_or(f64::NAN, |shards| shards as f64),
-    ),
+    ("hot_record_waits_per_second", |hot| {
+        hot.waits_per_s.unwrap_or(f64::NAN)
+    }),
+    ("hot_record_key_busy_per_second", |hot| {
+        hot.key_busy_per_s.unwrap_or(f64::NAN)
+    }),
+    ("hot_record_waits", |hot| hot.waits as f64),
+    ("hot_record_key_busy", |hot| hot.key_busy as f64),
+    ("hot_record_bytes", |hot| known(hot.bytes)),
+    ("hot_record_shards", |hot| known(hot.shards)),
 ];
 
 const OF_COLLECTIONS: [Metric<CollectionSnapshot>; 2] = [
-    (
-        "collection_shards",
-        "Companions of a sharded collection that is hot, or has had a transition.",
-        |one| one.shards.map_or(f64::NAN, |shards| shards as f64),
-    ),
-    (
-        "collection_in_transition",
-        "1 while a transition of it is under way, or was left.",
-        |one| f64::from(u8::from(one.in_transition)),
-    ),
+    ("collection_shards", |one| known(one.shards)),
+    ("collection_in_transition", |one| flag(one.in_transition)),
 ];
+
+fn known(value: Option<u64>) -> f64 {
+    value.map_or(f64::NAN, |value| value as f64)
+}
 
 /// Returns all metrics.
 pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -> String {
@@ -152,7 +80,7 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
     let transactions = each(&namespaces, |namespace| {
         vec![(of_each(namespace), namespace.transaction_stats())]
     });
-    metrics.add_all(&OF_TRANSACTIONS, &lent(&transactions));
+    metrics.add_all(&OF_TRANSACTIONS, &transactions);
     let sets = each(&namespaces, |namespace| {
         let sets = namespace.sets().into_iter();
         let named = |set: SetUsage| {
@@ -161,7 +89,7 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
         };
         sets.map(named).collect()
     });
-    metrics.add_all(&OF_SETS, &lent(&sets));
+    metrics.add_all(&OF_SETS, &sets);
     let indexes = each(&namespaces, |namespace| {
         let indexes = namespace.indexes().into_iter();
         let named = |index: IndexStats| {
@@ -172,7 +100,7 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
         };
         indexes.map(named).collect()
     });
-    metrics.add_all(&OF_SECONDARY_INDEXES, &lent(&indexes));
+    metrics.add_all(&OF_SECONDARY_INDEXES, &indexes);
     let subscriptions = each(&namespaces, |namespace| {
         let all = namespace.changes().subscriptions().into_iter();
         let named = |stats: SubscriptionStats| {
@@ -182,11 +110,11 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot, form: MetricsForm) -
         };
         all.map(named).collect()
     });
-    metrics.add_all(&OF_SUBSCRIPTIONS, &lent(&subscriptions));
+    metrics.add_all(&OF_SUBSCRIPTIONS, &subscriptions);
     render_hot(latest, &mut metrics);
     if let Some(connections) = latest.connections {
         let name = "spikelet_connections";
-        metrics.describe(name, "gauge", "Connections of wire clients.");
+        metrics.describe(name, "gauge");
         metrics.add(name, "gauge", "", connections);
     }
     metrics.into_text()
@@ -200,13 +128,6 @@ fn each<T>(
     namespaces.iter().flat_map(of).collect()
 }
 
-fn lent<T>(things: &[(String, T)]) -> Vec<(String, &T)> {
-    let things = things.iter();
-    things
-        .map(|(labels, thing)| (labels.clone(), thing))
-        .collect()
-}
-
 fn render_operations(stats: &[(String, NamespaceStats)], metrics: &mut MetricsText) {
     let all = || {
         stats.iter().flat_map(|(namespace, stats)| {
@@ -216,23 +137,19 @@ fn render_operations(stats: &[(String, NamespaceStats)], metrics: &mut MetricsTe
     };
     let kind = |name: &str| labels(&[("kind", name)]);
     let name = "spikelet_operations_total";
-    metrics.describe(name, "counter", "Operations that have begun, by kind.");
+    metrics.describe(name, "counter");
     for (labels, operation) in all() {
         let labels = labels + &kind(operation.kind.name());
         metrics.add(name, "counter", &labels, operation.count);
     }
     let name = "spikelet_operation_seconds";
-    metrics.describe(
-        name,
-        "histogram",
-        "How long operations took: one in 16 of kind read, write and operate, all others; of transactions, those committed.",
-    );
+    metrics.describe(name, "histogram");
     for (labels, operation) in all() {
         let labels = labels + &kind(operation.kind.name());
         metrics.histogram(name, &labels, &operation.latency);
     }
     let name = "spikelet_errors_total";
-    metrics.describe(name, "counter", "Errors of operations, by result code.");
+    metrics.describe(name, "counter");
     for (namespace, stats) in stats {
         for (code, count) in &stats.errors {
             let labels = format!("{namespace},{}", labels(&[("code", &code.to_string())]));

@@ -26,7 +26,7 @@ fn the_same_seed_gives_the_same_bytes_in_every_form() {
 #[test]
 fn rows_have_the_fields_that_scripts_read() {
     let report = json(VIRTUAL);
-    assert_eq!(report["schema_version"], 4);
+    assert_eq!(report["schema_version"], 5);
     assert_eq!(report["report"], "contention");
     assert_eq!(report["simulated_hold"], true);
     // The limit as Aerospike counts, and as the engine does.
@@ -224,17 +224,16 @@ fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing
             ))
         });
         let is_sharded = |report: &Value| {
-            let moments = report["timelines"][0]["moments"].as_array().unwrap();
+            let moments = report["rows"][0]["moments"].as_array().unwrap();
             moments.last().unwrap()["shards"] == 4
         };
         let report = { reports }.find(is_sharded);
         let report = report.unwrap_or_else(|| panic!("{operation}: never sharded"));
         assert_eq!(report["correctness"]["lost"], 0);
-        let timeline = &report["timelines"][0];
-        let moments = timeline["moments"].as_array().unwrap();
-        assert_eq!(moments[0]["shards"], 1);
-        assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
         let row = &report["rows"][0];
+        let moments = row["moments"].as_array().unwrap();
+        assert_eq!(moments[0]["shards"], 1);
+        assert!(row["activation"]["began_s"].as_f64().unwrap() >= 0.2);
         let phases = row["phases"].as_array().unwrap();
         let names: Vec<&str> = phases
             .iter()

@@ -21,7 +21,7 @@ fn a_plan_answers_from_numbers() {
         "--json",
     ];
     let plan: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-    assert_eq!(plan["schema_version"], 3);
+    assert_eq!(plan["schema_version"], 4);
     assert_eq!(plan["total_bytes"], 4_500_000);
     assert_eq!(
         (&plan["shards"], &plan["shards_pow2"]),

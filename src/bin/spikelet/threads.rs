@@ -1,6 +1,22 @@
-//! Work that several threads share.
+//! Work that several threads share, and waiting that can be ended.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a sleeper looks whether it is to end.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Sleeps until a time; false, soon, if `stop` is or becomes true before.
+pub(crate) fn sleep_until(time: Instant, stop: &AtomicBool) -> bool {
+    while !stop.load(Ordering::Relaxed) {
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(NAP));
+    }
+    false
+}
 
 /// Runs `work` on this many threads, each with its number, and returns what they return, in their
 /// order. A panic goes on in the caller.

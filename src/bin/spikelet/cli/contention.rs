@@ -398,13 +398,12 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, Com
             write_histograms(dir, row, began).map_err(|error| unwritable(dir, &error))?;
         }
     }
-    let mut run = FinishedRun::new(&settings, measured, &judging);
-    run.interruption = interruption;
+    let run = FinishedRun::new(&settings, measured, &judging).with(interruption);
     if let Some(page) = page {
         page.write(&run.to_report())?;
     }
     if arguments.json {
-        emit_json(SCHEMA_VERSION, "contention", &run.to_json())?;
+        emit_json(SCHEMA_VERSION, "contention", &run)?;
     } else if arguments.csv {
         emit(&run.to_csv())?;
     } else {
@@ -413,7 +412,7 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, Com
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {
         Some(_) => CommandOutcome::Interrupted,
-        None => CommandOutcome::damaged_if(!run.passes()),
+        None => CommandOutcome::damaged_if(!run.passes),
     })
 }
 

@@ -153,6 +153,23 @@ pub(crate) fn progress(what: &'static str, total: u64, unit: ProgressUnit) -> Pr
     bar.with_style(style.progress_chars("=> "))
 }
 
+/// Shows the progress of some work, which says how much of what it has done; of 0 nothing is known.
+pub(crate) fn with_progress<R>(
+    what: &'static str,
+    unit: ProgressUnit,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> R,
+) -> R {
+    let bar = progress(what, 0, unit);
+    let result = work(&mut |done, total| {
+        if total > 0 {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    });
+    bar.finish_and_clear();
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

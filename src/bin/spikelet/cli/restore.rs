@@ -9,7 +9,7 @@ use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
 use super::interrupt::on_interrupt;
-use super::print::{ProgressUnit, emit_found, note, progress};
+use super::print::{ProgressUnit, emit_found, note, with_progress};
 use super::{CommandFailure, CommandOutcome};
 use crate::report::{Report, count};
 
@@ -178,7 +178,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, Comman
         "the record under way is finished, and the store closed",
     )?);
 
-    let prepared = with_progress("checking", |told| {
+    let prepared = with_progress("checking", ProgressUnit::Bytes, |told| {
         Restore::prepare(&arguments.backup, options, told)
     });
     let restore = match prepared {
@@ -211,7 +211,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandOutcome, Comman
     } else {
         open(arguments, &restore)?
     };
-    let done = with_progress("restoring", |told| restore.run(&store, told));
+    let done = with_progress("restoring", ProgressUnit::Bytes, |told| {
+        restore.run(&store, told)
+    });
     // Restored records are kept for any reason of the end.
     let closed = store.close();
     let found = RestoreReport {
@@ -248,15 +250,4 @@ fn open(arguments: &RestoreArguments, restore: &Restore) -> Result<Store, spikel
         builder = builder.namespace(config);
     }
     builder.open()
-}
-
-/// Shows how many bytes have been read.
-fn with_progress<R>(what: &'static str, run: impl FnOnce(&mut dyn FnMut(u64, u64)) -> R) -> R {
-    let bar = progress(what, 0, ProgressUnit::Bytes);
-    let result = run(&mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    result
 }

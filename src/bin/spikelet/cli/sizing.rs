@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
-use super::print::{ProgressUnit, emit, emit_json, emit_report, progress};
+use super::print::{ProgressUnit, emit, emit_json, emit_report, with_progress};
 use super::{CommandFailure, CommandOutcome, size as units};
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
@@ -214,15 +214,7 @@ fn run_sizing(
     } else {
         ProgressUnit::Bytes
     };
-    let bar = progress("sizing", 0, unit);
-    let sizing = size(source, &options, &mut |done, total| {
-        if total > 0 {
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-    });
-    bar.finish_and_clear();
-    let sizing = sizing?;
+    let sizing = with_progress("sizing", unit, |told| size(source, &options, told))?;
     present(&sizing, arguments, &[source])?;
     Ok(CommandOutcome::damaged_if(sizing.damaged > 0))
 }
@@ -277,13 +269,9 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<CommandOutcome
         resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
-    let bar = progress("sizing", 0, ProgressUnit::Count("records"));
-    let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    let sizing = sizing?;
+    let sizing = with_progress("sizing", ProgressUnit::Count("records"), |told| {
+        size_cluster(&cluster, &options, &reading, told)
+    })?;
     present(&sizing, arguments, &[])?;
     Ok(if stop.load(Ordering::Relaxed) {
         CommandOutcome::Interrupted

@@ -18,6 +18,7 @@ use super::print::{emit, emit_report, note, screen, shown};
 use super::target::open_closed;
 use super::{CommandFailure, CommandOutcome};
 use crate::report::{Cell, Report, ReportTable, Section, bytes, count, decimal, duration};
+use crate::threads::sleep_until;
 
 /// How long a first look may be waited for that has rates.
 const FIRST_RATES: Duration = Duration::from_secs(5);
@@ -127,7 +128,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<CommandOutcome, CommandFai
             if arguments.once || !io::stdout().is_terminal() {
                 return Ok(ended(&stop));
             }
-            if !pause(&stop, arguments.every()) {
+            if !sleep_until(Instant::now() + arguments.every(), &stop) {
                 return Ok(CommandOutcome::Sound);
             }
             snapshot = host.look()?;
@@ -245,23 +246,11 @@ fn first_look(host: &MonitorAddress, stop: &AtomicBool) -> Result<StoreSnapshot,
     let began = Instant::now();
     loop {
         let snapshot = host.look()?;
-        if snapshot.interval_ms.is_some() || began.elapsed() > FIRST_RATES || !pause(stop, PAUSE) {
+        let is_enough = snapshot.interval_ms.is_some() || began.elapsed() > FIRST_RATES;
+        if is_enough || !sleep_until(Instant::now() + PAUSE, stop) {
             return Ok(snapshot);
         }
     }
-}
-
-/// Waits. False: the command is to end.
-fn pause(stop: &AtomicBool, time: Duration) -> bool {
-    let began = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        let left = time.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(PAUSE));
-    }
-    false
 }
 
 fn ended(stop: &AtomicBool) -> CommandOutcome {

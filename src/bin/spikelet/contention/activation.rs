@@ -8,15 +8,14 @@ use spikelet::Error;
 
 use super::case::Case;
 use super::error::Result;
-use super::measure::{Figures, MeasuredWindow, Tally, TimedWrite, micros, quantile};
-use super::simulate::KEY_BUSY;
+use super::measure::{Figures, MeasuredWindow, Tally, TimedWrite};
 use super::target::HotTarget;
 
 /// The pause before a refused activation is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How the activation went. Times are in seconds from the beginning of the row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Activation {
     /// When it began.
     pub(crate) began_s: f64,
@@ -69,101 +68,89 @@ impl Activation {
     /// Keeps the phases apart. A write belongs to "during" if any part of its time does: from when
     /// it was wanted until it was acknowledged.
     pub(super) fn phases(&self, writes: &[TimedWrite], window: MeasuredWindow) -> Vec<Phase> {
-        let nanos = |seconds: f64| (seconds * 1e9) as u64;
-        let within = |at_ns: u64| at_ns.clamp(window.from_ns, window.to_ns);
-        let (began, ended) = (within(nanos(self.began_s)), within(nanos(self.ended_s)));
+        let within = |seconds: f64| ((seconds * 1e9) as u64).clamp(window.from_ns, window.to_ns);
+        let (began, ended) = (within(self.began_s), within(self.ended_s));
         let phase_of = |write: &TimedWrite| match write {
-            write if write.wanted_ns >= ended => 2,
-            write if write.ended.unwrap_or(write.wanted_ns) < began => 0,
-            _ => 1,
+            write if write.wanted_ns >= ended => "after",
+            write if write.ended.unwrap_or(write.wanted_ns) < began => "before",
+            _ => "during",
         };
         let spans = [
-            (window.from_ns, began),
-            (began, ended),
-            (ended, window.to_ns),
+            ("before", window.from_ns, began),
+            ("during", began, ended),
+            ("after", ended, window.to_ns),
         ];
-        let counted = || {
-            writes
-                .iter()
-                .filter(|write| window.contains(write.wanted_ns))
-        };
-        let names = ["before", "during", "after"];
-        let phase = |place: usize, name: &str, (from_ns, to_ns)| {
+        let phase = |(name, from_ns, to_ns): (&str, u64, u64)| {
             let span = MeasuredWindow { from_ns, to_ns };
-            let mut tally = Tally::new();
-            for write in counted() {
-                let done = write.ended.is_ok_and(|at_ns| span.contains(at_ns));
-                tally.acked_in_time += u64::from(done);
-                match (write.ended, write.latency_ns()) {
-                    _ if phase_of(write) != place => {}
-                    (_, Some(latency)) => tally.acknowledge(latency, latency),
-                    (ended, None) => tally.fail(ended.err().unwrap_or_default()),
-                }
-            }
+            let is_in =
+                |write: &TimedWrite| window.contains(write.wanted_ns) && phase_of(write) == name;
             Phase {
                 name: name.to_owned(),
                 seconds: span.seconds(),
-                figures: Figures::of(&tally, span.seconds()),
+                figures: figures(writes, span, is_in),
             }
         };
-        let parts = names.into_iter().zip(spans).enumerate();
-        parts
-            .map(|(place, (name, span))| phase(place, name, span))
-            .collect()
+        spans.into_iter().map(phase).collect()
     }
+}
+
+/// Returns the figures of the writes that belong to a span; its goodput is of all
+/// acknowledgements within it.
+fn figures(
+    writes: &[TimedWrite],
+    span: MeasuredWindow,
+    belongs: impl Fn(&TimedWrite) -> bool,
+) -> Figures {
+    let mut tally = Tally::new();
+    for write in writes {
+        let is_acked_within = write.ended.is_ok_and(|at_ns| span.contains(at_ns));
+        tally.acked_in_time += u64::from(is_acked_within);
+        match write.ended {
+            _ if !belongs(write) => {}
+            Ok(acked_ns) => {
+                let latency = acked_ns.saturating_sub(write.wanted_ns);
+                tally.acknowledge(latency, latency);
+            }
+            Err(code) => tally.fail(code),
+        }
+    }
+    Figures::of(&tally, span.seconds())
 }
 
 /// Slices of a timeline.
 const SLICES: u64 = 60;
 
-/// A piece of a timeline.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A slice of a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     /// Its beginning, in seconds from that of the row.
     pub(crate) at_s: f64,
-    /// Writes a second that were wanted in it.
-    pub(crate) offered_per_s: f64,
-    /// Acknowledgements a second.
-    pub(crate) goodput_per_s: f64,
-    /// Writes that were wanted in it and ended with KEY_BUSY, a second.
-    pub(crate) key_busy_per_s: f64,
-    /// Median latency of the writes that were wanted in it; `None` if none was acknowledged.
-    pub(crate) p50_us: Option<f64>,
-    /// Their 99th percentile.
-    pub(crate) p99_us: Option<f64>,
     /// How many shards take the writes.
     pub(crate) shards: u32,
+    /// The writes that were wanted in it.
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 /// Returns the row in time.
 pub(super) fn timeline(
     writes: &[TimedWrite],
     window: MeasuredWindow,
-    activation: Option<&Activation>,
+    activation: &Activation,
 ) -> Vec<Moment> {
     let length_ns = (window.to_ns / SLICES).max(1);
     let moment = |slice: u64| {
-        let span = slice * length_ns..(slice + 1) * length_ns;
-        let wanted = || {
-            writes
-                .iter()
-                .filter(|write| span.contains(&write.wanted_ns))
-        };
-        let latencies: Vec<u64> = wanted().filter_map(TimedWrite::latency_ns).collect();
-        let acked = |write: &&TimedWrite| write.ended.is_ok_and(|at| span.contains(&at));
-        let busy = |write: &&TimedWrite| write.ended == Err(KEY_BUSY);
-        let per_s = |count: usize| count as f64 * 1e9 / length_ns as f64;
-        let at = |share| quantile(&latencies, share).map(micros);
-        let at_s = span.start as f64 / 1e9;
-        let is_spread = |activation: &&Activation| activation.ended_s <= at_s;
+        let (from_ns, to_ns) = (slice * length_ns, (slice + 1) * length_ns);
+        let span = MeasuredWindow { from_ns, to_ns };
+        let at_s = from_ns as f64 / 1e9;
         Moment {
             at_s,
-            offered_per_s: per_s(wanted().count()),
-            goodput_per_s: per_s(writes.iter().filter(acked).count()),
-            key_busy_per_s: per_s(wanted().filter(busy).count()),
-            p50_us: at(0.5),
-            p99_us: at(0.99),
-            shards: activation.filter(is_spread).map_or(1, |made| made.shards),
+            shards: if activation.ended_s <= at_s {
+                activation.shards
+            } else {
+                1
+            },
+            figures: figures(writes, span, |write| span.contains(write.wanted_ns)),
         }
     };
     (0..SLICES).map(moment).collect()
@@ -172,6 +159,7 @@ pub(super) fn timeline(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contention::simulate::KEY_BUSY;
 
     #[test]
     fn writes_are_before_during_or_after_and_no_figure_mixes_them() {
@@ -245,18 +233,27 @@ mod tests {
             write(2 * slice, Err(KEY_BUSY)),
             write(2 * slice, Err(9)),
         ];
-        let moments = timeline(&writes, window, None);
-        let rates: Vec<_> = moments[..4]
+        let activation = Activation {
+            began_s: 0.001,
+            ended_s: 0.002,
+            shards: 8,
+            refused: 0,
+        };
+        let moments = timeline(&writes, window, &activation);
+        let shards: Vec<u32> = moments[..4].iter().map(|one| one.shards).collect();
+        assert_eq!(shards, [1, 1, 8, 8]);
+        let figures: Vec<&Figures> = moments.iter().map(|one| &one.figures).collect();
+        let rates: Vec<_> = figures[..4]
             .iter()
-            .map(|one| (one.offered_per_s, one.goodput_per_s, one.key_busy_per_s))
+            .map(|one| (one.offered_per_s, one.goodput_per_s, one.key_busy_share))
             .collect();
         let expected = [
             (0.0, 0.0, 0.0),
             (1e3, 0.0, 0.0),
-            (2e3, 0.0, 1e3),
+            (2e3, 0.0, 0.5),
             (0.0, 1e3, 0.0),
         ];
         assert_eq!((rates, moments.len()), (expected.to_vec(), 60));
-        assert_eq!((moments[1].p99_us, moments[2].p99_us), (Some(2e3), None));
+        assert!(figures[1].max_us == 2e3 && figures[2].max_us.is_nan());
     }
 }

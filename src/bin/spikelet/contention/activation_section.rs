@@ -15,18 +15,18 @@ impl FinishedRun {
             "The lists or counters begin in one record and are sharded while they are written. One write in eight is looked for right \
              after its acknowledgement, and all of them at the end.",
         );
-        for measured in &self.measured {
-            let Some(activation) = &measured.activation else {
+        for row in self.rows() {
+            let Some(activation) = &row.activation else {
                 continue;
             };
             section = section.paragraph(format!(
                 "{}: to {} shards in {} ms. Before, during and after are rows of their own in the table above.",
-                load(&measured.row),
+                load(row),
                 activation.shards,
                 decimal((activation.ended_s - activation.began_s) * 1e3, 1),
             ));
             if pictures {
-                section = section.chart(charts::timeline(measured, activation));
+                section = section.chart(charts::timeline(row, activation));
             }
         }
         section

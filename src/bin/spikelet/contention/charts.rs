@@ -3,7 +3,8 @@
 use super::activation::{Activation, Moment};
 use super::format::{load, shards};
 use super::judge::BUSY_KNEE;
-use super::row::{Measurement, ReportRow, RowShards};
+use super::layout::RowLayout;
+use super::row::{Measurement, ReportRow};
 use super::run::FinishedRun;
 use crate::report::{
     Axis, AxisUnit, Band, BarChart, BarSeries, Chart, LineChart, LineSeries, MarkedPlace, Ranges,
@@ -32,16 +33,16 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
     if rates.len() < 2 {
         return Vec::new();
     }
-    let mut layouts: Vec<&RowShards> = Vec::new();
+    let mut layouts: Vec<RowLayout> = Vec::new();
     for (_, row) in &open {
-        if !layouts.contains(&&row.shards) {
-            layouts.push(&row.shards);
+        if !layouts.contains(&row.shards) {
+            layouts.push(row.shards);
         }
     }
-    let line = |layout: &RowShards, name: String, read: &dyn Fn(&ReportRow) -> f64| {
+    let line = |layout: RowLayout, name: String, read: &dyn Fn(&ReportRow) -> f64| {
         let mut points: Vec<(f64, f64)> = open
             .iter()
-            .filter(|(_, row)| row.shards == *layout)
+            .filter(|(_, row)| row.shards == layout)
             .map(|(rate, row)| (*rate, read(row)))
             .collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -61,7 +62,7 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
     let by_layout = |read: &dyn Fn(&ReportRow) -> f64| -> Vec<LineSeries> {
         let lines = layouts
             .iter()
-            .map(|layout| line(layout, shards(layout), read));
+            .map(|layout| line(*layout, shards(*layout), read));
         let mut merged =
             merged(lines.filter(|line| line.points.iter().any(|(_, y)| y.is_finite())));
         merged.truncate(LINES_MAX);
@@ -158,7 +159,7 @@ pub(super) fn before_and_after(
     };
     let advised = advised.and_then(|shards| {
         let mut rows = rows.iter();
-        rows.position(|row| row.shards == RowShards::Hashed(shards))
+        rows.position(|row| row.shards == RowLayout::Hashed(shards))
     });
     let title = format!("{} at {}, in one record and in shards", y.label, load(row));
     let values = rows.iter().map(|row| (row.shards.to_string(), read(row)));
@@ -229,21 +230,14 @@ fn ends(series: &[LineSeries]) -> String {
 }
 
 /// Draws the timeline of a row with an activation.
-pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart {
-    let moments = &measured.timeline;
-    let line = |name: &str, read: &dyn Fn(&Moment) -> Option<f64>| {
-        let points = moments
-            .iter()
-            .map(|moment| (moment.at_s, read(moment).unwrap_or(f64::NAN)));
-        LineSeries::new(name, points.collect())
+pub(super) fn timeline(row: &ReportRow, activation: &Activation) -> Chart {
+    let line = |name: &str, read: fn(&Moment) -> f64| {
+        let moments = row.moments.iter();
+        LineSeries::new(name, moments.map(|one| (one.at_s, read(one))).collect())
     };
     let lane = |y: Axis, series: Vec<LineSeries>| TimelineLane { y, series };
     let chart = LineChart {
-        title: format!(
-            "{}, activated to {} shards",
-            load(&measured.row),
-            activation.shards
-        ),
+        title: format!("{}, activated to {} shards", load(row), activation.shards),
         description: format!(
             "KEY_BUSY, latency, goodput and shards over the time of the row. The collection is in one record until {:.2} s, is \
              being sharded until {:.2} s, and is in {} shards from then on.",
@@ -252,26 +246,27 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
         x: Axis::new("seconds", AxisUnit::Number),
         lanes: vec![
             lane(
-                Axis::new("KEY_BUSY/s", AxisUnit::Number),
-                vec![line("KEY_BUSY/s", &|moment| Some(moment.key_busy_per_s))],
+                Axis::new("KEY_BUSY", AxisUnit::Percent),
+                vec![line("KEY_BUSY", |one| one.figures.key_busy_share * 100.0)],
             ),
             lane(
                 Axis::new("latency", AxisUnit::Micros).log(),
                 vec![
-                    line("p50", &|moment| moment.p50_us),
-                    line("p99", &|moment| moment.p99_us),
+                    line("p50", |one| one.figures.p50_us),
+                    // Slices are too short for a 99th percentile.
+                    line("longest", |one| one.figures.max_us),
                 ],
             ),
             lane(
                 Axis::new("writes/s", AxisUnit::Number),
                 vec![
-                    line("offered/s", &|moment| Some(moment.offered_per_s)),
-                    line("goodput/s", &|moment| Some(moment.goodput_per_s)),
+                    line("offered/s", |one| one.figures.offered_per_s),
+                    line("goodput/s", |one| one.figures.goodput_per_s),
                 ],
             ),
             lane(
                 Axis::new("shards", AxisUnit::Number),
-                vec![line("shards", &|moment| Some(f64::from(moment.shards))).in_steps()],
+                vec![line("shards", |one| f64::from(one.shards)).in_steps()],
             ),
         ],
         spans: vec![Band {
@@ -288,12 +283,12 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
 }
 
 /// Draws KEY_BUSY before, during and after the activation of a row.
-pub(super) fn phases(measured: &Measurement) -> Chart {
-    let phases = measured.row.phases.iter();
+pub(super) fn phases(row: &ReportRow) -> Chart {
+    let phases = row.phases.iter();
     let title = format!(
         "KEY_BUSY at {}, while the collection is sharded over {}",
-        load(&measured.row),
-        shards(&measured.row.shards)
+        load(row),
+        shards(row.shards)
     );
     let values = phases.map(|phase| (phase.name.clone(), phase.figures.key_busy_share * 100.0));
     let y = Axis::new("KEY_BUSY", AxisUnit::Percent);
@@ -330,7 +325,7 @@ pub(super) fn percentiles(run: &FinishedRun) -> Option<Chart> {
                     .value_at_quantile(1.0 - 1.0 / rest(halving));
                 (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
             });
-        let name = format!("{}, {}", load(&measured.row), shards(&measured.row.shards));
+        let name = format!("{}, {}", load(&measured.row), shards(measured.row.shards));
         LineSeries::new(name, points.collect())
     };
     let mut series = merged(shown.iter().map(curve));

@@ -8,8 +8,9 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use super::case::{Case, Settings};
 use super::format::{load, shards};
+use super::layout::RowLayout;
 use super::measure::Figures;
-use super::row::{Measurement, ReportRow, RowShards};
+use super::row::{Measurement, ReportRow};
 use super::run::{SettingsJson, settings_json};
 use crate::report::{Cell, ReportTable, Section, decimal};
 
@@ -86,7 +87,7 @@ pub(super) struct Change {
     kind: String,
     rate: Option<f64>,
     writers: Option<u64>,
-    shards: RowShards,
+    shards: RowLayout,
     /// Which figure.
     pub(super) metric: &'static str,
     /// The figure of the other run, the mean of the repeats; `None`: of too few writes.
@@ -257,7 +258,7 @@ impl OtherRun {
             return Ok(());
         }
         let had = self.rows.iter();
-        let had = had.map(|row| format!("{} on {}", load(row), shards(&row.shards)));
+        let had = had.map(|row| format!("{} on {}", load(row), shards(row.shards)));
         Err(format!(
             "no row of that run has a load and shards that are asked for now: it has {}",
             had.collect::<Vec<_>>().join(", ")
@@ -319,7 +320,7 @@ impl OtherRun {
             kind: row.kind.clone(),
             rate: row.rate,
             writers: row.writers,
-            shards: row.shards.clone(),
+            shards: row.shards,
             metric: figure.name,
             before: before_mean,
             now: now_mean,

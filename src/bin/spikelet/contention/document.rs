@@ -7,11 +7,10 @@ use super::comparison::Comparison;
 use super::format::{load, millis, share};
 use super::ledger::Correctness;
 use super::row::ReportRow;
-use super::run::{FinishedRun, Interruption, durability};
+use super::run::{FinishedRun, Interruption};
 use super::threshold::{ConditionResult, Demand};
 use crate::report::{Cell, Chart, Report, ReportTable, Section, Severity, Verdict, count, decimal};
-use crate::verdict;
-use crate::verdict::contention::{Headline, rules};
+use crate::verdict::contention::{Headline, rules_table};
 
 /// The names of result codes that a run may meet.
 const CODES: [(u8, &str); 7] = [
@@ -51,12 +50,7 @@ impl Correctness {
                 count(self.duplicates),
             ),
         };
-        Verdict {
-            level,
-            word: word.to_owned(),
-            subject: subject.to_owned(),
-            sentence,
-        }
+        Verdict::new(level, word, subject, sentence)
     }
 }
 
@@ -70,15 +64,11 @@ fn interruption_verdict(cut: &Interruption) -> Verdict {
     });
     let reason = cut.reason.as_ref();
     let reason = reason.map_or_else(String::new, |reason| format!(" It ended with: {reason}."));
-    Verdict {
-        level: Severity::Watch,
-        word: "PARTIAL".to_owned(),
-        subject: "interrupted".to_owned(),
-        sentence: format!(
-            "{} of {} measurements were made to their end{last}. What is shown is what there is.{reason}",
-            cut.done, cut.wanted
-        ),
-    }
+    let sentence = format!(
+        "{} of {} measurements were made to their end{last}. What is shown is what there is.{reason}",
+        cut.done, cut.wanted
+    );
+    Verdict::new(Severity::Watch, "PARTIAL", "interrupted", sentence)
 }
 
 /// Returns what to say about a condition that is not met: the first row that fails, with its
@@ -122,15 +112,14 @@ impl FinishedRun {
     }
 
     fn report(&self, pictures: bool) -> Report {
-        let said = Headline::of(self);
+        let said = &self.verdict;
         let drawn = |title: &str, charts: Vec<Chart>| {
             let section = charts.into_iter().fold(Section::new(title), Section::chart);
             Some(section).filter(|section| pictures && !section.blocks.is_empty())
         };
-        let mut activated = self.measured.iter().map(|measured| &measured.activation);
-        let is_activated = activated.any(Option::is_some);
+        let is_activated = self.rows().any(|row| row.activation.is_some());
         let sections = [
-            Some(self.verdict_section(&said)),
+            Some(self.verdict_section(said)),
             (!self.conditions.is_empty()).then(|| self.conditions_section()),
             Some(self.rows_section()),
             drawn("By rate", charts::by_rate(self)),
@@ -141,7 +130,7 @@ impl FinishedRun {
             ),
             self.knees_section(),
             self.comparison.as_ref().map(Comparison::section),
-            pictures.then(|| Section::new("Rules").table(verdict::table(&rules()))),
+            pictures.then(|| Section::new("Rules").table(rules_table())),
         ];
         let hold = if self.settings.hold.mean.is_zero() {
             ""
@@ -151,23 +140,29 @@ impl FinishedRun {
         let title = format!("Contention on hot keys{hold}");
         let report = Report::new(title).lead(said.word.level(), said.word.text(), &said.sentence);
         let facts = self.facts().into_iter();
-        let facts = facts.filter_map(|(name, value)| Some((name, value?)));
+        let facts = facts.filter(|(_, value)| !value.is_empty());
         let report = facts.fold(report, |report, (name, value)| report.fact(name, value));
         sections.into_iter().flatten().fold(report, Report::section)
     }
 
-    fn facts(&self) -> [(&'static str, Option<String>); 11] {
-        let settings = &self.settings;
-        let is_cluster = settings.cluster.is_some();
+    /// Returns the circumstances of the run; empty ones do not apply.
+    fn facts(&self) -> [(&'static str, String); 11] {
+        let (settings, host) = (&self.settings, &self.host);
+        let (write, payload) = (settings.write, count(settings.payload as u64));
+        let commit = host.commit.map(|commit| format!(", commit {commit}"));
+        let version = format!("spikelet {}{}", host.version, commit.unwrap_or_default());
+        let cores = host.cores.unwrap_or(0);
+        let processor = host.cpu.as_ref().map(|cpu| format!("{cpu}, {cores} cores"));
+        let cluster = host.cluster.as_ref();
         let clock = if settings.is_virtual {
             "virtual: queues and holds are simulated by the engine's queue rule; the same seed, the same report"
-        } else if is_cluster {
+        } else if cluster.is_some() {
             "a cluster, by this machine's wall clock: times have the network in them"
         } else {
             "the engine itself, by the wall clock"
         };
         let hold = match settings.hold.mean {
-            _ if is_cluster => {
+            _ if cluster.is_some() => {
                 "that of the servers: as long as they keep a record locked".to_owned()
             }
             mean if mean.is_zero() => "none: a record is locked for its edit alone".to_owned(),
@@ -185,69 +180,34 @@ impl FinishedRun {
             Write::AddUnique => format!(", lists of {} elements", count(settings.elements.into())),
             Write::Put | Write::Increment => String::new(),
         };
-        let (write, payload) = (settings.write, count(settings.payload as u64));
+        let writes = format!("{write}, {payload} bytes of payload{lists}, {keys}");
         let queue = match settings.max_waiters() {
             Some(most) => format!("{most} may wait for a record (max_waiters {most})"),
             None => "any number may wait for a record".to_owned(),
         };
+        let queue = format!("transaction-pending-limit {}: {queue}", settings.limit);
         let repeats = self.rows().map(|row| row.repeats.len()).max();
         let repeats = repeats.filter(|repeats| *repeats > 1);
-        let repeats = repeats.map_or_else(String::new, |repeats| format!(", {repeats} times"));
-        let (lasts, warms_up) = (settings.duration, settings.warm_up);
-        let host = &self.host;
-        let commit = host.commit.map(|commit| format!(", commit {commit}"));
-        let commit = commit.unwrap_or_default();
-        let cores = host.cores.unwrap_or(0);
+        let each_row = format!(
+            "{} s after {} s of warm-up, seed {}{}",
+            settings.duration.as_secs_f64(),
+            settings.warm_up.as_secs_f64(),
+            settings.seed,
+            repeats.map_or_else(String::new, |repeats| format!(", {repeats} times"))
+        );
+        let retries = format!("{} retries. {}", settings.retries, settings.rest_words());
         [
-            (
-                "version",
-                Some(format!("spikelet {}{commit}", host.version)),
-            ),
-            ("clock", Some(clock.to_owned())),
-            (
-                "processor",
-                host.cpu.as_ref().map(|cpu| format!("{cpu}, {cores} cores")),
-            ),
-            (
-                "cluster",
-                settings
-                    .cluster
-                    .as_ref()
-                    .map(|cluster| cluster.place.clone()),
-            ),
-            ("durability", Some(durability(settings).to_owned())),
-            ("hold", Some(hold)),
-            (
-                "writes",
-                Some(format!(
-                    "{write}, {payload} bytes of payload{lists}, {keys}"
-                )),
-            ),
-            (
-                "queue",
-                Some(format!(
-                    "transaction-pending-limit {}: {queue}",
-                    settings.limit
-                )),
-            ),
-            ("loop", Some(self.loops())),
-            (
-                "each row",
-                Some(format!(
-                    "{} s after {} s of warm-up, seed {}{repeats}",
-                    lasts.as_secs_f64(),
-                    warms_up.as_secs_f64(),
-                    settings.seed
-                )),
-            ),
-            (
-                "after KEY_BUSY",
-                Some(format!(
-                    "{} retries. {}",
-                    settings.retries,
-                    settings.rest_words()
-                )),
-            ),
+            ("version", version),
+            ("clock", clock.to_owned()),
+            ("processor", processor.unwrap_or_default()),
+            ("cluster", cluster.cloned().unwrap_or_default()),
+            ("durability", host.durability.to_owned()),
+            ("hold", hold),
+            ("writes", writes),
+            ("queue", queue),
+            ("loop", self.loops()),
+            ("each row", each_row),
+            ("after KEY_BUSY", retries),
         ]
     }
 
@@ -284,13 +244,10 @@ impl FinishedRun {
         {
             section = section.chart(chart);
         }
-        let activated = self
-            .measured
-            .iter()
-            .filter(|one| !one.row.phases.is_empty());
+        let activated = self.rows().filter(|row| !row.phases.is_empty());
         section = activated.map(charts::phases).fold(section, Section::chart);
         let found = &self.correctness;
-        let rows = self.measured.iter().map(|measured| &measured.correctness);
+        let rows = self.rows().map(|row| row.correctness);
         let silent = rows.filter(|row| row.acknowledged == 0).count();
         let mut verdict = found.verdict("acknowledged = found");
         if verdict.level == Severity::Good && silent > 0 {
@@ -329,12 +286,7 @@ impl FinishedRun {
                 || format!("as wanted in all {} rows", rows.len()),
                 |first| failing(judged, first, rows.len()),
             );
-            Verdict {
-                level,
-                word: word.to_owned(),
-                subject,
-                sentence,
-            }
+            Verdict::new(level, word, subject, sentence)
         };
         let section = Section::new("Thresholds");
         self.conditions

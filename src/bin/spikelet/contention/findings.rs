@@ -58,19 +58,16 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
         Finding::Fail => (Severity::Bad, "FAIL"),
         Finding::NotTested => (Severity::Watch, "NOT TESTED"),
     };
-    Verdict {
-        level,
-        word: word.to_owned(),
-        subject: format!("{} writes/s on one record", guideline.rate),
-        sentence: format!(
-            "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
-            decimal(guideline.hold_us / 1e3, 3),
-            guideline.burst,
-            decimal(guideline.lambda, 3),
-            decimal(guideline.p2, 4),
-            guideline.band,
-        ),
-    }
+    let subject = format!("{} writes/s on one record", guideline.rate);
+    let sentence = format!(
+        "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
+        decimal(guideline.hold_us / 1e3, 3),
+        guideline.burst,
+        decimal(guideline.lambda, 3),
+        decimal(guideline.p2, 4),
+        guideline.band,
+    );
+    Verdict::new(level, word, subject, sentence)
 }
 
 fn knees_table(knees: &[Knees]) -> ReportTable {

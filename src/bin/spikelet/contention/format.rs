@@ -1,6 +1,7 @@
 //! Words and numbers of the report.
 
-use super::row::{ReportRow, RowShards};
+use super::layout::RowLayout;
+use super::row::ReportRow;
 use crate::report::{Cell, count, decimal, exact};
 
 /// Returns the number of decimals with which microseconds are shown as milliseconds: more for short
@@ -51,10 +52,10 @@ pub(crate) fn load(row: &ReportRow) -> String {
 }
 
 /// Writes a layout: `1 shard`, `8 shards`, `hourly`.
-pub(crate) fn shards(shards: &RowShards) -> String {
-    match shards {
-        RowShards::Hashed(1) => "1 shard".to_owned(),
-        RowShards::Hashed(shards) => format!("{shards} shards"),
-        RowShards::Named(name) => name.clone(),
+pub(crate) fn shards(layout: RowLayout) -> String {
+    match layout {
+        RowLayout::Hashed(1) => "1 shard".to_owned(),
+        RowLayout::Hashed(shards) => format!("{shards} shards"),
+        RowLayout::Timed(..) => layout.to_string(),
     }
 }

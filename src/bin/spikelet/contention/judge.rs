@@ -4,7 +4,8 @@
 use serde::Serialize;
 use spikelet::shard::arithmetic::{WRITES_PER_SECOND, collision_chance, writes_per_hold};
 
-use super::row::{ReportRow, RowShards};
+use super::layout::RowLayout;
+use super::row::ReportRow;
 
 /// The latency knee: p99 as a multiple of that of the lowest rate.
 pub(crate) const LATENCY_KNEE: f64 = 3.0;
@@ -20,7 +21,7 @@ pub(crate) const WARM: f64 = 0.10;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Knees {
     /// The layout.
-    pub(crate) shards: RowShards,
+    pub(crate) shards: RowLayout,
     /// How many rates were measured: with fewer than two there are no knees.
     pub(crate) rates: usize,
     /// Whether the lowest rate is one to compare others with: something was acknowledged, and less
@@ -58,33 +59,28 @@ impl Knees {
 
 /// Returns the knees of each layout in an open loop with `hot_keys` hot keys, in the order of the
 /// rows.
-pub(super) fn knees(rows: &[(&ReportRow, u32)], hot_keys: u32) -> Vec<Knees> {
-    let mut layouts: Vec<(&RowShards, u32)> = Vec::new();
-    for (row, live) in rows.iter().filter(|(row, _)| row.rate.is_some()) {
-        if !layouts.iter().any(|(shards, _)| **shards == row.shards) {
-            layouts.push((&row.shards, *live));
+pub(super) fn knees(rows: &[&ReportRow], hot_keys: u32) -> Vec<Knees> {
+    let mut layouts: Vec<RowLayout> = Vec::new();
+    for row in rows.iter().filter(|row| row.rate.is_some()) {
+        if !layouts.contains(&row.shards) {
+            layouts.push(row.shards);
         }
     }
-    layouts
-        .into_iter()
-        .map(|(shards, live)| {
-            let of: Vec<&ReportRow> = rows
-                .iter()
-                .map(|(row, _)| *row)
-                .filter(|row| row.shards == *shards)
-                .collect();
-            knees_of(shards, (hot_keys == 1).then_some(live), of)
-        })
-        .collect()
+    let knees = |shards: RowLayout| {
+        let of = rows.iter().filter(|row| row.shards == shards);
+        let of = of.filter_map(|row| Some((row.rate?, *row)));
+        knees_of(
+            shards,
+            (hot_keys == 1).then_some(shards.live_shards()),
+            of.collect(),
+        )
+    };
+    layouts.into_iter().map(knees).collect()
 }
 
 /// Returns the knees of one layout. `records`: how many records take the writes; `None` with
 /// several hot keys.
-fn knees_of(shards: &RowShards, records: Option<u32>, rows: Vec<&ReportRow>) -> Knees {
-    let mut of: Vec<(f64, &ReportRow)> = rows
-        .into_iter()
-        .filter_map(|row| Some((row.rate?, row)))
-        .collect();
+fn knees_of(shards: RowLayout, records: Option<u32>, mut of: Vec<(f64, &ReportRow)>) -> Knees {
     of.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     of.dedup_by_key(|(rate, _)| *rate);
     let lowest = of
@@ -102,7 +98,7 @@ fn knees_of(shards: &RowShards, records: Option<u32>, rows: Vec<&ReportRow>) -> 
         from_above.last().map(|(rate, _)| *rate)
     };
     Knees {
-        shards: shards.clone(),
+        shards,
         rates: of.len(),
         lowest_is_calm: lowest.is_some(),
         latency_rate: lowest.and_then(|lowest| first(&|row| is_slower(row, lowest))),
@@ -198,7 +194,7 @@ pub(super) fn guideline(rows: &[&ReportRow], hot_keys: u32, burst: f64) -> Optio
     };
     // With several keys a record gets a part of the rate.
     let on_one_record =
-        |row: &&ReportRow| hot_keys == 1 && row.shards == RowShards::Hashed(1) && row.offered > 0;
+        |row: &&ReportRow| hot_keys == 1 && row.shards == RowLayout::Hashed(1) && row.offered > 0;
     let mut tested: Vec<(f64, &ReportRow)> = rows
         .iter()
         .copied()
@@ -248,7 +244,7 @@ mod tests {
             .into_iter()
             .flat_map(|rate| [row(rate, 1), row(rate, 8)])
             .collect();
-        let live: Vec<(&ReportRow, u32)> = rows.iter().zip([1, 8].into_iter().cycle()).collect();
+        let live: Vec<&ReportRow> = rows.iter().collect();
         let found = knees(&live, 1);
         let [one, eight] = &found[..] else {
             panic!("{found:?}");
@@ -271,7 +267,7 @@ mod tests {
             expected_key_busy_share: None,
             ..rows[2].clone()
         };
-        assert!(!knees(&[(&rows[0], 1), (&without, 1)], 1)[0].is_modelled);
+        assert!(!knees(&[&rows[0], &without], 1)[0].is_modelled);
     }
 
     #[test]
@@ -287,8 +283,7 @@ mod tests {
             })
         };
         let knees_with = |rows: &[ReportRow]| {
-            let all = std::iter::once(&calm).chain(rows);
-            let all: Vec<(&ReportRow, u32)> = all.map(|row| (row, 1)).collect();
+            let all: Vec<&ReportRow> = std::iter::once(&calm).chain(rows).collect();
             let found = knees(&all, 1).remove(0);
             (found.latency_rate, found.busy_rate)
         };
@@ -307,10 +302,7 @@ mod tests {
     #[test]
     fn one_rate_has_no_knees_and_a_refused_one_is_nothing_to_compare_latencies_with() {
         let rows = [row(200.0, 1), row(400.0, 1), row(50.0, 1)];
-        let of = |rows: &[&ReportRow]| {
-            let live: Vec<(&ReportRow, u32)> = rows.iter().map(|row| (*row, 1)).collect();
-            knees(&live, 1).remove(0)
-        };
+        let of = |rows: &[&ReportRow]| knees(rows, 1).remove(0);
         let single = of(&[&rows[0]]);
         assert_eq!((single.is_tested(), single.busy_rate), (false, None));
         assert_eq!((single.rates, single.expected_busy_rate), (1, None));
@@ -361,7 +353,7 @@ mod tests {
     fn the_guideline_passes_only_by_a_row_that_says_so() {
         let with = |rate: f64, shards: u32, busy: f64| {
             changed(row(10.0, 1), |row| {
-                (row.rate, row.shards) = (Some(rate), RowShards::Hashed(shards));
+                (row.rate, row.shards) = (Some(rate), RowLayout::Hashed(shards));
                 row.key_busy_share = busy;
             })
         };

@@ -9,7 +9,7 @@ use spikelet::shard::arithmetic::SHARDS_MAX;
 
 /// The records that the writes to one hot key go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[serde(into = "LayoutForm", try_from = "LayoutForm")]
 pub(crate) enum RowLayout {
     /// By the hash of the element, into this many shards (a power of two, at most
     /// [`SHARDS_MAX`]). One is the record itself.
@@ -45,17 +45,31 @@ impl fmt::Display for RowLayout {
     }
 }
 
-impl From<RowLayout> for String {
+/// A layout as JSON has it: a number of hash shards, or a name such as `hourly`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum LayoutForm {
+    Hashed(u32),
+    Named(String),
+}
+
+impl From<RowLayout> for LayoutForm {
     fn from(layout: RowLayout) -> Self {
-        layout.to_string()
+        match layout {
+            RowLayout::Hashed(shards) => Self::Hashed(shards),
+            timed @ RowLayout::Timed(..) => Self::Named(timed.to_string()),
+        }
     }
 }
 
-impl TryFrom<String> for RowLayout {
+impl TryFrom<LayoutForm> for RowLayout {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+    fn try_from(form: LayoutForm) -> Result<Self, String> {
+        match form {
+            LayoutForm::Hashed(shards) => shards.to_string().parse(),
+            LayoutForm::Named(name) => name.parse(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Settings, Write};
 use super::element_id::INITIAL_FROM;
@@ -100,7 +100,7 @@ impl InitialElements {
 }
 
 /// Acknowledged = found?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Correctness {
     /// Acknowledged writes, those while warming up among them.
     pub(crate) acknowledged: u64,

@@ -19,12 +19,10 @@ use super::ledger::Ledger;
 use super::measure::{MeasuredWindow, Recorder, Tally};
 use super::schedule::{KeySource, PlannedWrite, arrivals};
 use super::target::HotTarget;
-use crate::threads::on_threads;
+use crate::threads::{on_threads, sleep_until};
 
 /// Threads of an open loop, at least and at most.
 const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
-/// How often a sleeper looks whether the row is to end.
-const NAP: Duration = Duration::from_millis(50);
 /// One write in this many is read back.
 const READ_BACK_OPEN: u64 = 8;
 const READ_BACK_CLOSED: u64 = 1_024;
@@ -73,16 +71,7 @@ impl LiveRow<'_> {
 
     /// Sleeps until this time; false if the row ends before.
     fn sleep_until(&self, at_ns: u64) -> bool {
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            let ahead = Duration::from_nanos(at_ns.saturating_sub(self.now_ns()));
-            if ahead.is_zero() {
-                return true;
-            }
-            std::thread::sleep(ahead.min(NAP));
-        }
+        sleep_until(self.begun + Duration::from_nanos(at_ns), self.stop)
     }
 
     /// Waits until the next write may be sent, of writers that together have a limit; false if the
@@ -113,11 +102,12 @@ impl LiveRow<'_> {
         read_back: u64,
         refused: &mut u32,
         ledger: &mut Ledger,
-        note: &mut dyn FnMut(Fate),
+        recorder: &Mutex<Recorder>,
     ) -> Result<u64> {
         let settings = &self.case.settings;
+        let wanted_ns = wanted.at_ns;
         let mut sent_ns = self.now_ns();
-        note(Fate::Sent { sent_ns });
+        recorder.lock().sent(wanted_ns, sent_ns);
         for attempt in 0.. {
             let route = self.target.route(wanted.key, wanted.id);
             let done = self.target.write(route, wanted.id, ledger);
@@ -125,7 +115,7 @@ impl LiveRow<'_> {
             match done {
                 Ok(()) => {
                     *refused = 0;
-                    note(Fate::Acknowledged { sent_ns, done_ns });
+                    recorder.lock().acknowledged(wanted_ns, sent_ns, done_ns);
                     if wanted.id.is_multiple_of(read_back) {
                         self.target.read_back(&route, wanted.id, ledger)?;
                         return Ok(self.now_ns());
@@ -134,7 +124,7 @@ impl LiveRow<'_> {
                 }
                 Err(HarnessError::Store(Error::KeyBusy { .. })) => {
                     let again = attempt < settings.retries;
-                    note(Fate::Refused { again });
+                    recorder.lock().refused(wanted_ns, again);
                     let rest = settings.rest(*refused);
                     *refused = refused.saturating_add(1);
                     if !rest.is_zero() {
@@ -146,36 +136,12 @@ impl LiveRow<'_> {
                     sent_ns = self.now_ns();
                 }
                 Err(error) => {
-                    note(Fate::Failed(error.result_code()));
+                    recorder.lock().failed(wanted_ns, error.result_code());
                     return Ok(done_ns);
                 }
             }
         }
         Ok(self.now_ns())
-    }
-}
-
-/// What became of a write, step by step.
-enum Fate {
-    Sent { sent_ns: u64 },
-    Acknowledged { sent_ns: u64, done_ns: u64 },
-    Refused { again: bool },
-    Failed(u8),
-}
-
-fn record(recorder: &mut Recorder, wanted_ns: u64, fate: &Fate) {
-    match *fate {
-        Fate::Sent { sent_ns } => recorder.sent(wanted_ns, sent_ns),
-        Fate::Acknowledged { sent_ns, done_ns } => {
-            recorder.acknowledged(wanted_ns, sent_ns, done_ns);
-        }
-        Fate::Refused { again } => {
-            recorder.refused(wanted_ns, again);
-            if !again {
-                recorder.failed(wanted_ns, super::simulate::KEY_BUSY);
-            }
-        }
-        Fate::Failed(code) => recorder.failed(wanted_ns, code),
     }
 }
 
@@ -204,9 +170,7 @@ fn open_loop(
             if !row.sleep_until(wanted.at_ns) {
                 return Ok(ledger);
             }
-            row.write(wanted, READ_BACK_OPEN, &mut 0, &mut ledger, &mut |fate| {
-                record(&mut recorder.lock(), wanted.at_ns, &fate);
-            })?;
+            row.write(wanted, READ_BACK_OPEN, &mut 0, &mut ledger, &recorder)?;
         }
     };
     let activation = Mutex::new(None);
@@ -249,7 +213,7 @@ fn closed_loop(
     let stopped_ns = AtomicU64::new(u64::MAX);
     let next_ns = AtomicU64::new(0);
     let ledger = at_once(writers, |writer| {
-        let mut recorder = Recorder::new(window, false);
+        let recorder = Mutex::new(Recorder::new(window, false));
         let mut ledger = Ledger::default();
         let mut keys = KeySource::new(case, writer as u64);
         start.wait();
@@ -276,16 +240,14 @@ fn closed_loop(
                 READ_BACK_CLOSED,
                 &mut refused,
                 &mut ledger,
-                &mut |fate| {
-                    record(&mut recorder, wanted.at_ns, &fate);
-                },
+                &recorder,
             );
             now_ns = done.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         }
         if let Some(now_ns) = row.stopped_ns() {
             stopped_ns.fetch_min(now_ns, Ordering::Relaxed);
         }
-        all.lock().add(&recorder.tally);
+        all.lock().add(&recorder.into_inner().tally);
         Ok(ledger)
     })?;
     let stopped_ns = stopped_ns.into_inner();

@@ -84,14 +84,6 @@ pub(super) struct TimedWrite {
     pub(super) ended: Result<u64, u8>,
 }
 
-impl TimedWrite {
-    /// Returns its latency; `None`: it failed.
-    pub(super) fn latency_ns(&self) -> Option<u64> {
-        let acked_ns = self.ended.ok()?;
-        Some(acked_ns.saturating_sub(self.wanted_ns))
-    }
-}
-
 impl Recorder {
     /// Returns an empty recorder. With `timeline`, it also keeps each write.
     pub(super) fn new(window: MeasuredWindow, timeline: bool) -> Self {
@@ -126,11 +118,14 @@ impl Recorder {
         }
     }
 
-    /// Records a refusal (KEY_BUSY). `again`: the write is tried once more.
+    /// Records a refusal (KEY_BUSY). `again`: the write is tried once more; otherwise it has failed.
     pub(super) fn refused(&mut self, wanted_ns: u64, again: bool) {
         if self.window.contains(wanted_ns) {
             self.tally.refusals += 1;
             self.tally.retries += u64::from(again);
+        }
+        if !again {
+            self.failed(wanted_ns, KEY_BUSY);
         }
     }
 
@@ -307,14 +302,6 @@ pub(super) fn is_known(count: u64, quantile: f64) -> bool {
     count as f64 * (1.0 - quantile) >= 1.0 - 1e-9
 }
 
-/// Returns the least value that this share of the values do not exceed; `None` of no values.
-pub(super) fn quantile(values: &[u64], share: f64) -> Option<u64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,7 +316,6 @@ mod tests {
         let mut recorder = Recorder::new(WINDOW, false);
         for wanted in [0, 999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000] {
             recorder.acknowledged(wanted, wanted + 2, wanted + 5);
-            recorder.failed(wanted, 14);
             recorder.refused(wanted, false);
         }
         let tally = &recorder.tally;
@@ -358,14 +344,5 @@ mod tests {
         assert_eq!((all.offered, all.sent_late), (6, 3));
         assert_eq!((all.latency.len(), all.errors[&9]), (3, 3));
         assert!((all.latency_ns_sum - 9e6).abs() < 1.0);
-    }
-
-    #[test]
-    fn quantiles_are_values_that_occurred() {
-        let values: Vec<u64> = (1..=100).rev().collect();
-        for (share, value) in [(0.0, 1), (0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100)] {
-            assert_eq!(quantile(&values, share), Some(value));
-        }
-        assert_eq!(quantile(&[], 0.5), None);
     }
 }

@@ -144,21 +144,17 @@ pub(crate) fn measure_until(
     }
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
     let seconds = window.seconds();
-    let mut row = ReportRow::new(case, seconds, &tally, &correctness, threads, hold_us);
+    let mut row = ReportRow::new(case, seconds, &tally, correctness, threads, hold_us);
     row.processors_busy = processors_busy;
-    let writes = timeline.as_deref().unwrap_or_default();
     if let Some(activation) = &activation {
+        let writes = timeline.as_deref().unwrap_or_default();
         row.phases = activation.phases(writes, window);
+        row.moments = activation::timeline(writes, full, activation);
     }
+    row.activation = activation;
     Ok(Some(Measurement {
         case: case.clone(),
         row,
-        correctness,
-        timeline: match &timeline {
-            Some(writes) => activation::timeline(writes, full, activation.as_ref()),
-            None => Vec::new(),
-        },
-        activation,
         tally,
         seconds,
         is_partial: stopped_ns.is_some(),

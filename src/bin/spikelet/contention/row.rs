@@ -22,7 +22,7 @@ pub(crate) struct ReportRow {
     /// Writes a second that were meant to come; none in a closed loop.
     pub(crate) rate: Option<f64>,
     /// Into which records: a number of shards, or a name such as `hourly`.
-    pub(crate) shards: RowShards,
+    pub(crate) shards: RowLayout,
     /// Writers of a closed loop; the threads of an open one on the engine.
     pub(crate) writers: Option<u64>,
     /// Whether the holds of this row are simulated ones.
@@ -50,18 +50,9 @@ pub(crate) struct ReportRow {
     /// The part of the time that the processors of this machine worked, for any program; `None`
     /// of a virtual run, and where the system does not say.
     pub(crate) processors_busy: Option<f64>,
-    /// Acknowledged writes that are not there.
-    pub(crate) lost: u64,
-    /// Writes that are there twice, or without having been acknowledged.
-    pub(crate) duplicates: u64,
-    /// Acknowledged writes that a read right afterwards did not show.
-    pub(crate) invisible: u64,
-    /// Acknowledged writes, those while warming up included.
-    pub(crate) acknowledged_in_all: u64,
-    /// How many of them were found.
-    pub(crate) found: u64,
-    /// How many were read back right after their acknowledgement.
-    pub(crate) read_back: u64,
+    /// Acknowledged = found?
+    #[serde(flatten)]
+    pub(crate) correctness: Correctness,
     /// What queueing theory expects of KEY_BUSY, as a share; only of one hot key, without retries,
     /// where writes choose their shards at random.
     pub(crate) expected_key_busy_share: Option<f64>,
@@ -73,6 +64,12 @@ pub(crate) struct ReportRow {
     /// figures above mix the three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) phases: Vec<Phase>,
+    /// How shards were activated while the row ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) activation: Option<Activation>,
+    /// The row in time; empty unless shards were activated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) moments: Vec<Moment>,
 }
 
 /// A row is above all its figures.
@@ -84,34 +81,6 @@ impl Deref for ReportRow {
     }
 }
 
-/// Into which records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum RowShards {
-    /// By hash, into this many.
-    Hashed(u32),
-    /// By time: `hourly`, `daily+8`.
-    Named(String),
-}
-
-impl RowShards {
-    fn of(layout: RowLayout) -> Self {
-        match layout {
-            RowLayout::Hashed(shards) => Self::Hashed(shards),
-            named => Self::Named(named.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for RowShards {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Hashed(shards) => shards.fmt(out),
-            Self::Named(name) => name.fmt(out),
-        }
-    }
-}
-
 /// A row with the measurements that do not go into a table.
 #[derive(Debug)]
 pub(crate) struct Measurement {
@@ -119,8 +88,6 @@ pub(crate) struct Measurement {
     pub(crate) case: Case,
     /// The figures.
     pub(crate) row: ReportRow,
-    /// Acknowledged = found?
-    pub(crate) correctness: Correctness,
     /// The counts, with the latencies of the acknowledged.
     pub(super) tally: Tally,
     /// How long was measured, in seconds: all repeats together.
@@ -129,10 +96,6 @@ pub(crate) struct Measurement {
     pub(crate) is_partial: bool,
     /// The threads of an open loop on the engine.
     pub(super) threads: Option<usize>,
-    /// How shards came to be while the row ran.
-    pub(crate) activation: Option<Activation>,
-    /// The row in time; empty unless shards were activated while it ran.
-    pub(crate) timeline: Vec<Moment>,
 }
 
 impl Measurement {
@@ -150,7 +113,7 @@ impl Measurement {
         let mut busy: Vec<f64> = all.row.processors_busy.into_iter().collect();
         for other in repeats {
             all.tally.add(&other.tally);
-            all.correctness.add(&other.correctness);
+            all.row.correctness.add(&other.row.correctness);
             all.seconds += other.seconds;
             all.is_partial |= other.is_partial;
             rows.extend(other.row.repeats);
@@ -160,18 +123,23 @@ impl Measurement {
         let mean = |values: Vec<f64>| {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let hold_us = mean(holds);
-        let phases = std::mem::take(&mut all.row.phases);
-        all.row = ReportRow::new(
+        let (threads, found) = (all.threads, all.row.correctness);
+        let row = ReportRow::new(
             &all.case,
             all.seconds,
             &all.tally,
-            &all.correctness,
-            all.threads,
-            hold_us,
+            found,
+            threads,
+            mean(holds),
         );
-        (all.row.repeats, all.row.phases) = (rows, phases);
-        all.row.processors_busy = mean(busy);
+        all.row = ReportRow {
+            repeats: rows,
+            processors_busy: mean(busy),
+            phases: all.row.phases,
+            activation: all.row.activation,
+            moments: all.row.moments,
+            ..row
+        };
         Some(all)
     }
 }
@@ -185,7 +153,7 @@ impl ReportRow {
                 self.rate.is_none() && self.writers == Some(writers as u64)
             }
         };
-        is_same_load && self.shards == RowShards::of(case.layout)
+        is_same_load && self.shards == case.layout
     }
 
     /// Returns whether this row has the same rate or number of writers as another, in any layout.
@@ -200,7 +168,7 @@ impl ReportRow {
         case: &Case,
         seconds: f64,
         tally: &Tally,
-        correctness: &Correctness,
+        correctness: Correctness,
         threads: Option<usize>,
         hold_us: Option<f64>,
     ) -> Self {
@@ -227,7 +195,7 @@ impl ReportRow {
         Self {
             kind: kind.to_owned(),
             rate,
-            shards: RowShards::of(case.layout),
+            shards: case.layout,
             writers: writers.map(|writers| writers as u64),
             simulated_hold: !settings.hold.mean.is_zero(),
             service_p50_us: tally.micros_at(&tally.service, 0.5),
@@ -239,16 +207,13 @@ impl ReportRow {
             sent_late: tally.sent_late,
             late_p99_us: micros(tally.lateness.value_at_quantile(0.99)),
             processors_busy: None,
-            lost: correctness.lost,
-            duplicates: correctness.duplicates,
-            invisible: correctness.invisible,
-            acknowledged_in_all: correctness.acknowledged,
-            found: correctness.found,
-            read_back: correctness.read_back,
+            correctness,
             expected_key_busy_share: expected.map(|(busy, _)| busy),
             expected_mean_us: expected.map(|(_, mean)| rounded(mean)),
             repeats: vec![figures.clone()],
             phases: Vec::new(),
+            activation: None,
+            moments: Vec::new(),
             figures,
         }
     }

@@ -1,19 +1,18 @@
 //! A run of several rows, judged together.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::activation::{Activation, Moment};
 use super::case::Settings;
 use super::comparison::{Comparison, OtherRun};
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
-use super::row::{Measurement, ReportRow, RowShards};
+use super::row::{Measurement, ReportRow};
 use super::threshold::{self, ConditionResult, Demand, RowCondition};
 use crate::report;
 use crate::verdict::contention::Headline;
 
 /// The version of the JSON.
-pub(crate) const SCHEMA_VERSION: u32 = 4;
+pub(crate) const SCHEMA_VERSION: u32 = 5;
 
 /// The fields of a row that are one number or word; how many writes failed, by any result code.
 const CSV_COLUMNS: &str = "loop rate shards writers offered acked key_busy key_busy_share goodput_per_s p50_us p99_us p999_us \
@@ -35,15 +34,26 @@ pub(crate) struct Criteria {
     pub(crate) noise: f64,
 }
 
-/// A finished run.
-#[derive(Debug)]
+/// A finished run: the object that `--json` prints.
+#[derive(Debug, Serialize)]
 pub(crate) struct FinishedRun {
-    /// The settings that its rows share.
-    pub(crate) settings: Settings,
-    /// Its rows.
-    pub(crate) measured: Vec<Measurement>,
+    /// What a person would say of it.
+    pub(crate) verdict: Headline,
+    /// The missing measurements, if it was interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interruption: Option<Interruption>,
+    /// Whether something was acknowledged, nothing of it was lost, and every condition is met.
+    pub(crate) passes: bool,
     /// All rows together.
     pub(crate) correctness: Correctness,
+    #[serde(flatten)]
+    pub(super) host: Host,
+    /// The settings that its rows share.
+    #[serde(serialize_with = "settings_alone")]
+    pub(crate) settings: Settings,
+    /// Its rows.
+    #[serde(rename = "rows", serialize_with = "rows_alone")]
+    pub(crate) measured: Vec<Measurement>,
     /// From which rate on each layout is in trouble; of the open loop only.
     pub(crate) knees: Vec<Knees>,
     /// Whether 50 writes a second are safe.
@@ -51,10 +61,16 @@ pub(crate) struct FinishedRun {
     /// The conditions, judged.
     pub(crate) conditions: Vec<ConditionResult>,
     /// With another run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) comparison: Option<Comparison>,
-    /// The missing measurements, if it was interrupted.
-    pub(crate) interruption: Option<Interruption>,
-    pub(super) host: Host,
+}
+
+fn settings_alone<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    settings_json(settings).serialize(serializer)
+}
+
+fn rows_alone<S: Serializer>(measured: &[Measurement], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(measured.iter().map(|one| &one.row))
 }
 
 /// The measurements that an interrupted run lacks.
@@ -74,23 +90,39 @@ pub(crate) struct Interruption {
 /// Where the run took place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Host {
+    simulated_hold: bool,
     pub(super) version: &'static str,
     /// The commit, if it was given when this was built.
     pub(super) commit: Option<&'static str>,
     /// Not of a virtual run, which is the same on every machine.
     pub(super) cpu: Option<String>,
     pub(super) cores: Option<usize>,
+    /// Where the records are, and what they survive.
+    pub(super) durability: &'static str,
+    /// Which cluster, and which set of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cluster: Option<String>,
 }
 
 impl Host {
     fn of(settings: &Settings) -> Self {
         let is_real = !settings.is_virtual;
         let cores = || std::thread::available_parallelism().ok().map(Into::into);
+        let cluster = settings.cluster.as_ref();
         Self {
+            simulated_hold: !settings.hold.mean.is_zero(),
             version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("SPIKELET_COMMIT"),
             cpu: is_real.then(cpu).flatten(),
             cores: is_real.then(cores).flatten(),
+            durability: if cluster.is_some() {
+                "that of the cluster"
+            } else if settings.dir.is_some() {
+                "on disk: a killed process loses nothing, a power failure the writes of the last two intervals of 100 ms"
+            } else {
+                "none: the store is in memory"
+            },
+            cluster: cluster.map(|cluster| cluster.place.clone()),
         }
     }
 }
@@ -108,11 +140,8 @@ impl FinishedRun {
     pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
         let rows: Vec<&ReportRow> = measured.iter().map(|measured| &measured.row).collect();
         // A row that was activated on the way has no rate of its own at which it is in trouble.
-        let live: Vec<(&ReportRow, u32)> = measured
-            .iter()
-            .filter(|measured| !measured.case.activates())
-            .map(|measured| (&measured.row, measured.case.layout.live_shards()))
-            .collect();
+        let steady = measured.iter().filter(|one| !one.case.activates());
+        let steady: Vec<&ReportRow> = steady.map(|one| &one.row).collect();
         let judge = |conditions: &[RowCondition], demand| {
             let judge = |condition| threshold::judge(condition, demand, &rows);
             conditions.iter().map(judge).collect::<Vec<_>>()
@@ -121,33 +150,38 @@ impl FinishedRun {
         conditions.extend(judge(&judging.fail_if, Demand::FailIf));
         let mut correctness = Correctness::default();
         for one in &measured {
-            correctness.add(&one.correctness);
+            correctness.add(&one.row.correctness);
         }
-        Self {
+        let run = Self {
+            verdict: Headline::of_nothing(),
+            interruption: None,
+            passes: false,
             settings: settings.clone(),
             correctness,
-            knees: judge::knees(&live, settings.hot_keys),
+            knees: judge::knees(&steady, settings.hot_keys),
             guideline: judge::guideline(&rows, settings.hot_keys, judging.burst),
             conditions,
             comparison: judging
                 .other
                 .as_ref()
                 .map(|other| other.compare(settings, &measured, judging.noise)),
-            interruption: None,
             host: Host::of(settings),
             measured,
-        }
+        };
+        run.with(None)
     }
 
-    /// Returns whether something was acknowledged, nothing of it was lost, and every condition is
-    /// met.
+    /// Adds what an interrupted run lacks.
     #[must_use]
-    pub(crate) fn passes(&self) -> bool {
-        !Headline::of(self).word.fails()
+    pub(crate) fn with(mut self, interruption: Option<Interruption>) -> Self {
+        self.interruption = interruption;
+        self.verdict = Headline::of(&self);
+        self.passes = !self.verdict.word.fails();
+        self
     }
 
     /// Returns the rows.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &ReportRow> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &ReportRow> {
         self.measured.iter().map(|measured| &measured.row)
     }
 
@@ -157,35 +191,6 @@ impl FinishedRun {
     pub(crate) fn to_csv(&self) -> String {
         report::csv(self.rows(), CSV_COLUMNS)
     }
-
-    /// Returns the form that `--json` prints.
-    pub(crate) fn to_json(&self) -> impl Serialize {
-        RunJson::of(self)
-    }
-}
-
-#[derive(Serialize)]
-struct RunJson<'a> {
-    verdict: Headline,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interruption: Option<&'a Interruption>,
-    passes: bool,
-    correctness: &'a Correctness,
-    simulated_hold: bool,
-    #[serde(flatten)]
-    host: &'a Host,
-    durability: &'static str,
-    /// Which cluster, and which set of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<&'a str>,
-    settings: SettingsJson,
-    rows: Vec<&'a ReportRow>,
-    knees: &'a [Knees],
-    guideline: Option<&'a Guideline>,
-    conditions: &'a [ConditionResult],
-    timelines: Vec<RunTimeline<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<&'a Comparison>,
 }
 
 /// The settings that the rows of a run have in common, by name.
@@ -223,58 +228,5 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
     match fields {
         serde_json::Value::Object(fields) => fields,
         _ => SettingsJson::new(),
-    }
-}
-
-#[derive(Serialize)]
-struct RunTimeline<'a> {
-    rate: Option<f64>,
-    shards: &'a RowShards,
-    activation: &'a Activation,
-    moments: &'a [Moment],
-}
-
-impl<'a> RunJson<'a> {
-    fn of(run: &'a FinishedRun) -> Self {
-        let settings = &run.settings;
-        let timeline = |measured: &'a Measurement| {
-            Some(RunTimeline {
-                rate: measured.row.rate,
-                shards: &measured.row.shards,
-                activation: measured.activation.as_ref()?,
-                moments: &measured.timeline,
-            })
-        };
-        Self {
-            verdict: Headline::of(run),
-            interruption: run.interruption.as_ref(),
-            passes: run.passes(),
-            correctness: &run.correctness,
-            simulated_hold: !settings.hold.mean.is_zero(),
-            host: &run.host,
-            durability: durability(settings),
-            cluster: settings
-                .cluster
-                .as_ref()
-                .map(|cluster| cluster.place.as_str()),
-            settings: settings_json(settings),
-            rows: run.rows().collect(),
-            knees: &run.knees,
-            guideline: run.guideline.as_ref(),
-            conditions: &run.conditions,
-            timelines: run.measured.iter().filter_map(timeline).collect(),
-            comparison: run.comparison.as_ref(),
-        }
-    }
-}
-
-/// Says where the records of a run are, and what they survive.
-pub(super) const fn durability(settings: &Settings) -> &'static str {
-    if settings.cluster.is_some() {
-        "that of the cluster"
-    } else if settings.dir.is_some() {
-        "on disk: a killed process loses nothing, a power failure the writes of the last two intervals of 100 ms"
-    } else {
-        "none: the store is in memory"
     }
 }

@@ -6,8 +6,7 @@
 //! when its hold ends, so that acknowledged can be compared with found here, too. Calls take no
 //! time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunResult;
@@ -43,25 +42,25 @@ enum Event {
 /// Events by time, and within one time in the order in which they were made.
 #[derive(Debug, Default)]
 struct Agenda {
-    order: BinaryHeap<Reverse<(u64, u64)>>,
-    events: HashMap<u64, Event>,
+    events: BTreeMap<(u64, u64), Event>,
     made: u64,
 }
 
 impl Agenda {
     fn at(&mut self, time_ns: u64, event: Event) {
-        self.order.push(Reverse((time_ns, self.made)));
-        self.events.insert(self.made, event);
+        self.events.insert((time_ns, self.made), event);
         self.made += 1;
     }
 
     fn next_time(&self) -> Option<u64> {
-        self.order.peek().map(|Reverse((time_ns, _))| *time_ns)
+        self.events
+            .first_key_value()
+            .map(|((time_ns, _), _)| *time_ns)
     }
 
     fn take(&mut self) -> Option<(u64, Event)> {
-        let Reverse((time_ns, number)) = self.order.pop()?;
-        Some((time_ns, self.events.remove(&number)?))
+        let ((time_ns, _), event) = self.events.pop_first()?;
+        Some((time_ns, event))
     }
 }
 
@@ -225,7 +224,6 @@ impl Simulation<'_> {
             };
             self.agenda.at(later_ns, Event::Send(again));
         } else {
-            self.recorder.failed(wanted_ns, KEY_BUSY);
             self.write_next(sent.writer, later_ns);
         }
     }

@@ -52,9 +52,15 @@ const METRICS: [(&str, ThresholdMetric); 12] = [
     ("max", ThresholdMetric::Time(|of| of.max_us)),
     ("mean", ThresholdMetric::Time(|of| of.mean_us)),
     ("goodput", ThresholdMetric::Number(|of| of.goodput_per_s)),
-    ("lost", ThresholdMetric::OfRow(|row| row.lost)),
-    ("duplicates", ThresholdMetric::OfRow(|row| row.duplicates)),
-    ("invisible", ThresholdMetric::OfRow(|row| row.invisible)),
+    ("lost", ThresholdMetric::OfRow(|row| row.correctness.lost)),
+    (
+        "duplicates",
+        ThresholdMetric::OfRow(|row| row.correctness.duplicates),
+    ),
+    (
+        "invisible",
+        ThresholdMetric::OfRow(|row| row.correctness.invisible),
+    ),
     (
         "errors",
         ThresholdMetric::OfRow(|row| row.errors.values().sum()),

@@ -29,6 +29,23 @@ pub(crate) struct Verdict {
     pub(crate) sentence: String,
 }
 
+impl Verdict {
+    /// Returns a judgement of a subject.
+    pub(crate) fn new(
+        level: Severity,
+        word: impl Into<String>,
+        subject: impl Into<String>,
+        sentence: impl Into<String>,
+    ) -> Self {
+        Self {
+            level,
+            word: word.into(),
+            subject: subject.into(),
+            sentence: sentence.into(),
+        }
+    }
+}
+
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReportBlock {
@@ -138,12 +155,7 @@ impl Report {
         word: impl Into<String>,
         sentence: impl Into<String>,
     ) -> Self {
-        self.lead = Some(Verdict {
-            level,
-            word: word.into(),
-            subject: String::new(),
-            sentence: sentence.into(),
-        });
+        self.lead = Some(Verdict::new(level, word, "", sentence));
         self
     }
 

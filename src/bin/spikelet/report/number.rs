@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use indicatif::HumanCount;
 use spikelet::Key;
 
 /// Longer keys are shortened to this many characters.
@@ -10,15 +11,7 @@ const KEY_CHARS: usize = 64;
 /// Writes `1234567` as `1,234,567`.
 #[must_use]
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    HumanCount(number).to_string()
 }
 
 /// Writes `1234567` as `1.2 MiB`; below 1,024 as `123 B`.

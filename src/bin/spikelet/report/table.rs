@@ -177,6 +177,24 @@ impl ReportTable {
         (!self.rows.is_empty()).then_some(self)
     }
 
+    /// Leaves out the columns in which no cell is known.
+    #[must_use]
+    pub(crate) fn of_known(mut self) -> Self {
+        let missing = Cell::missing();
+        let places = if self.rows.is_empty() {
+            0..0
+        } else {
+            0..self.columns.len()
+        };
+        for place in places.rev() {
+            if self.rows.iter().all(|row| row.get(place) == Some(&missing)) {
+                self.columns.remove(place);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(place)));
+            }
+        }
+        self
+    }
+
     /// Aligns all columns to the left, with any content.
     #[must_use]
     pub(super) fn left(mut self) -> Self {

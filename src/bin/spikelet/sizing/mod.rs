@@ -42,7 +42,7 @@ pub(crate) use source::{ClusterReading, size_cluster};
 pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
-pub(crate) const SCHEMA_VERSION: u32 = 3;
+pub(crate) const SCHEMA_VERSION: u32 = 4;
 
 /// How a sizing is made.
 #[derive(Clone, Debug, PartialEq)]

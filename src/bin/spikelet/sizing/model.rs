@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::measure::RecordMeasure;
 use super::remedy::SizeRemedy;
 use super::sample::Intervals;
 use super::secondary_index::SecondaryIndexSizing;
@@ -44,7 +45,7 @@ pub(crate) struct Sizing {
     /// created.
     pub(crate) most_written: Vec<RecordSizing>,
     /// The records over which writers fought, of a store that was closed cleanly.
-    pub(crate) contended: Vec<ContendedRecord>,
+    pub(crate) contended: Vec<RecordSizing>,
     /// Further findings.
     pub(crate) lints: Vec<Lint>,
 }
@@ -328,61 +329,69 @@ pub(crate) struct Rewrite {
     pub(crate) megabytes_per_s: Option<f64>,
 }
 
-/// A record worth a look.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A record worth a look: large, written often, fought over, or behind a verdict. `None`: not known,
+/// or it does not apply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct RecordSizing {
-    /// Its namespace.
-    pub(crate) namespace: String,
-    /// Its set.
-    pub(crate) set: String,
-    /// Its key, escaped and shortened; `None` if it is not stored.
-    pub(crate) key: Option<String>,
-    /// Its digest, where it is known.
-    pub(crate) digest: Option<String>,
-    /// What counts against the limit of a record's size.
-    pub(crate) bytes: u64,
-    /// Its size on the device.
-    pub(crate) stored_bytes: u64,
-    /// The largest bin, and its size.
-    pub(crate) largest_bin: Option<(String, u64)>,
-    /// How often it was written since it was created (1 to 65,535, then 1 again); `None`: not
-    /// known.
-    pub(crate) generation: Option<u16>,
-    /// When it was last written, in milliseconds since 2010-01-01T00:00:00Z; `None`: not known.
-    pub(crate) last_update_ms: Option<u64>,
-}
-
-/// A record over which writers fought.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct ContendedRecord {
     /// Its namespace.
     pub(crate) namespace: String,
     /// Its set; `None`: the record is gone.
     pub(crate) set: Option<String>,
-    /// Its key, that of the root where shards of a collection were fought over; `None` if it is not
-    /// stored.
+    /// Its key, escaped and shortened; that of the root where it stands for the shards of a
+    /// collection. `None` if it is not stored.
     pub(crate) key: Option<String>,
     /// Its digest.
-    pub(crate) digest: String,
-    /// The list, map or counter that writers most likely meet in: its largest.
-    pub(crate) bin: Option<String>,
-    /// Over how many records that is sharded already.
-    pub(crate) shards: Option<u64>,
-    /// What helps.
-    pub(crate) remedy: SizeRemedy,
-    /// The size of its record, or of all companions together; `None`: the record is gone.
+    pub(crate) digest: Option<String>,
+    /// What counts against the limit of a record's size; that of all companions together.
     pub(crate) bytes: Option<u64>,
-    /// How often a writer had to wait.
-    pub(crate) waits: u64,
+    /// Its size on the device.
+    pub(crate) stored_bytes: Option<u64>,
+    /// Its largest bin; where writers fought over it, the list, map or counter that they most likely
+    /// meet in.
+    pub(crate) bin: Option<String>,
+    /// The size of its largest bin.
+    pub(crate) bin_bytes: Option<u64>,
+    /// Over how many records that is sharded.
+    pub(crate) shards: Option<u64>,
+    /// How often it was written since it was created (1 to 65,535, then 1 again).
+    pub(crate) generation: Option<u64>,
+    /// When it was last written, in milliseconds since 2010-01-01T00:00:00Z.
+    pub(crate) last_update_ms: Option<u64>,
+    /// How often a writer had to wait for it.
+    pub(crate) waits: Option<u64>,
     /// How often a writer was refused.
-    pub(crate) key_busy: u64,
+    pub(crate) key_busy: Option<u64>,
+    /// What takes writes from a record that is fought over.
+    pub(crate) remedy: Option<SizeRemedy>,
 }
 
-impl ContendedRecord {
+impl RecordSizing {
+    /// Returns the figures of a measured record.
+    pub(crate) fn of(namespace: &str, set: &str, record: &RecordMeasure) -> Self {
+        let largest = record.largest_bin();
+        let known = |value: u64| (value > 0).then_some(value);
+        Self {
+            namespace: namespace.to_owned(),
+            set: Some(set.to_owned()),
+            key: Some(record.key.clone()).filter(|key| !key.is_empty()),
+            digest: record.digest.clone(),
+            bytes: Some(record.bytes),
+            stored_bytes: Some(record.stored_bytes),
+            bin: largest.map(|bin| bin.name.clone()),
+            bin_bytes: largest.map(|bin| bin.bytes),
+            generation: known(record.generation.into()),
+            last_update_ms: known(record.last_update_ms),
+            ..Self::default()
+        }
+    }
+
     /// Returns its key, or else its digest.
     pub(crate) fn name(&self) -> String {
-        let digest = || format!("(digest {})", self.digest);
-        self.key.clone().unwrap_or_else(digest)
+        match (&self.key, &self.digest) {
+            (Some(key), _) => key.clone(),
+            (None, Some(digest)) => format!("(digest {digest})"),
+            (None, None) => "(no key)".to_owned(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECON
 
 use super::bucket;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
-use super::recommendation::{Need, ShardSubject, recommend, what_if};
+use super::recommendation::{Need, recommend, what_if};
 use super::remedy::SizeRemedy;
 use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
 use crate::sizing::present;
@@ -116,7 +116,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<CollectionPlan, String> {
         SizeRemedy::Shard
     };
     let need = Need {
-        subject: ShardSubject::Collection,
+        subject: "list or map",
         total_bytes,
         bytes_p99: total_bytes,
         element_bytes: Some(entry_bytes as f64),

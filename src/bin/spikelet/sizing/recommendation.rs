@@ -27,19 +27,12 @@ const INDEX_BYTES_MAX: f64 = 64.0;
 /// The tables go on to at least this many shards, for comparison.
 const WHAT_IF_MIN: u64 = 32;
 
-/// What would be sharded.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ShardSubject {
-    /// A record that is mostly its list or map, or has none.
-    Record,
-    /// A list or map beside which its record holds more.
-    Collection,
-}
-
 /// The figures that shards are counted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    pub(super) subject: ShardSubject,
+    /// What would be sharded: a `record` that is mostly its list or map, or has none; or a `list or
+    /// map` beside which its record holds more.
+    pub(super) subject: &'static str,
     /// The largest of them, in bytes.
     pub(super) total_bytes: u64,
     /// The size at the 99th percentile, in bytes.
@@ -191,13 +184,7 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
              the size.",
             count(advice.shards)
         ),
-        _ => {
-            let what = match need.subject {
-                ShardSubject::Record => "record",
-                ShardSubject::Collection => "list or map",
-            };
-            format!("The largest {what}, of {size}, needs no shards.")
-        }
+        _ => format!("The largest {}, of {size}, needs no shards.", need.subject),
     }
 }
 
@@ -276,7 +263,7 @@ mod tests {
 
     fn need(total_bytes: u64, writes_per_s: Option<f64>) -> Need {
         Need {
-            subject: ShardSubject::Record,
+            subject: "record",
             total_bytes,
             bytes_p99: total_bytes,
             element_bytes: Some(15.0),

@@ -13,10 +13,13 @@ const KEY_CHARS: usize = 24;
 const HEAD_BYTES: u64 = 6;
 
 /// What helps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SizeRemedy {
     /// Nothing is needed.
+    #[default]
     Nothing,
     /// Shards of its list, map or counter.
     Shard,

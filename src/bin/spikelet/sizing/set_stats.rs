@@ -341,7 +341,12 @@ impl Top {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RecordMeasure> {
-        self.records.iter().map(|(_, record)| record)
+        self.weighed().map(|(_, record)| record)
+    }
+
+    /// Returns the records, each behind its weight.
+    pub(crate) fn weighed(&self) -> impl Iterator<Item = &(u64, RecordMeasure)> {
+        self.records.iter()
     }
 }
 

@@ -10,13 +10,13 @@ use super::SizingOptions;
 use super::lint::{damage, lints};
 use super::measure::RecordMeasure;
 use super::model::{
-    BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing, RecordSizing,
-    Rewrite, SampleNote, SetSizing, ShardedSizing, Sizing, Total,
+    BinSizing, CollectionSizing, IndexMemory, Lint, NamespaceSizing, RecordSizing, Rewrite,
+    SampleNote, SetSizing, ShardedSizing, Sizing, Total,
 };
-use super::recommendation::{COPIES, Need, ShardSubject, recommend, what_if};
+use super::recommendation::{COPIES, Need, recommend, what_if};
 use super::remedy::SizeRemedy;
 use super::sample::{Intervals, intervals};
-use super::set_stats::{BinStats, SetStats, ShardedStats, StatsBySet};
+use super::set_stats::{BinStats, SetStats, ShardedStats, StatsBySet, Top};
 use super::size_histogram::{Distribution, histogram};
 use crate::verdict::sizing::{
     SetFacts, SizingHeadline, THRESHOLDS, heaviest_collection, helps, judge, shard_word,
@@ -31,7 +31,7 @@ pub(super) struct RecordOrigin {
     pub(super) source: String,
     pub(super) kind: &'static str,
     pub(super) namespaces: Vec<NamespaceSizing>,
-    pub(super) contended: Vec<ContendedRecord>,
+    pub(super) contended: Vec<RecordSizing>,
     /// Whether the source knows which collections have a persisted index.
     pub(super) knows_indexes: bool,
 }
@@ -53,18 +53,8 @@ pub(super) fn summarize(
             origin.knows_indexes,
         ));
     }
-    let largest = heaviest(
-        options,
-        &surveys,
-        |stats| stats.largest.iter().collect(),
-        |record| record.bytes,
-    );
-    let most_written = heaviest(
-        options,
-        &surveys,
-        |stats| stats.most_written.iter().collect(),
-        |record| u64::from(record.generation),
-    );
+    let largest = heaviest(options, &surveys, |stats| &stats.largest);
+    let most_written = heaviest(options, &surveys, |stats| &stats.most_written);
     let hottest = hottest_set(&surveys, &origin.contended);
     let mut sets: Vec<(SetSizing, SetStats)> = Vec::new();
     for (names, stats) in surveys {
@@ -144,7 +134,7 @@ type SetName = (String, String);
 /// written most often; the only set, if there is no other. `None`: not known.
 fn hottest_set(
     surveys: &BTreeMap<SetName, SetStats>,
-    contended: &[ContendedRecord],
+    contended: &[RecordSizing],
 ) -> Option<SetName> {
     let fought_over = contended
         .iter()
@@ -185,7 +175,7 @@ fn set_sizing(
         .find(|one| one.namespace == *namespace && origin.kind == "store");
     let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
     // Counts from before a collection was sharded say nothing of its shards.
-    let is_past = |hot: &ContendedRecord| {
+    let is_past = |hot: &RecordSizing| {
         let mut roots = stats.sharded.keys();
         hot.shards.is_none() && roots.any(|(root, _)| Some(root) == hot.key.as_ref())
     };
@@ -244,12 +234,7 @@ fn need(case: &SetFacts<'_>) -> Need {
     let judged = &stats.judged;
     let lives = &stats.times_to_live_s;
     let is_small = judged.max() <= SWEET_SPOT_BYTES;
-    let whole = (
-        ShardSubject::Record,
-        judged.max(),
-        judged.per_mille(990),
-        remedy,
-    );
+    let whole = ("record", judged.max(), judged.per_mille(990), remedy);
     let (subject, total_bytes, bytes_p99, remedy) = match collection {
         _ if is_small => whole,
         Some(found) if remedy != SizeRemedy::Shard && found.blocked == 0 => {
@@ -261,12 +246,7 @@ fn need(case: &SetFacts<'_>) -> Need {
                 largest if largest > SWEET_SPOT_BYTES => SizeRemedy::Shard,
                 _ => remedy,
             };
-            (
-                ShardSubject::Collection,
-                largest,
-                found.sizes.per_mille(990),
-                remedy,
-            )
+            ("list or map", largest, found.sizes.per_mille(990), remedy)
         }
         _ => whole,
     };
@@ -375,38 +355,19 @@ fn rewrites(writes_per_s: Option<f64>, bytes: &Distribution, bins: &[BinSizing])
 }
 
 /// Returns the heaviest records of all sets.
-fn heaviest<'s>(
+fn heaviest(
     options: &SizingOptions,
-    surveys: &'s BTreeMap<(String, String), SetStats>,
-    of_set: impl Fn(&'s SetStats) -> Vec<&'s RecordMeasure>,
-    weight: impl Fn(&RecordMeasure) -> u64,
+    surveys: &BTreeMap<SetName, SetStats>,
+    of_set: fn(&SetStats) -> &Top,
 ) -> Vec<RecordSizing> {
-    let mut records: Vec<_> = surveys
-        .iter()
-        .flat_map(|(names, stats)| of_set(stats).into_iter().map(move |record| (names, record)))
-        .collect();
+    let of_set = |(names, stats)| of_set(stats).weighed().map(move |found| (names, found));
+    let mut records: Vec<(&SetName, &(u64, RecordMeasure))> =
+        surveys.iter().flat_map(of_set).collect();
     // Stable: equals stay in the order of sets and keys.
-    records.sort_by_key(|(_, record)| std::cmp::Reverse(weight(record)));
+    records.sort_by_key(|(_, (weight, _))| std::cmp::Reverse(*weight));
     records.truncate(options.top);
     records
         .into_iter()
-        .map(|((namespace, set), record)| record_sizing(namespace, set, record))
+        .map(|((namespace, set), (_, record))| RecordSizing::of(namespace, set, record))
         .collect()
-}
-
-fn record_sizing(namespace: &str, set: &str, record: &RecordMeasure) -> RecordSizing {
-    let known = |value: u64| (value > 0).then_some(value);
-    RecordSizing {
-        namespace: namespace.to_owned(),
-        set: set.to_owned(),
-        key: (!record.key.is_empty()).then(|| record.key.clone()),
-        digest: record.digest.clone(),
-        bytes: record.bytes,
-        stored_bytes: record.stored_bytes,
-        largest_bin: record
-            .largest_bin()
-            .map(|bin| (bin.name.clone(), bin.bytes)),
-        generation: (record.generation > 0).then_some(record.generation),
-        last_update_ms: known(record.last_update_ms),
-    }
 }

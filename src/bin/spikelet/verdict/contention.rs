@@ -17,10 +17,10 @@ use self::findings::{
 };
 use self::limits::limited;
 use self::remedy::ShardRemedy;
-use super::{VerdictRule, Word, first};
+use super::{Word, rules_in};
 use crate::contention::format::load;
-use crate::contention::{FinishedRun, Measurement, ReportRow, RowLayout};
-use crate::report::{count, percent};
+use crate::contention::{FinishedRun, ReportRow, RowLayout};
+use crate::report::{ReportTable, count, percent};
 
 /// Below this utilisation no queue forms that would explain a refusal or a long wait.
 const IDLE: f64 = 0.3;
@@ -58,102 +58,68 @@ pub(crate) struct LoadRows<'r> {
     run: &'r FinishedRun,
     /// The number of the row that is judged.
     place: usize,
-    measured: &'r Measurement,
+    row: &'r ReportRow,
     /// The rows of more records, the fewest first.
-    others: Vec<(usize, &'r Measurement)>,
+    others: Vec<(usize, &'r ReportRow)>,
 }
 
-/// The rules in their order.
-pub(crate) fn rules<'r>() -> [VerdictRule<LoadRows<'r>, Headline>; 11] {
-    let rule = VerdictRule::new;
-    [
-        rule(
-            "lost",
-            "LOST",
-            "an acknowledged write is missing, doubled or was invisible",
-            lost,
-        ),
-        rule("nothing", "NOTHING", "no write was acknowledged", nothing),
-        rule(
-            "too-short",
-            "TOO SHORT",
-            "fewer than 100 writes, or less than half a second",
-            too_short,
-        ),
-        rule(
-            "machine",
-            "MACHINE",
-            "1 % of the writes were sent later than a write takes, the processors were saturated, or holds took half as long again, \
-             and the record was not the reason",
-            machine,
-        ),
-        rule(
-            "not-the-record",
-            "NOT THE RECORD",
-            "writes are refused or not served, and more shards do not change it",
-            not_the_record,
-        ),
-        rule(
-            "activated",
-            "OK, BUSY, OVERLOAD",
-            "shards were activated while the row ran: the finding afterwards",
-            activated,
-        ),
-        rule(
-            "overload",
-            "OVERLOAD",
-            "less than 95 % of the offered writes were acknowledged",
-            overload,
-        ),
-        rule(
-            "busy",
-            "BUSY",
-            "0.1 % of the writes were refused (KEY_BUSY) or more",
-            busy,
-        ),
-        rule(
-            "slow",
-            "SLOW",
-            "the record's queue makes p99 5 times a hold or more, or writers take all it serves",
-            slow,
-        ),
-        rule(
-            "guideline",
-            "WATCH",
-            "the guideline of 50 writes a second fails for this hold or burst",
-            guideline,
-        ),
-        rule("ok", "OK", "nothing of that", fine),
-    ]
+/// Returns a finding if its rule applies.
+type FindingOf = fn(&LoadRows<'_>) -> Option<Headline>;
+
+/// The rules in their order: their names in JSON, and their findings.
+const RULES: [(&str, FindingOf); 11] = [
+    ("lost", lost),
+    ("nothing", nothing),
+    ("too-short", too_short),
+    ("machine", machine),
+    ("not-the-record", not_the_record),
+    ("activated", activated),
+    ("overload", overload),
+    ("busy", busy),
+    ("slow", slow),
+    ("guideline", guideline),
+    ("ok", fine),
+];
+
+/// Lists the rules.
+pub(crate) fn rules_table() -> ReportTable {
+    rules_in(include_str!("../../../../docs/contention.md"))
 }
 
 impl Headline {
     /// Judges a run: the gravest finding of all loads, unless a condition fails.
     pub(crate) fn of(run: &FinishedRun) -> Self {
         let loads = LoadRows::all(run);
-        let rules = rules();
-        let judged = loads.iter().filter_map(|load| {
-            let (rule, found) = first(&rules, load)?;
-            Some((load, Self { rule, ..found }))
-        });
+        let judge = |load| {
+            let mut found = RULES.iter().filter_map(|(rule, find)| {
+                Some(Self {
+                    rule,
+                    ..find(load)?
+                })
+            });
+            found.next()
+        };
+        let judged = loads.iter().filter_map(|load| Some((load, judge(load)?)));
         let worst = judged.max_by(|(a, found), (b, other)| {
             let by_word = found.word.cmp(&other.word);
             by_word.then(a.badness().total_cmp(&b.badness()))
         });
-        let mut headline = worst.map_or_else(
-            || Self::new(Word::Nothing, "Nothing was measured."),
-            |(_, found)| found,
-        );
+        let mut headline = worst.map_or_else(Self::of_nothing, |(_, found)| found);
         let is_short = |load: &&LoadRows<'_>| too_short(load).is_some();
         let short: Vec<String> = loads
             .iter()
             .filter(is_short)
-            .map(|one| load(one.row()))
+            .map(|one| load(one.row))
             .collect();
         if headline.word != Word::TooShort && !short.is_empty() {
             headline.sentence += &format!(" Too short to judge: {}.", short.join(", "));
         }
         headline.with_conditions(run).with_interruption(run)
+    }
+
+    /// Returns the verdict of a run without rows.
+    pub(crate) fn of_nothing() -> Self {
+        Self::new(Word::Nothing, "Nothing was measured.")
     }
 
     fn new(word: Word, sentence: impl Into<String>) -> Self {
@@ -201,60 +167,64 @@ impl Headline {
         self
     }
 
-    /// Adds what helps.
-    fn with(mut self, remedy: ShardRemedy) -> Self {
-        self.sentence += &remedy.sentence;
-        (self.shards, self.shards_are, self.after) = (remedy.shards, remedy.are, remedy.after);
-        self
+    /// Returns a finding about a load, with what helps.
+    fn with_remedy(word: Word, begins: String, load: &LoadRows<'_>) -> Self {
+        let ShardRemedy {
+            sentence,
+            shards,
+            are,
+            after,
+        } = load.remedy();
+        Self {
+            shards,
+            shards_are: are,
+            after,
+            ..Self::new(word, begins + &sentence).on(load)
+        }
     }
 }
 
 impl<'r> LoadRows<'r> {
     fn all(run: &'r FinishedRun) -> Vec<Self> {
         let mut loads: Vec<Self> = Vec::new();
-        for (place, measured) in run.measured.iter().enumerate() {
-            let alone = measured.activation.is_some();
+        for (place, row) in run.rows().enumerate() {
             let same = loads.iter_mut().find(|load| {
-                let is_plain = load.measured.activation.is_none();
-                !alone && is_plain && load.row().has_load_of(&measured.row)
+                let is_plain = load.row.activation.is_none() && row.activation.is_none();
+                is_plain && load.row.has_load_of(row)
             });
             match same {
-                Some(load) => load.others.push((place, measured)),
+                Some(load) => load.others.push((place, row)),
                 None => loads.push(Self {
                     run,
                     place,
-                    measured,
+                    row,
                     others: Vec::new(),
                 }),
             }
         }
-        let records = |measured: &Measurement| match measured.case.layout {
+        let records = |row: &ReportRow| match row.shards {
             RowLayout::Hashed(shards) => (shards, 0),
             RowLayout::Timed(_, shards) => (shards, 1),
         };
         // A row that stays in one record while others are activated only shows what would be
         // without.
         let is_control = |load: &Self| {
-            let mut rows = run.measured.iter();
-            load.measured.activation.is_none()
-                && rows.any(|row| row.activation.is_some() && row.row.has_load_of(load.row()))
+            let mut rows = run.rows();
+            load.row.activation.is_none()
+                && rows.any(|row| row.activation.is_some() && row.has_load_of(load.row))
         };
         loads.retain(|load| !is_control(load));
         for load in &mut loads {
-            load.others.push((load.place, load.measured));
-            load.others.sort_by_key(|(_, measured)| records(measured));
-            (load.place, load.measured) = load.others.remove(0);
+            load.others.push((load.place, load.row));
+            load.others.sort_by_key(|(_, row)| records(row));
+            (load.place, load.row) = load.others.remove(0);
         }
         loads
     }
 
-    fn row(&self) -> &'r ReportRow {
-        &self.measured.row
-    }
-
     /// Orders loads of the same word.
     fn badness(&self) -> f64 {
-        let row = self.row();
+        let row = self.row;
         let refused = row
             .phases
             .last()
@@ -264,25 +234,18 @@ impl<'r> LoadRows<'r> {
     }
 
     /// Returns the rows in more hash shards: number, shards, row.
-    fn hashed(&self) -> impl Iterator<Item = (usize, u32, &'r Measurement)> {
+    fn hashed(&self) -> impl Iterator<Item = (usize, u32, &'r ReportRow)> {
         let others = self.others.iter();
-        others.filter_map(|(place, measured)| match measured.case.layout {
-            RowLayout::Hashed(made) => Some((*place, made, *measured)),
+        others.filter_map(|(place, row)| match row.shards {
+            RowLayout::Hashed(made) => Some((*place, made, *row)),
             RowLayout::Timed(..) => None,
         })
-    }
-
-    /// Returns shards and rows alone.
-    fn rows(&self) -> impl Iterator<Item = (u32, &'r ReportRow)> {
-        self.hashed()
-            .map(|(_, made, measured)| (made, &measured.row))
     }
 
     /// Returns the rows among them that the machine did not limit.
     fn clean(&self) -> impl Iterator<Item = (usize, u32, &'r ReportRow)> {
         self.hashed()
-            .filter(|(_, _, measured)| limited(self.run, measured).is_none())
-            .map(|(place, made, measured)| (place, made, &measured.row))
+            .filter(|(_, _, row)| limited(self.run, row).is_none())
     }
 
     /// Returns the share of the writes that the hottest key takes.
@@ -304,7 +267,7 @@ impl<'r> LoadRows<'r> {
 
     /// Says where the row that is judged keeps a key.
     fn place(&self) -> String {
-        match self.measured.case.layout {
+        match self.row.shards {
             RowLayout::Hashed(1) => "in one record".to_owned(),
             RowLayout::Hashed(made) => format!("in {made} shards"),
             layout => format!("in {layout} shards"),

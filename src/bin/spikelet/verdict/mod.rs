@@ -1,8 +1,8 @@
 //! Verdicts: the word and the sentences that a report opens with.
 //!
-//! `contention` and `sizing` judge by tables of [`VerdictRule`]s. The rules are asked in their order, and
-//! the first that applies decides. The [`Word`] of its finding decides the colour of every form of
-//! the report and, for `contention`, the exit code.
+//! `contention` and `sizing` have their rules in a table. The rules are asked in their order, and the
+//! first that applies decides. The [`Word`] of its finding decides the colour of every form of the
+//! report and, for `contention`, the exit code. Reports list the rules as the documents explain them.
 
 pub(crate) mod contention;
 pub(crate) mod sizing;
@@ -95,55 +95,58 @@ impl Serialize for Word {
     }
 }
 
-/// A question to the facts `F`, and its finding.
-pub(crate) struct VerdictRule<F, Finding> {
-    /// Its name in JSON.
-    pub(crate) name: &'static str,
-    /// The words that it may find.
-    pub(crate) words: &'static str,
-    /// When it applies, for readers.
-    pub(crate) when: &'static str,
-    /// Returns the finding if the rule applies.
-    pub(crate) find: fn(&F) -> Option<Finding>,
-}
-
-impl<F, Finding> VerdictRule<F, Finding> {
-    /// Returns a rule of this name, with the words that it may find, and when it applies.
-    pub(crate) const fn new(
-        name: &'static str,
-        words: &'static str,
-        when: &'static str,
-        find: fn(&F) -> Option<Finding>,
-    ) -> Self {
-        Self {
-            name,
-            words,
-            when,
-            find,
-        }
-    }
-}
-
-/// Asks the rules in their order; the first that applies decides.
-pub(crate) fn first<F, Finding>(
-    rules: &[VerdictRule<F, Finding>],
-    facts: &F,
-) -> Option<(&'static str, Finding)> {
-    let mut found = rules
-        .iter()
-        .filter_map(|rule| Some((rule.name, (rule.find)(facts)?)));
-    found.next()
-}
-
-/// Lists the rules in their order.
-pub(crate) fn table<F, Finding>(rules: &[VerdictRule<F, Finding>]) -> ReportTable {
+/// Lists the rules in their order, as the section on verdicts of a document explains them.
+pub(crate) fn rules_in(document: &str) -> ReportTable {
+    let (_, section) = document.split_once("\n## Verdicts\n").unwrap_or_default();
+    let list = section.split("\n\n").find(|part| part.starts_with("- "));
+    let items = list.unwrap_or_default().split("\n- ");
+    let plain = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words
+            .join(" ")
+            .trim_start_matches("- ")
+            .replace(['*', '`'], "")
+    };
     ReportTable::of(
         "The first rule that applies decides",
-        rules,
+        items.filter_map(|item| item.split_once(": ")),
         &[
-            ("rule", &|rule| Cell::text(rule.name)),
-            ("verdict", &|rule| Cell::text(rule.words)),
-            ("when", &|rule| Cell::text(rule.when)),
+            ("verdict", &|(word, _)| Cell::text(plain(word))),
+            ("when", &|(_, when)| Cell::text(plain(when))),
         ],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_explain_the_rules_in_the_order_in_which_they_are_asked() {
+        let words = |table: ReportTable| -> Vec<String> {
+            let rows = table.rows.iter();
+            rows.map(|row| row[0].as_text().to_owned()).collect()
+        };
+        let found = words(contention::rules_table());
+        let expected = [
+            "LOST",
+            "NOTHING",
+            "TOO SHORT",
+            "MACHINE",
+            "NOT THE RECORD",
+            "OVERLOAD",
+            "BUSY",
+            "SLOW",
+            "WATCH",
+            "OK",
+            "FAIL",
+        ];
+        assert_eq!(found, expected);
+        let table = sizing::rules_table();
+        let when = table.rows[0][1].as_text();
+        assert!(when.ends_with("shards do not help at any rate"), "{when}");
+        let mut found = words(table);
+        found.dedup();
+        assert_eq!(found, ["REMODEL", "SHARD", "WATCH", "OK"]);
+    }
 }

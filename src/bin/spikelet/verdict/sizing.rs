@@ -11,10 +11,10 @@ use self::findings::{
     waits,
 };
 pub(crate) use self::headline::{SizingHeadline, helps};
-use super::{VerdictRule, Word, first};
-use crate::report::count;
+use super::{Word, rules_in};
+use crate::report::{ReportTable, count};
 use crate::sizing::measure::RecordMeasure;
-use crate::sizing::model::{ContendedRecord, SetVerdict, Thresholds};
+use crate::sizing::model::{RecordSizing, SetVerdict, Thresholds};
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::{CollectionStats, SetStats};
 
@@ -58,104 +58,37 @@ pub(crate) struct SetFacts<'a> {
     /// Writes a second to its hottest record.
     pub(crate) writes_per_s: Option<f64>,
     /// Its record over which writers fought most.
-    pub(crate) contended: Option<&'a ContendedRecord>,
+    pub(crate) contended: Option<&'a RecordSizing>,
 }
 
 /// The rules in their order: reasons for shards or another form, then for watching.
-pub(crate) fn rules<'a>() -> [VerdictRule<SetFacts<'a>, SetVerdict>; 14] {
-    let rule = VerdictRule::new;
-    [
-        // Before every SHARD: shards do not help where one element is too large.
-        rule(
-            "element_bytes",
-            "REMODEL",
-            "the 99th percentile list or map of a bin takes more than 128 KiB, and one of its elements alone is larger than that",
-            |set| element(set),
-        ),
-        rule(
-            "key_busy",
-            "SHARD",
-            "writers of one record were refused (KEY_BUSY) 100 times or more",
-            |set| refusals(set, THRESHOLDS.key_busy.0),
-        ),
-        rule(
-            "collection_bytes_p99",
-            "SHARD",
-            "the 99th percentile list or map of a bin takes more than 128 KiB",
-            |set| collections(set, SWEET_SPOT_BYTES),
-        ),
-        rule(
-            "record_bytes_p99",
-            "SHARD",
-            "the 99th percentile record takes more than 128 KiB",
-            |set| records(set, SWEET_SPOT_BYTES),
-        ),
-        rule(
-            "record_bytes_max_of_limit",
-            "SHARD",
-            "the largest record takes more than 80 % of what a record may have",
-            |set| limit(set, NEAR),
-        ),
-        rule(
-            "writes_per_s",
-            "SHARD",
-            "more than 50 writes a second to one record (--writes-per-s)",
-            |set| rate(set, WRITES_PER_SECOND),
-        ),
-        rule(
-            "shard_bytes_max",
-            "SHARD",
-            "the largest shard of a collection that is sharded takes more than 128 KiB",
-            |set| shards(set, SWEET_SPOT_BYTES),
-        ),
-        rule(
-            "key_busy",
-            "WATCH",
-            "one refusal, or 1,000 waits, of one record's writers",
-            |set| refusals(set, THRESHOLDS.key_busy.1).or_else(|| waits(set)),
-        ),
-        rule(
-            "collection_bytes_p99",
-            "WATCH",
-            "the 99th percentile list or map takes more than 64 KiB",
-            |set| collections(set, SWEET_SPOT_BYTES / 2),
-        ),
-        rule(
-            "record_bytes_max",
-            "WATCH",
-            "the 99th percentile record takes more than 64 KiB, or the largest one more than 102 KiB",
-            |set| large_records(set).or_else(|| records(set, SWEET_SPOT_BYTES / 2)),
-        ),
-        rule(
-            "record_bytes_max_of_limit",
-            "WATCH",
-            "the largest record takes more than half of what a record may have",
-            |set| limit(set, TOWARDS),
-        ),
-        rule(
-            "writes_per_s",
-            "WATCH",
-            "more than 25 writes a second to one record (--writes-per-s)",
-            |set| rate(set, WRITES_PER_SECOND / 2.0),
-        ),
-        rule(
-            "shard_bytes_max",
-            "WATCH",
-            "the largest shard of a sharded collection takes more than 102 KiB",
-            |set| shards(set, THRESHOLDS.near_bytes),
-        ),
-        rule(
-            "sample",
-            "WATCH",
-            "nothing of that, but only some of the records were measured",
-            sample,
-        ),
-    ]
+const RULES: [fn(&SetFacts<'_>) -> Option<SetVerdict>; 14] = [
+    // Before every SHARD: shards do not help where one element is too large.
+    element,
+    |set| refusals(set, THRESHOLDS.key_busy.0),
+    |set| collections(set, SWEET_SPOT_BYTES),
+    |set| records(set, SWEET_SPOT_BYTES),
+    |set| limit(set, NEAR),
+    |set| rate(set, WRITES_PER_SECOND),
+    |set| shards(set, SWEET_SPOT_BYTES),
+    |set| refusals(set, THRESHOLDS.key_busy.1).or_else(|| waits(set)),
+    |set| collections(set, SWEET_SPOT_BYTES / 2),
+    |set| large_records(set).or_else(|| records(set, SWEET_SPOT_BYTES / 2)),
+    |set| limit(set, TOWARDS),
+    |set| rate(set, WRITES_PER_SECOND / 2.0),
+    |set| shards(set, THRESHOLDS.near_bytes),
+    sample,
+];
+
+/// Lists the rules.
+pub(crate) fn rules_table() -> ReportTable {
+    rules_in(include_str!("../../../../docs/sizing.md"))
 }
 
 /// Judges a set: the first rule that applies decides.
 pub(crate) fn judge(set: &SetFacts<'_>) -> SetVerdict {
-    first(&rules(), set).map_or_else(|| fine(set), |(_, found)| found)
+    let found = RULES.iter().find_map(|find| find(set));
+    found.unwrap_or_else(|| fine(set))
 }
 
 /// Returns the bin with the heaviest collections at their 99th percentile.
@@ -222,7 +155,7 @@ impl SetFacts<'_> {
     /// Returns the remedy for a rate: of the contended record, or else of the largest.
     pub(crate) fn remedy_for_rate(&self) -> SizeRemedy {
         match (self.contended, &self.stats.heaviest) {
-            (Some(hot), _) => hot.remedy,
+            (Some(hot), _) => hot.remedy.unwrap_or_default(),
             (None, Some(heaviest)) => heaviest.remedy_for_rate(),
             // Nothing but companions.
             (None, None) => SizeRemedy::Shard,

@@ -13,7 +13,7 @@ fn live(settings: &mut Settings) {
 }
 
 fn check(measured: &Measurement) {
-    let (row, found) = (&measured.row, &measured.correctness);
+    let (row, found) = (&measured.row, &measured.row.correctness);
     assert!(found.holds(), "{found:?}");
     assert!(found.acknowledged >= row.acked && row.acked > 0, "{row:?}");
     assert_eq!(found.found, found.acknowledged);
@@ -101,17 +101,18 @@ fn what_is_spread_while_it_is_written_loses_nothing() {
             });
             measure(&row).unwrap()
         });
-        let is_sharded = |row: &Measurement| row.timeline.last().unwrap().shards == 4;
+        let is_sharded = |row: &Measurement| row.row.moments.last().unwrap().shards == 4;
         check_activation(&{ rows }.find(is_sharded).unwrap());
     }
 }
 
 fn check_activation(measured: &Measurement) {
     check(measured);
-    let activation = measured.activation.as_ref().unwrap();
+    let activation = measured.row.activation.as_ref().unwrap();
     assert!(activation.began_s >= 0.15 && activation.ended_s >= activation.began_s);
     let shards: Vec<u32> = measured
-        .timeline
+        .row
+        .moments
         .iter()
         .map(|moment| moment.shards)
         .collect();

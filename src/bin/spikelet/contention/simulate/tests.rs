@@ -61,7 +61,14 @@ fn one_record_behaves_as_the_documented_table_says() {
             // 22 holds: one for itself, and one for each of the 21 that may wait before it.
             assert!(row.max_us <= 176_000.0, "{row:?}");
             assert_eq!(row.acked + row.key_busy, row.offered);
-            assert_eq!((row.lost, row.duplicates, row.found), (0, 0, row.acked));
+            assert_eq!(
+                (
+                    row.correctness.lost,
+                    row.correctness.duplicates,
+                    row.correctness.found
+                ),
+                (0, 0, row.acked)
+            );
         }
     }
 }
@@ -164,7 +171,7 @@ fn a_closed_loop_of_the_limit_and_two_is_never_refused_and_one_more_is() {
         let fits = busy(limit + 2);
         assert_eq!(fits.key_busy, 0);
         assert!(fits.acked >= 60 * 125 - 1, "{fits:?}");
-        assert_eq!(fits.lost, 0);
+        assert_eq!(fits.correctness.lost, 0);
         assert!(busy(limit + 3).key_busy > 0);
     }
 }
@@ -194,7 +201,7 @@ fn time_alone_does_not_relieve_a_hot_key_and_time_with_hashing_does() {
             .case(Arrivals::Open { rate: 200.0 }, layout.parse().unwrap())
             .unwrap();
         let measured = measure(&case).unwrap();
-        assert!(measured.correctness.holds());
+        assert!(measured.row.correctness.holds());
         measured.row.key_busy_share
     };
     let alone = busy("1");
@@ -217,7 +224,11 @@ fn the_same_seed_measures_the_same_and_another_does_not() {
                 settings.hold.spread = Spread::Exponential;
             });
             let measured = measure(&case).unwrap();
-            assert!(measured.correctness.holds(), "{:?}", measured.correctness);
+            assert!(
+                measured.row.correctness.holds(),
+                "{:?}",
+                measured.row.correctness
+            );
             measured.row
         };
         assert_eq!(row(1), row(1));

@@ -67,7 +67,7 @@ proptest! {
         layout in layouts(),
     ) {
         let measured = measure(&settings.case(load, layout).unwrap()).unwrap();
-        let (row, found) = (&measured.row, &measured.correctness);
+        let (row, found) = (&measured.row, &measured.row.correctness);
         // Every write has one fate.
         prop_assert_eq!(row.offered, row.acked + row.errors.values().sum::<u64>());
         prop_assert_eq!(row.key_busy, row.errors.get(&14).copied().unwrap_or(0));

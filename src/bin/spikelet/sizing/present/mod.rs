@@ -8,14 +8,13 @@ mod tables;
 pub(super) use tables::what_if_table;
 
 use super::bucket;
-use super::model::{NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommendation};
+use super::model::{NamespaceSizing, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::SizeRemedy;
 use super::secondary_index::secondary_indexes_table;
 use crate::report::{Report, ReportTable, Section, Severity, Verdict, bytes, count, csv, decimal};
-use crate::verdict;
 use crate::verdict::Word;
-use crate::verdict::sizing::rules;
+use crate::verdict::sizing::rules_table;
 
 /// The most sets with a verdict, charts and tables of their own. The tables of all sets go on.
 const SETS_SHOWN: usize = 12;
@@ -101,20 +100,23 @@ impl Sizing {
     fn verdicts(&self) -> Section {
         let mut section = Section::new("Verdict");
         if self.damaged > 0 {
-            section = section.verdict(Verdict {
-                level: Severity::Bad,
-                word: "DAMAGED".to_owned(),
-                subject: format!("{} of the records", count(self.damaged)),
-                sentence: "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are."
-                    .to_owned(),
-            });
+            section = section.verdict(Verdict::new(
+                Severity::Bad,
+                "DAMAGED",
+                format!("{} of the records", count(self.damaged)),
+                "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are.",
+            ));
         }
         if self.sets.is_empty() {
             section = section.paragraph("There is no record.");
         }
         if let Some(set) = self.sets.first() {
             if !self.verdict.keys.is_empty() {
-                section = section.table(tables::headline(self));
+                section = section.table(tables::records(
+                    self,
+                    "The keys behind it",
+                    &self.verdict.keys,
+                ));
             }
             section = section.chart(charts::histogram(self, set));
         }
@@ -125,21 +127,20 @@ impl Sizing {
             );
         }
         for set in self.shown() {
-            let SetVerdict {
-                sentence, helps, ..
-            } = &set.verdict;
-            section = section.verdict(Verdict {
-                level: set.verdict.level.level(),
-                word: set.verdict.level.text().to_owned(),
-                subject: self.name(set),
-                sentence: format!("{sentence} {helps}").trim_end().to_owned(),
-            });
+            let (word, found) = (set.verdict.level, &set.verdict);
+            let sentence = format!("{} {}", found.sentence, found.helps);
+            section = section.verdict(Verdict::new(
+                word.level(),
+                word.text(),
+                self.name(set),
+                sentence.trim_end(),
+            ));
         }
         self.and_more(section, SETS_SHOWN)
     }
 
     fn rules(&self) -> Section {
-        Section::new("Rules").table(verdict::table(&rules())).paragraph(
+        Section::new("Rules").table(rules_table()).paragraph(
             "SHARD is REMODEL where shards do not help: one element is larger than a shard, several bins make the record \
              large, or most of it is no list or map.",
         )
@@ -195,7 +196,8 @@ impl Sizing {
                 );
         }
         if !self.contended.is_empty() {
-            section = section.table(tables::contended(self));
+            let caption = "The records that writers fought over";
+            section = section.table(tables::records(self, caption, &self.contended));
         }
         if let Some(table) = tables::sharded(self) {
             section = section

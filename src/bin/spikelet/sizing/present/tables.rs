@@ -125,64 +125,44 @@ pub(super) fn collections(sizing: &Sizing) -> Option<ReportTable> {
     .if_any()
 }
 
+/// Returns a table of records, without the columns in which nothing is known.
 pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) -> ReportTable {
-    let digest = |record: &RecordSizing| Some(format!("digest {}", record.digest.as_ref()?));
-    let bin = |record: &RecordSizing| record.largest_bin.clone();
+    let share = |record: &RecordSizing| {
+        let mut sets = sizing.sets.iter();
+        let set = sets.find(|set| {
+            set.namespace == record.namespace && Some(&set.set) == record.set.as_ref()
+        })?;
+        Some(record.bytes? as f64 / set.total_bytes.estimate.max(1) as f64)
+    };
     ReportTable::of(
         caption,
         records,
         &[
-            ("key", &|record| {
-                let key = record.key.clone().or_else(|| digest(record));
-                Cell::text(key.unwrap_or_else(|| "(no key)".to_owned()))
-            }),
+            ("key", &|record| Cell::text(record.name())),
             ("set", &|record| {
-                Cell::text(sizing.name_of(&record.namespace, &record.set))
+                let name = |set: &String| Cell::text(sizing.name_of(&record.namespace, set));
+                Cell::optional(record.set.as_ref(), name)
             }),
             ("bytes", &|record| Cell::bytes(record.bytes)),
-            ("largest bin", &|record| {
-                Cell::optional(bin(record), |(bin, _)| Cell::text(bin))
+            ("of the set's bytes", &|record| {
+                Cell::share(share(record), 1)
             }),
-            ("bin bytes", &|record| {
-                Cell::optional(bin(record), |(_, bytes)| Cell::bytes(bytes))
+            ("bin", &|record| {
+                Cell::optional(record.bin.as_ref(), Cell::text)
             }),
-            ("writes", &|record| {
-                Cell::count(record.generation.map(u64::from))
-            }),
+            ("bin bytes", &|record| Cell::bytes(record.bin_bytes)),
+            ("shards", &|record| Cell::count(record.shards)),
+            ("writes", &|record| Cell::count(record.generation)),
             ("last written (UTC)", &|record| {
                 Cell::optional(record.last_update_ms, |ms| {
                     Cell::shown(date(ms), ms.to_string())
                 })
             }),
+            ("waits", &|record| Cell::count(record.waits)),
+            ("KEY_BUSY", &|record| Cell::count(record.key_busy)),
         ],
     )
-}
-
-/// Returns the keys behind the first verdict.
-pub(super) fn headline(sizing: &Sizing) -> ReportTable {
-    let headline = &sizing.verdict;
-    let set = headline.namespace.as_ref().zip(headline.set.as_ref());
-    let set = set.map_or_else(String::new, |(namespace, set)| {
-        sizing.name_of(namespace, set)
-    });
-    let shards = |place: usize| headline.shards.filter(|_| place == 0);
-    ReportTable::of(
-        "The keys behind it",
-        headline.keys.iter().enumerate(),
-        &[
-            ("key", &|(_, key)| Cell::text(&key.key)),
-            ("set", &|_| Cell::text(&set)),
-            ("bin", &|(_, key)| {
-                Cell::optional(key.bin.as_ref(), Cell::text)
-            }),
-            ("bytes", &|(_, key)| Cell::bytes(key.bytes)),
-            ("of the set's bytes", &|(_, key)| {
-                Cell::share(key.bytes_share, 1)
-            }),
-            ("KEY_BUSY", &|(_, key)| Cell::count(key.key_busy)),
-            ("shards", &|(place, _)| Cell::count(shards(*place))),
-        ],
-    )
+    .of_known()
 }
 
 /// Returns the table of the largest sharded collections; `None` if there are none.
@@ -209,27 +189,6 @@ pub(super) fn sharded(sizing: &Sizing) -> Option<ReportTable> {
         ],
     )
     .if_any()
-}
-
-pub(super) fn contended(sizing: &Sizing) -> ReportTable {
-    ReportTable::of(
-        "The records that writers fought over",
-        &sizing.contended,
-        &[
-            ("key", &|record| Cell::text(record.name())),
-            ("set", &|record| {
-                let name = |set: &String| Cell::text(sizing.name_of(&record.namespace, set));
-                Cell::optional(record.set.as_ref(), name)
-            }),
-            ("bin", &|record| {
-                Cell::optional(record.bin.as_ref(), Cell::text)
-            }),
-            ("shards", &|record| Cell::count(record.shards)),
-            ("bytes", &|record| Cell::bytes(record.bytes)),
-            ("waits", &|record| Cell::count(record.waits)),
-            ("KEY_BUSY", &|record| Cell::count(record.key_busy)),
-        ],
-    )
 }
 
 pub(super) fn advice(sizing: &Sizing) -> ReportTable {

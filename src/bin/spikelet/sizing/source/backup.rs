@@ -1,10 +1,10 @@
 //! Records of a backup.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use spikelet::Metadata;
-use spikelet::backup::{ReadError, Reader, SavedRecord, files_of};
+use spikelet::backup::{ReadError, Reader, SavedRecord};
 
 use super::input::Input;
 use super::{ProgressSink, SizingError, shown};
@@ -15,17 +15,13 @@ use crate::sizing::summarize::RecordOrigin;
 /// Records between reports of progress.
 const TELL_EVERY: u64 = 1024;
 
-/// Reads every record of the files of a directory.
+/// Reads every record of these files, or of standard input.
 pub(super) fn read_all(
     path: &Path,
+    inputs: Vec<(PathBuf, Input)>,
     stats: &mut StatsBySet<'_>,
     progress: &mut ProgressSink<'_>,
 ) -> Result<RecordOrigin, SizingError> {
-    let mut inputs = Vec::new();
-    for file in files_of(path).map_err(SizingError::read(path))? {
-        let input = Input::open(&file)?;
-        inputs.push((file, input));
-    }
     let total = inputs.iter().map(|(_, input)| input.position().1).sum();
     let mut before = 0;
     for (file, input) in inputs {
@@ -35,19 +31,12 @@ pub(super) fn read_all(
         })?;
         before += length;
     }
-    Ok(origin(path))
-}
-
-/// Reads every record of one file, or of standard input.
-pub(super) fn read_file(
-    path: &Path,
-    input: Input,
-    stats: &mut StatsBySet<'_>,
-    progress: &mut ProgressSink<'_>,
-) -> Result<RecordOrigin, SizingError> {
-    let length = input.position().1;
-    read(path, input, stats, &mut |done| progress(done, length))?;
-    Ok(origin(path))
+    Ok(RecordOrigin {
+        source: shown(path),
+        kind: "backup",
+        // A backup leaves out the indexes of lists and maps.
+        ..RecordOrigin::default()
+    })
 }
 
 fn read(
@@ -76,15 +65,6 @@ fn read(
         }
     }
     Ok(())
-}
-
-fn origin(path: &Path) -> RecordOrigin {
-    RecordOrigin {
-        source: shown(path),
-        kind: "backup",
-        // A backup leaves out the indexes of lists and maps.
-        ..RecordOrigin::default()
-    }
 }
 
 fn measured(record: &SavedRecord) -> RecordMeasure {

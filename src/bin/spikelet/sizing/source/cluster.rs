@@ -24,6 +24,7 @@ use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::NamespaceSizing;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::RecordOrigin;
+use crate::threads::sleep_until;
 
 /// The partitions of a namespace.
 const PARTITIONS: u16 = 4096;
@@ -31,8 +32,6 @@ const PARTITIONS: u16 = 4096;
 const READ_BYTES_MAX: i64 = 64 * 1024;
 /// So many bins of small records are learned; large ones are asked for them.
 const BINS_MAX: usize = 32;
-/// The longest wait before a look whether the reading is to end.
-const NAP: Duration = Duration::from_millis(50);
 /// How often partitions are read again after a failure.
 const ATTEMPTS: usize = 3;
 /// About this many records are read by one request to each node.
@@ -129,7 +128,7 @@ fn read_set(
     let namespace = cluster.namespace();
     let at_once = partitions.read.at_once;
     let order = order(reading.seed, PARTITIONS / at_once);
-    let mut pace = PartitionPace::new(reading);
+    let mut begun = Instant::now();
     let read = partitions.read.partitions / at_once;
     for begin in order.into_iter().skip(read.into()) {
         let begin = begin * at_once;
@@ -151,44 +150,14 @@ fn read_set(
             Some(wanted) => progress(has.min(wanted), wanted),
             None => progress(partitions.read.partitions.into(), PARTITIONS.into()),
         }
-        pace.wait(taken);
+        // Servers limit each scan, and of a small set each scan is of a few records.
+        if let Some(rate) = reading.records_per_second {
+            let time = Duration::from_secs_f64(taken as f64 / f64::from(rate));
+            sleep_until(begun + time, reading.stop);
+        }
+        begun = Instant::now();
     }
     Ok(())
-}
-
-/// Keeps partitions to the rate: servers limit each scan, and of a small set each scan is of a few
-/// records.
-struct PartitionPace<'a> {
-    reading: &'a ClusterReading<'a>,
-    /// When the partition began.
-    begun: Instant,
-}
-
-impl<'a> PartitionPace<'a> {
-    fn new(reading: &'a ClusterReading<'a>) -> Self {
-        Self {
-            reading,
-            begun: Instant::now(),
-        }
-    }
-
-    /// Waits until the rate allows this number of records since the last call, or the reading is to
-    /// end.
-    fn wait(&mut self, records: usize) {
-        let Some(rate) = self.reading.records_per_second else {
-            return;
-        };
-        let time = Duration::from_secs_f64(records as f64 / f64::from(rate));
-        let end = self.begun + time;
-        while !self.reading.stop.load(Ordering::Relaxed) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(NAP));
-        }
-        self.begun = Instant::now();
-    }
 }
 
 /// Returns how many partitions are read at once, a power of two: as many as have some 1,000 records

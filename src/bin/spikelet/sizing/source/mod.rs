@@ -14,7 +14,7 @@ mod store;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spikelet::backup::ReadError;
+use spikelet::backup::{ReadError, files_of};
 use spikelet::{Error, Store};
 
 #[cfg(feature = "cluster")]
@@ -120,10 +120,7 @@ pub(crate) fn size(
     let mut stats = StatsBySet::new(options);
     let origin = match source_at(path)? {
         SourceKind::Store => store::read(path, options, &mut stats, progress)?,
-        SourceKind::Backups => backup::read_all(path, &mut stats, progress)?,
-        SourceKind::File(input) if input.is_backup() || has_extension(path, "asb") => {
-            backup::read_file(path, input, &mut stats, progress)?
-        }
+        SourceKind::Backups(inputs) => backup::read_all(path, inputs, &mut stats, progress)?,
         SourceKind::File(input) => json_lines::read(path, input, &mut stats, progress)?,
     };
     summarized(options, origin, stats)
@@ -169,8 +166,8 @@ fn summarized(
 /// The kind of data at a path.
 enum SourceKind {
     Store,
-    /// A directory of backup files.
-    Backups,
+    /// A backup file, or those of a directory.
+    Backups(Vec<(PathBuf, Input)>),
     File(Input),
 }
 
@@ -178,19 +175,24 @@ fn source_at(path: &Path) -> Result<SourceKind, SizingError> {
     let failed = SizingError::read(path);
     let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
     if !is_dir {
-        return Ok(SourceKind::File(Input::open(path)?));
+        let input = Input::open(path)?;
+        return Ok(if input.is_backup() || has_extension(path, "asb") {
+            SourceKind::Backups(vec![(path.to_owned(), input)])
+        } else {
+            SourceKind::File(input)
+        });
     }
     // A store with a backup in it is a store.
     if Store::exists(path) {
         return Ok(SourceKind::Store);
     }
     let mut files = std::fs::read_dir(path).map_err(&failed)?;
-    let is_backup = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
-    Ok(if is_backup {
-        SourceKind::Backups
-    } else {
-        SourceKind::Store
-    })
+    if !files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb"))) {
+        return Ok(SourceKind::Store);
+    }
+    let files = files_of(path).map_err(&failed)?.into_iter();
+    let inputs = files.map(|file| Input::open(&file).map(|input| (file, input)));
+    Ok(SourceKind::Backups(inputs.collect::<Result<_, _>>()?))
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {

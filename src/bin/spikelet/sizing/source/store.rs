@@ -12,8 +12,7 @@ use super::{ProgressSink, SizingError};
 use crate::report;
 use crate::sizing::SizingOptions;
 use crate::sizing::measure::RecordMeasure;
-use crate::sizing::model::{ContendedRecord, NamespaceSizing};
-use crate::sizing::remedy::SizeRemedy;
+use crate::sizing::model::{NamespaceSizing, RecordSizing};
 use crate::sizing::secondary_index::SecondaryIndexSizing;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::RecordOrigin;
@@ -109,23 +108,19 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -
 
 /// The records that writers fought over, completed by what the scan finds of them.
 struct Contended {
-    records: Vec<ContendedRecord>,
+    records: Vec<RecordSizing>,
     places: HashMap<Digest, usize>,
 }
 
 impl Contended {
     fn of(namespace: &Namespace) -> Self {
-        let contended = |hot: &HotRecord| ContendedRecord {
+        let contended = |hot: &HotRecord| RecordSizing {
             namespace: namespace.name().to_owned(),
-            set: None,
             key: hot.key.as_ref().map(report::key),
-            digest: hot.digest.to_string(),
-            bin: None,
-            shards: None,
-            remedy: SizeRemedy::Nothing,
-            bytes: None,
-            waits: hot.waits,
-            key_busy: hot.busy,
+            digest: Some(hot.digest.to_string()),
+            waits: Some(hot.waits),
+            key_busy: Some(hot.busy),
+            ..RecordSizing::default()
         };
         let hot = namespace.hot_records(CONTENDED_MAX);
         Self {
@@ -145,7 +140,7 @@ impl Contended {
         };
         hot.set = set.map(str::to_owned);
         hot.bytes = Some(record.bytes);
-        hot.remedy = record.remedy_for_rate();
+        hot.remedy = Some(record.remedy_for_rate());
         match &record.companion {
             Some(companion) => {
                 hot.key = Some(companion.root.clone());
@@ -157,19 +152,23 @@ impl Contended {
     }
 
     /// Returns the records, the companions of a collection as one.
-    fn joined(self) -> Vec<ContendedRecord> {
-        let mut joined: Vec<ContendedRecord> = Vec::new();
+    fn joined(self) -> Vec<RecordSizing> {
+        let mut joined: Vec<RecordSizing> = Vec::new();
         for hot in self.records {
-            let is_same = |other: &&mut ContendedRecord| {
+            let is_same = |other: &&mut RecordSizing| {
                 other.shards.is_some()
                     && hot.shards.is_some()
                     && (&other.set, &other.key, &other.bin) == (&hot.set, &hot.key, &hot.bin)
             };
             match joined.iter_mut().find(is_same) {
                 Some(same) => {
-                    same.waits += hot.waits;
-                    same.key_busy += hot.key_busy;
-                    same.bytes = same.bytes.zip(hot.bytes).map(|(a, b)| a + b);
+                    for (sum, own) in [
+                        (&mut same.waits, hot.waits),
+                        (&mut same.key_busy, hot.key_busy),
+                        (&mut same.bytes, hot.bytes),
+                    ] {
+                        *sum = sum.zip(own).map(|(a, b)| a + b);
+                    }
                 }
                 None => joined.push(hot),
             }

@@ -30,7 +30,7 @@ proptest! {
         prop_assert_eq!(sizing.records, records.len() as u64);
         prop_assert!(sizing.largest.windows(2).all(|pair| pair[0].bytes >= pair[1].bytes));
         let largest = sizing.sets.iter().map(|set| set.bytes.max).max();
-        prop_assert_eq!(sizing.largest.first().map(|record| record.bytes), largest);
+        prop_assert_eq!(sizing.largest.first().and_then(|record| record.bytes), largest);
         for set in &sizing.sets {
             let shares: u64 = set.shares.iter().map(|share| share.records).sum();
             prop_assert_eq!(shares, set.records);

@@ -4,7 +4,7 @@ use super::limits::{limited, relieves, served, utilisation};
 use super::words::{arrow, load_words, time};
 use super::{GOODPUT_MIN, Headline, IDLE, LOADED, LoadRows, RISES, WORTH_IT};
 use crate::contention::format::shards;
-use crate::contention::{BUSY_KNEE, Finding, Measurement, ReportRow, RowLayout, Spread};
+use crate::contention::{BUSY_KNEE, Finding, ReportRow, RowLayout, Spread};
 use crate::report::{count, decimal, exact, percent};
 use crate::verdict::Word;
 
@@ -36,7 +36,12 @@ pub(super) fn nothing(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn too_short(load: &LoadRows<'_>) -> Option<Headline> {
-    let (row, seconds) = (load.row(), load.measured.seconds);
+    let row = load.row;
+    let seconds = load
+        .run
+        .measured
+        .get(load.place)
+        .map_or(0.0, |one| one.seconds);
     let is_long = load.run.settings.is_virtual || seconds >= SECONDS_MIN;
     if row.offered >= WRITES_MIN && is_long {
         return None;
@@ -61,26 +66,26 @@ pub(super) fn too_short(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn machine(load: &LoadRows<'_>) -> Option<Headline> {
-    let why = limited(load.run, load.measured)?;
+    let why = limited(load.run, load.row)?;
     let sentence = format!(
         "Nothing is said about the record: at {} {why}. Lower the rate or the threads, take another machine, or run \
          --virtual.",
-        load_words(load.row())
+        load_words(load.row)
     );
     Some(Headline::new(Word::Machine, sentence).on(load))
 }
 
 pub(super) fn not_the_record(load: &LoadRows<'_>) -> Option<Headline> {
-    let row = load.row();
+    let row = load.row;
     let is_bad = row.key_busy_share >= BUSY_KNEE || served(row) < GOODPUT_MIN;
-    let worse = load.rows().filter(|(_, other)| {
+    let worse = load.hashed().filter(|(_, _, other)| {
         other.key_busy_share >= BUSY_KNEE && other.key_busy_share > row.key_busy_share * RISES
     });
     let worse = worse.last();
-    let helped = load.rows().any(|(_, other)| relieves(row, other));
-    let (most, other) = match worse {
+    let helped = load.hashed().any(|(_, _, other)| relieves(row, other));
+    let (_, most, other) = match worse {
         Some(worse) if !helped => worse,
-        _ => load.rows().last().filter(|_| is_bad && !helped)?,
+        _ => load.hashed().last().filter(|_| is_bad && !helped)?,
     };
     let (was, is) = (row.key_busy_share, other.key_busy_share);
     let figures = match row.rate {
@@ -108,8 +113,8 @@ pub(super) fn not_the_record(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn activated(load: &LoadRows<'_>) -> Option<Headline> {
-    let activation = load.measured.activation.as_ref()?;
-    let row = load.row();
+    let activation = load.row.activation.as_ref()?;
+    let row = load.row;
     let [before, _, after] = row.phases.as_slice() else {
         return None;
     };
@@ -123,7 +128,7 @@ pub(super) fn activated(load: &LoadRows<'_>) -> Option<Headline> {
     let sentence = format!(
         "{} sharded over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was lost.",
         load.who(["was", "were"]),
-        shards(&row.shards),
+        shards(row.shards),
         load_words(row),
         percent(before.key_busy_share, 1),
         percent(after.key_busy_share, 1),
@@ -138,7 +143,7 @@ pub(super) fn activated(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn overload(load: &LoadRows<'_>) -> Option<Headline> {
-    let row = load.row();
+    let row = load.row;
     if served(row) >= GOODPUT_MIN {
         return None;
     }
@@ -163,15 +168,11 @@ pub(super) fn overload(load: &LoadRows<'_>) -> Option<Headline> {
             time(row.p99_us)
         )
     };
-    Some(
-        Headline::new(Word::Overload, begins)
-            .on(load)
-            .with(load.remedy()),
-    )
+    Some(Headline::with_remedy(Word::Overload, begins, load))
 }
 
 pub(super) fn busy(load: &LoadRows<'_>) -> Option<Headline> {
-    let row = load.row();
+    let row = load.row;
     if row.key_busy_share < BUSY_KNEE {
         return None;
     }
@@ -186,16 +187,12 @@ pub(super) fn busy(load: &LoadRows<'_>) -> Option<Headline> {
         load_words(row),
         load.place()
     );
-    Some(
-        Headline::new(Word::Busy, begins)
-            .on(load)
-            .with(load.remedy()),
-    )
+    Some(Headline::with_remedy(Word::Busy, begins, load))
 }
 
 pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {
-    let row = load.row();
-    let used = utilisation(load.run, load.measured);
+    let row = load.row;
+    let used = utilisation(load.run, load.row);
     let [fixed, exponential] = LONG_HOLDS;
     let long = match load.run.settings.hold.spread {
         Spread::Fixed => fixed,
@@ -242,11 +239,7 @@ pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {
             load_words(row)
         ),
     };
-    Some(
-        Headline::new(Word::Slow, begins)
-            .on(load)
-            .with(load.remedy()),
-    )
+    Some(Headline::with_remedy(Word::Slow, begins, load))
 }
 
 pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {
@@ -266,8 +259,8 @@ pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {
 }
 
 pub(super) fn fine(load: &LoadRows<'_>) -> Option<Headline> {
-    let one = |measured: &Measurement| measured.case.layout == RowLayout::Hashed(1);
-    let hint = if load.run.measured.iter().any(one) {
+    let is_one = |row: &ReportRow| row.shards == RowLayout::Hashed(1);
+    let hint = if load.run.rows().any(is_one) {
         ""
     } else {
         " Measure one record, too, to see what the shards save: --shards 1."
@@ -283,8 +276,8 @@ pub(super) fn fine(load: &LoadRows<'_>) -> Option<Headline> {
 
 /// Says of a row that nothing is wrong with it.
 fn calm(load: &LoadRows<'_>) -> String {
-    let row = load.row();
-    let used = utilisation(load.run, load.measured)
+    let row = load.row;
+    let used = utilisation(load.run, load.row)
         .filter(|used| row.rate.is_some() && *used < 1.0)
         .map_or_else(String::new, |used| {
             format!(", which is locked {} of the time at most", percent(used, 1))

@@ -2,7 +2,7 @@
 
 use super::words::time;
 use super::{IDLE, LOADED, RISES};
-use crate::contention::{BUSY_KNEE, FinishedRun, Measurement, ReportRow};
+use crate::contention::{BUSY_KNEE, FinishedRun, ReportRow};
 use crate::report::{count, percent};
 
 /// A load generator that is later than this at its 99th percentile is late, in microseconds.
@@ -40,32 +40,31 @@ pub(super) fn relieves(row: &ReportRow, other: &ReportRow) -> bool {
 
 /// Returns the part of the time that the hottest record is locked; an upper bound where holds are
 /// not measured. `None`: not known.
-pub(super) fn utilisation(run: &FinishedRun, measured: &Measurement) -> Option<f64> {
-    let row = &measured.row;
+pub(super) fn utilisation(run: &FinishedRun, row: &ReportRow) -> Option<f64> {
     let hold_us = row
         .hold_us
         .or_else(|| run.guideline.as_ref().map(|guideline| guideline.hold_us))?;
     let rate = row.rate.unwrap_or(row.goodput_per_s);
-    let records = match measured.activation {
+    let records = match row.activation {
         Some(_) => 1,
-        None => measured.case.layout.live_shards(),
+        None => row.shards.live_shards(),
     };
     Some(rate * run.settings.hottest_share() * hold_us / 1e6 / f64::from(records))
 }
 
 /// Returns why a row says nothing of the record: the load generator or the machine limited it.
-pub(super) fn limited(run: &FinishedRun, measured: &Measurement) -> Option<String> {
-    let (settings, row) = (&run.settings, &measured.row);
+pub(super) fn limited(run: &FinishedRun, row: &ReportRow) -> Option<String> {
+    let settings = &run.settings;
     if settings.is_virtual {
         return None;
     }
-    let used = utilisation(run, measured);
+    let used = utilisation(run, row);
     // Threads that all wait for the record send the next write late, too.
     let waiting = row.goodput_per_s * row.service_p50_us / 1e6;
     let all_wait = row
         .writers
         .is_some_and(|threads| waiting >= threads as f64 * LOADED);
-    let is_open = row.rate.is_some() && measured.activation.is_none() && !all_wait;
+    let is_open = row.rate.is_some() && row.activation.is_none() && !all_wait;
     if is_open && row.late_p99_us > LATE_US.max(row.service_p50_us) {
         return Some(format!(
             "{} of {} writes were sent late, at p99 by {}, and a write takes {}",

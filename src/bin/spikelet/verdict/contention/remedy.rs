@@ -24,17 +24,16 @@ impl<'r> LoadRows<'r> {
     /// Returns the writes a second that a record serves: one a hold, or the measured rate of an
     /// overloaded one.
     pub(super) fn capacity(&self) -> Option<f64> {
-        let row = self.row();
+        let row = self.row;
         let is_full = served(row) < GOODPUT_MIN && self.run.settings.hot_keys == 1;
-        let seen =
-            is_full.then(|| row.goodput_per_s / f64::from(self.measured.case.layout.live_shards()));
+        let seen = is_full.then(|| row.goodput_per_s / f64::from(self.row.shards.live_shards()));
         let by_hold = row.hold_us.map(|hold_us| 1e6 / hold_us);
         by_hold.or(seen).filter(|capacity| *capacity > 0.0)
     }
 
     /// Returns the fewest shards with a capacity above the rate of the hottest key by a third.
     fn needed(&self) -> Option<u32> {
-        let rate = self.row().rate? * self.hottest();
+        let rate = self.row.rate? * self.hottest();
         let shards = power_of_two((rate * HEADROOM / self.capacity()?).ceil() as u64);
         u32::try_from(shards).ok()
     }
@@ -113,7 +112,7 @@ impl<'r> LoadRows<'r> {
 
     /// Writes what these shards bring.
     fn gain(&self, calm: &ReportRow) -> String {
-        let row = self.row();
+        let row = self.row;
         let p99 = format!("p99 {}", arrow(row.p99_us, calm.p99_us));
         if row.rate.is_none() {
             let (was, is) = (row.goodput_per_s, calm.goodput_per_s);
@@ -124,7 +123,7 @@ impl<'r> LoadRows<'r> {
 
     /// Returns the fewest measured shards that pass, and more while that halves p99.
     fn enough(&self) -> Option<(usize, u32, &'r ReportRow)> {
-        let row = self.row();
+        let row = self.row;
         let mut passing = self.clean().filter(|(_, _, other)| {
             other.key_busy_share < BUSY_KNEE && served(other) >= GOODPUT_MIN && relieves(row, other)
         });
@@ -141,11 +140,11 @@ impl<'r> LoadRows<'r> {
     /// Reports the rows of shards by time, if they were measured.
     fn by_time(&self) -> String {
         let timed = |alone: bool| {
-            let rows = self.others.iter().filter(move |(_, measured)| {
-                let layout = measured.case.layout;
-                matches!(layout, RowLayout::Timed(..)) && layout.is_time_alone() == alone
-            });
-            rows.map(|(_, measured)| &measured.row)
+            let rows = self.others.iter().map(|(_, row)| *row);
+            rows.filter(move |row| {
+                let is_timed = matches!(row.shards, RowLayout::Timed(..));
+                is_timed && row.shards.is_time_alone() == alone
+            })
         };
         let words = |row: &ReportRow| format!("{}: {}", row.shards, percent(row.key_busy_share, 1));
         let refused: Vec<String> = timed(true)

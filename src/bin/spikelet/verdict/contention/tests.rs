@@ -376,7 +376,7 @@ fn shards_that_were_activated_in_vain_are_not_called_ok() {
                 .case(Arrivals::Open { rate }, RowLayout::Hashed(8))
                 .unwrap();
             let mut measured = measure(&case).unwrap();
-            measured.activation = Some(crate::contention::Activation {
+            measured.row.activation = Some(crate::contention::Activation {
                 began_s: 1.0,
                 ended_s: 1.5,
                 shards: 8,

@@ -4,7 +4,7 @@ use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
 use super::{NEAR, SetFacts, THRESHOLDS, heaviest_collection, word};
 use crate::report::{bytes, count, decimal};
-use crate::sizing::model::{ContendedRecord, SetVerdict};
+use crate::sizing::model::{RecordSizing, SetVerdict};
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::CollectionStats;
 use crate::verdict::Word;
@@ -49,40 +49,31 @@ pub(super) fn element(set: &SetFacts<'_>) -> Option<SetVerdict> {
 
 /// Judges by refusals: they are measured, and need no guess of a rate.
 pub(super) fn refusals(set: &SetFacts<'_>, many: u64) -> Option<SetVerdict> {
-    let hot = set.contended.filter(|hot| hot.key_busy >= many)?;
+    let hot = set.contended.filter(|hot| hot.key_busy >= Some(many))?;
     let is_beyond = many == THRESHOLDS.key_busy.0;
-    Some(contended(
-        hot,
-        word(is_beyond, hot.remedy),
-        "key_busy",
-        (hot.key_busy, many),
-    ))
+    let level = word(is_beyond, hot.remedy.unwrap_or_default());
+    Some(contended(hot, level, "key_busy", (hot.key_busy, many)))
 }
 
 pub(super) fn waits(set: &SetFacts<'_>) -> Option<SetVerdict> {
-    let hot = set.contended.filter(|hot| hot.waits >= THRESHOLDS.waits)?;
-    Some(contended(
-        hot,
-        Word::Watch,
-        "waits",
-        (hot.waits, THRESHOLDS.waits),
-    ))
+    let many = THRESHOLDS.waits;
+    let hot = set.contended.filter(|hot| hot.waits >= Some(many))?;
+    Some(contended(hot, Word::Watch, "waits", (hot.waits, many)))
 }
 
 fn contended(
-    hot: &ContendedRecord,
+    hot: &RecordSizing,
     level: Word,
     decided_by: &'static str,
-    (value, threshold): (u64, u64),
+    (value, threshold): (Option<u64>, u64),
 ) -> SetVerdict {
+    let [refusals, waits] = [hot.key_busy, hot.waits].map(|times| count(times.unwrap_or(0)));
     let sentence = format!(
-        "Writers of key {} were refused with KEY_BUSY {} times, and had to wait {} times.",
-        hot.name(),
-        count(hot.key_busy),
-        count(hot.waits)
+        "Writers of key {} were refused with KEY_BUSY {refusals} times, and had to wait {waits} times.",
+        hot.name()
     );
-    let figures = (value as f64, threshold as f64);
-    let helps = (hot.remedy, hot.bin.clone());
+    let figures = (value.unwrap_or(0) as f64, threshold as f64);
+    let helps = (hot.remedy.unwrap_or_default(), hot.bin.clone());
     verdict(level, decided_by, figures, helps, sentence)
 }
 

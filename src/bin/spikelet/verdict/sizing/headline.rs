@@ -7,7 +7,7 @@ use super::findings::times;
 use crate::report::{bytes, count, decimal};
 use crate::sizing::bucket;
 use crate::sizing::measure::RecordMeasure;
-use crate::sizing::model::{ContendedRecord, SetSizing, ShardedSizing};
+use crate::sizing::model::{RecordSizing, SetSizing, ShardedSizing};
 use crate::sizing::remedy::SizeRemedy;
 use crate::sizing::set_stats::SetStats;
 use crate::verdict::Word;
@@ -28,28 +28,13 @@ pub(crate) struct SizingHeadline {
     pub(crate) set: Option<String>,
     /// The advised number of shards; `None`: shards are not needed, or do not help.
     pub(crate) shards: Option<u64>,
-    /// The keys it is about, the one to begin with first; empty if they are not known.
-    pub(crate) keys: Vec<HeadlineKey>,
-}
-
-/// A key that a headline is about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct HeadlineKey {
-    /// The key, or else the digest.
-    pub(crate) key: String,
-    /// Bytes of its record; `None`: the record is gone.
-    pub(crate) bytes: Option<u64>,
-    /// The part of the bytes of its set, 0 to 1.
-    pub(crate) bytes_share: Option<f64>,
-    /// The bin that takes most of it.
-    pub(crate) bin: Option<String>,
-    /// How often its writers were refused.
-    pub(crate) key_busy: Option<u64>,
+    /// The records it is about, the one to begin with first; empty if they are not known.
+    pub(crate) keys: Vec<RecordSizing>,
 }
 
 impl SizingHeadline {
     /// Returns the headline of the first set, the one to be acted upon first.
-    pub(crate) fn new(sets: &[(SetSizing, SetStats)], contended: &[ContendedRecord]) -> Self {
+    pub(crate) fn new(sets: &[(SetSizing, SetStats)], contended: &[RecordSizing]) -> Self {
         let Some((set, stats)) = sets.first() else {
             return Self {
                 level: Word::Ok,
@@ -60,7 +45,7 @@ impl SizingHeadline {
                 keys: Vec::new(),
             };
         };
-        let of_set = |hot: &&ContendedRecord| {
+        let of_set = |hot: &&RecordSizing| {
             hot.namespace == set.namespace && hot.set.as_ref() == Some(&set.set)
         };
         let contended: Vec<_> = contended.iter().filter(of_set).collect();
@@ -88,15 +73,8 @@ impl SizingHeadline {
 }
 
 /// Returns the keys of the records that the verdict of a set is about, where they are known.
-fn keys(set: &SetSizing, stats: &SetStats, contended: &[&ContendedRecord]) -> Vec<HeadlineKey> {
+fn keys(set: &SetSizing, stats: &SetStats, contended: &[&RecordSizing]) -> Vec<RecordSizing> {
     let verdict = &set.verdict;
-    let key = |key: String, bytes: Option<u64>, bin: Option<String>| HeadlineKey {
-        key,
-        bytes,
-        bytes_share: bytes.map(|size| size as f64 / set.total_bytes.estimate.max(1) as f64),
-        bin,
-        key_busy: None,
-    };
     // A verdict on the collections of a bin is about records that have a large one.
     let bin = verdict.bin.as_deref();
     let bin =
@@ -108,28 +86,18 @@ fn keys(set: &SetSizing, stats: &SetStats, contended: &[&ContendedRecord]) -> Ve
         };
         record.companion.is_none() && bin.is_none_or(is_large)
     };
-    let of = |record: &RecordMeasure| {
-        let name = match (record.key.as_str(), &record.digest) {
-            ("", Some(digest)) => format!("(digest {digest})"),
-            ("", None) => "(no key)".to_owned(),
-            (key, _) => key.to_owned(),
-        };
-        let bin = record.largest_bin().map(|bin| bin.name.clone());
-        key(name, Some(record.bytes), bin)
+    let of = |record: &RecordMeasure| RecordSizing::of(&set.namespace, &set.set, record);
+    let of_sharded = |found: &ShardedSizing| RecordSizing {
+        namespace: set.namespace.clone(),
+        set: Some(set.set.clone()),
+        key: Some(found.key.clone()),
+        bytes: Some(found.stats.bytes),
+        bin: found.bin.clone(),
+        shards: Some(found.stats.shards),
+        ..RecordSizing::default()
     };
-    let of_contended = |hot: &&ContendedRecord| HeadlineKey {
-        key_busy: Some(hot.key_busy),
-        ..key(hot.name(), hot.bytes, hot.bin.clone())
-    };
-    let of_sharded = |found: &ShardedSizing| {
-        key(
-            found.key.clone(),
-            Some(found.stats.bytes),
-            found.bin.clone(),
-        )
-    };
-    let mut keys: Vec<HeadlineKey> = match verdict.decided_by {
-        "key_busy" | "waits" => contended.iter().map(of_contended).collect(),
+    let mut keys: Vec<RecordSizing> = match verdict.decided_by {
+        "key_busy" | "waits" => contended.iter().map(|hot| (*hot).clone()).collect(),
         "shard_bytes_max" => set.sharded.iter().map(of_sharded).collect(),
         "writes_per_s" => stats.most_written.iter().filter(is_meant).map(of).collect(),
         _ => stats.largest.iter().filter(is_meant).map(of).collect(),
@@ -146,7 +114,7 @@ fn set_name(set: &SetSizing) -> String {
     }
 }
 
-fn sentence(set: &SetSizing, key: Option<&HeadlineKey>) -> String {
+fn sentence(set: &SetSizing, key: Option<&RecordSizing>) -> String {
     let (verdict, place) = (&set.verdict, set_name(set));
     match verdict.level {
         Word::Shard => {
@@ -154,7 +122,7 @@ fn sentence(set: &SetSizing, key: Option<&HeadlineKey>) -> String {
             let begins = match largest {
                 Some((key, size)) if is_about_size(verdict.decided_by) => format!(
                     "Key {} of {place} takes {}{}.",
-                    key.key,
+                    key.name(),
                     bytes(size),
                     match size {
                         size if size > SWEET_SPOT_BYTES => format!(
@@ -167,7 +135,7 @@ fn sentence(set: &SetSizing, key: Option<&HeadlineKey>) -> String {
                 Some((key, _)) if verdict.decided_by == "writes_per_s" => format!(
                     "The hottest record of {place}, most likely key {}, is said to take {} writes a second, beyond the {} that \
                      one record takes well.",
-                    key.key,
+                    key.name(),
                     decimal(verdict.value, 0),
                     decimal(verdict.threshold, 0)
                 ),
