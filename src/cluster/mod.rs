@@ -196,6 +196,7 @@ impl Cluster {
 
 impl RecordStore for Cluster {
     type Records = ClusterSet;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<ClusterSet> {
         check_set_name(set)?;
@@ -204,5 +205,9 @@ impl RecordStore for Cluster {
             name: set.into(),
             filter: None,
         })
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
