@@ -190,9 +190,7 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{
-    AtomicWrites, IndexQuery, IndexRange, IndexedRecordSet, KeyPage, RecordSet, RecordStore,
-};
+pub use store::{IndexQuery, IndexRange, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
 #[cfg(feature = "tls")]
 pub use tls::TlsIdentity;
 #[doc(inline)]

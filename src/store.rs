@@ -43,6 +43,10 @@ pub trait RecordStore {
     /// The type of its sets.
     type Records: RecordSet;
 
+    /// The store in which writes that belong together are made: a transaction of this one, or
+    /// `Self` for a store without transactions.
+    type Atomic<'a>: RecordStore;
+
     /// Returns the set with a name; the first write creates it.
     ///
     /// # Errors
@@ -79,30 +83,13 @@ pub trait RecordStore {
     }
 
     /// Makes writes to several records that belong together. A store with transactions makes all or
-    /// none, and so does a transaction, which goes on without them; this default makes them in
-    /// order, and a process that dies in between leaves only the first ones.
+    /// none, and so does a transaction, which goes on without them. A store without transactions
+    /// calls `make` with itself: a process that dies in between leaves only the first writes.
+    /// `make` runs again if another writer interfered.
     ///
     /// # Errors
-    /// The error of [`AtomicWrites::make`].
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output>
-    where
-        Self: Sized,
-    {
-        writes.make(self)
-    }
-}
-
-/// Writes to several records that belong together, for [`RecordStore::atomically`].
-pub trait AtomicWrites {
-    /// The type of their result.
-    type Output;
-
-    /// Makes the writes in a store, or in a transaction of it. May run again if another writer
-    /// interfered.
-    ///
-    /// # Errors
-    /// The first error stops it.
-    fn make<S: RecordStore>(&self, store: &S) -> Result<Self::Output>;
+    /// The error of `make`.
+    fn atomically<T>(&self, make: impl FnMut(&Self::Atomic<'_>) -> Result<T>) -> Result<T>;
 }
 
 /// A set of records with atomic operations on each record.
@@ -324,6 +311,7 @@ fn lend(result: Option<&Value>, show: impl FnOnce(Result<UnshardedRead<'_>>)) {
 
 impl RecordStore for Store {
     type Records = Set;
+    type Atomic<'a> = Transaction<'a>;
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
@@ -343,13 +331,14 @@ impl RecordStore for Store {
         }
     }
 
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
-        self.default_namespace()?.atomically(writes)
+    fn atomically<T>(&self, make: impl FnMut(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.default_namespace()?.transaction(make)
     }
 }
 
 impl RecordStore for Namespace {
     type Records = Set;
+    type Atomic<'a> = Transaction<'a>;
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
@@ -368,13 +357,14 @@ impl RecordStore for Namespace {
         Some(self.write_together_with(&policy, |group| group.operate_all(calls)))
     }
 
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
-        self.transaction(|transaction| writes.make(transaction))
+    fn atomically<T>(&self, make: impl FnMut(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.transaction(make)
     }
 }
 
 impl<'t> RecordStore for Transaction<'t> {
     type Records = TransactionSet<'t>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<TransactionSet<'t>> {
         self.set(set)
@@ -388,13 +378,14 @@ impl<'t> RecordStore for Transaction<'t> {
         Ok(Some(Self::relation_guard(self)))
     }
 
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
-        self.all_or_none(|| writes.make(self))
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        self.all_or_none(|| make(self))
     }
 }
 
 impl<T: RecordStore> RecordStore for &T {
     type Records = T::Records;
+    type Atomic<'a> = T::Atomic<'a>;
 
     fn records(&self, set: &str) -> Result<T::Records> {
         (**self).records(set)
@@ -415,8 +406,8 @@ impl<T: RecordStore> RecordStore for &T {
         (**self).relation_guard()
     }
 
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
-        (**self).atomically(writes)
+    fn atomically<R>(&self, make: impl FnMut(&T::Atomic<'_>) -> Result<R>) -> Result<R> {
+        (**self).atomically(make)
     }
 }
 

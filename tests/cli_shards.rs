@@ -253,9 +253,17 @@ struct Keep(Set);
 
 impl spikelet::RecordStore for Keep {
     type Records = Set;
+    type Atomic<'a> = Self;
 
     fn records(&self, _: &str) -> spikelet::Result<Set> {
         Ok(self.0.clone())
+    }
+
+    fn atomically<T>(
+        &self,
+        mut make: impl FnMut(&Self) -> spikelet::Result<T>,
+    ) -> spikelet::Result<T> {
+        make(self)
     }
 }
 

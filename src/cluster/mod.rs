@@ -218,9 +218,14 @@ impl Cluster {
 
 impl RecordStore for Cluster {
     type Records = ClusterSet;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<ClusterSet> {
         check_set_name(set)?;
         Ok(self.set_of(set))
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }

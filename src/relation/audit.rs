@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::address::{Address, TaggedLink};
-use crate::Key;
+use crate::{Key, Result};
 
 /// The treatment of faults by an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,20 +164,80 @@ impl RelationAudit {
         self.complete && self.faults.is_empty()
     }
 
-    pub(super) fn note_degree(&mut self, key: &Key<'static>, degree: u64) {
+    fn note_degree(&mut self, key: &Key<'static>, degree: u64) {
         let is_larger = self.largest.as_ref().is_none_or(|(_, most)| *most < degree);
         if is_larger && degree > 0 {
             self.largest = Some((key.clone(), degree));
         }
     }
 
-    pub(super) fn progress(&self, records_total: Option<u64>) -> RelationProgress {
+    fn progress(&self, records_total: Option<u64>) -> RelationProgress {
         RelationProgress {
             records: self.records,
             records_total,
             edges: self.edges,
             faults: self.faults.len() as u64,
         }
+    }
+}
+
+/// An audit under way.
+pub(super) struct Auditor<'a> {
+    audit: RelationAudit,
+    repair: Repair,
+    observe: AuditObserver<'a>,
+}
+
+impl<'a> Auditor<'a> {
+    /// Runs an audit. `check` breaks off where [`Auditor::note_progress`] does.
+    pub(super) fn run(
+        repair: Repair,
+        observe: AuditObserver<'a>,
+        check: impl FnOnce(&mut Self) -> Result<ControlFlow<()>>,
+    ) -> Result<RelationAudit> {
+        let mut auditor = Self {
+            audit: RelationAudit::default(),
+            repair,
+            observe,
+        };
+        auditor.audit.complete = check(&mut auditor)?.is_continue();
+        Ok(auditor.audit)
+    }
+
+    /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there was something to repair.
+    pub(super) fn note_fault(
+        &mut self,
+        fault: RelationFault,
+        repair: impl FnOnce(&RelationFault) -> Result<bool>,
+    ) -> Result<()> {
+        if self.repair == Repair::Yes {
+            self.audit.repaired += u64::from(repair(&fault)?);
+        }
+        self.audit.faults.push(fault);
+        Ok(())
+    }
+
+    /// Notes a record whose edges were looked at, and their number.
+    pub(super) fn note_record(&mut self, key: &Key<'static>, degree: u64) {
+        self.audit.edges += degree;
+        self.note_degree(key, degree);
+    }
+
+    /// Notes a record that was looked at, and the number of its edges, which are looked at by themselves.
+    pub(super) fn note_degree(&mut self, key: &Key<'static>, degree: u64) {
+        self.audit.records += 1;
+        self.audit.note_degree(key, degree);
+    }
+
+    /// Notes an edge that was looked at by itself.
+    pub(super) fn note_edge(&mut self) {
+        self.audit.edges += 1;
+    }
+
+    /// Calls the observer, which may stop the audit. `left`: how many records are still to be looked at, where that is known.
+    pub(super) fn note_progress(&mut self, left: Option<usize>) -> ControlFlow<()> {
+        let total = left.map(|left| self.audit.records + left as u64);
+        (self.observe)(self.audit.progress(total))
     }
 }
 

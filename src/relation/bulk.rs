@@ -452,20 +452,17 @@ impl<S: RecordStore> EdgeWriter<'_, S> {
         let at_end = |side: usize, owner: &Key<'_>, added: &Key<'_>| {
             let place = (self.set_of(side), owner);
             let found = refused.binary_search_by(|record| record.record.cmp(&place));
-            match found.ok().and_then(|at| refused.get(at)) {
-                None => EdgeState::Absent,
-                Some(record) => match &record.listed {
-                    None => EdgeState::Alone,
-                    Some(listed) => {
-                        let end = |listed: &(usize, Key<'static>)| {
-                            (listed.0, &listed.1).cmp(&(side, added))
-                        };
-                        match listed.binary_search_by(end) {
-                            Ok(_) => EdgeState::Present,
-                            Err(_) => EdgeState::Absent,
-                        }
-                    }
-                },
+            let Some(record) = found.ok().and_then(|at| refused.get(at)) else {
+                return EdgeState::Absent;
+            };
+            let Some(listed) = &record.listed else {
+                return EdgeState::Alone;
+            };
+            let end = |listed: &(usize, Key<'static>)| (listed.0, &listed.1).cmp(&(side, added));
+            if listed.binary_search_by(end).is_ok() {
+                EdgeState::Present
+            } else {
+                EdgeState::Absent
             }
         };
         let at_source = at_end(0, &edge.source, &edge.target);

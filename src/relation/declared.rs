@@ -17,20 +17,39 @@ use crate::{
 /// The bin that says whether everything that is derived from other records has been built once.
 const BUILT: &str = "built";
 
-/// Whether a handle has declared itself: the number of the store's declarations when it last looked.
+/// What a handle declares beside the relation itself, and whether it has done so.
 #[derive(Debug, Default)]
-pub(super) struct Declared(AtomicU64);
+pub(super) struct Declared {
+    /// What becomes of edges when a record is deleted; `None`: what is declared.
+    pub(super) rule: Option<OnDelete>,
+    /// The number of the store's declarations when the handle last looked.
+    epoch: AtomicU64,
+}
 
 impl Clone for Declared {
     fn clone(&self) -> Self {
-        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+        Self {
+            rule: self.rule,
+            epoch: AtomicU64::new(self.epoch.load(Ordering::Relaxed)),
+        }
     }
 }
 
 impl Declared {
     /// Has the next call of [`Declared::ensure`] look again.
     pub(super) fn forget(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.epoch.store(0, Ordering::Relaxed);
+    }
+
+    /// [`Declared::ensure`] for a handle whose declaration depends on nothing that is stored.
+    pub(super) fn ensure_as<S: RecordStore>(
+        &self,
+        store: &S,
+        declaration: impl FnOnce() -> RelationDeclaration,
+    ) -> Result<()> {
+        self.ensure(store, |store| {
+            declaration().declare_itself(store, self.rule)
+        })
     }
 
     /// Calls `declare` unless nothing was declared since the last call. `declare` returns the declaration as it is stored, or
@@ -48,7 +67,7 @@ impl Declared {
             return Ok(());
         };
         let epoch = guard.epoch();
-        if self.0.load(Ordering::Relaxed) == epoch {
+        if self.epoch.load(Ordering::Relaxed) == epoch {
             return Ok(());
         }
         // A writer publishes a declaration before it reads the rules: they may be older than the record.
@@ -58,7 +77,7 @@ impl Declared {
             guard.read_declarations();
         }
         // If the rules have changed, the next call looks again.
-        self.0.store(epoch, Ordering::Relaxed);
+        self.epoch.store(epoch, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -83,6 +102,7 @@ impl RelationDeclaration {
         store: &S,
         rule: Option<OnDelete>,
     ) -> Result<Self> {
+        self.check_rule(rule)?;
         self.revise(store, |known| self.over(known, rule, true))
     }
 
@@ -95,8 +115,27 @@ impl RelationDeclaration {
         store: &S,
         rule: Option<OnDelete>,
     ) -> Result<Option<Self>> {
+        self.check_rule(rule)?;
         self.revise(store, |known| self.over(known, rule, false))
             .map(Some)
+    }
+
+    /// Refuses a rule that makes no sense for the relation.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub(super) fn check_rule(&self, rule: Option<OnDelete>) -> Result<()> {
+        let why = match (self.kind, rule) {
+            (RelationKind::OneToMany, Some(OnDelete::Detach)) => {
+                "children belong to their parent, and nothing would lead to them: delete them by OnDelete::Cascade, or put them to another parent first"
+            }
+            (
+                RelationKind::ManyToMany | RelationKind::Links | RelationKind::Graph,
+                Some(OnDelete::Cascade),
+            ) => "no record belongs to another, so a delete does not cascade: use OnDelete::Detach",
+            _ => return Ok(()),
+        };
+        Err(Error::parameter(format!("relation {:?}: {why}", self.name)))
     }
 
     /// Returns the stored declaration with what a handle of this one, with this rule, adds. `replaces`: whether the handle's rule

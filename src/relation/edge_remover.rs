@@ -6,6 +6,8 @@
 //! which the same delete finishes.
 
 mod roles;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -45,8 +47,7 @@ pub(crate) fn delete_with_edges(
 }
 
 /// The refusal of a delete.
-pub(super) fn has_edges(relation: &str, set: &str, key: &Key<'_>, count: u64) -> Error {
-    let relations = vec![(relation.into(), count)];
+pub(super) fn has_edges(relations: Vec<(Box<str>, u64)>, set: &str, key: &Key<'_>) -> Error {
     let refused = Error::HasEdges {
         relations,
         record: None,
@@ -193,9 +194,10 @@ impl<'g> Deletion<'g> {
             let deleted = self.transact(|transaction| {
                 let mut together = Together::new(self, transaction, &steps);
                 let deleted = together.delete_part(at, is_first);
-                chain = match together.is_too_deep {
-                    true => together.chain,
-                    false => Vec::new(),
+                chain = if together.is_too_deep {
+                    together.chain
+                } else {
+                    Vec::new()
                 };
                 deleted
             });
@@ -244,7 +246,8 @@ impl<'g> Deletion<'g> {
                 let count = role.count(namespace, key)?;
                 if count > 0 {
                     // Added since the transaction looked.
-                    return Err(has_edges(&role.relation.name, &record.set, key, count));
+                    let relations = vec![(role.relation.name.clone(), count)];
+                    return Err(has_edges(relations, &record.set, key));
                 }
                 continue;
             }
@@ -281,9 +284,10 @@ impl<'g> Deletion<'g> {
                     // A circle: the other record is on its way, and need not be listed any more. Where another writer has taken it
                     // away from the record with which it was to go, it goes with this one.
                     if let (RemovedEdge::Record(other), Some(known)) = (edge, known) {
-                        return match together.still_goes(steps.open.get(known).copied())? {
-                            true => Ok(StepDone::Struck(role.strike(transaction, key, other)?)),
-                            false => Ok(StepDone::Left(known)),
+                        return if together.still_goes(steps.open.get(known).copied())? {
+                            Ok(StepDone::Struck(role.strike(transaction, key, other)?))
+                        } else {
+                            Ok(StepDone::Left(known))
                         };
                     }
                     together.done.insert(record.clone());
@@ -315,30 +319,6 @@ impl<'g> Deletion<'g> {
             }
         }
         Ok(ControlFlow::Continue(false))
-    }
-}
-
-impl RemovedEdge {
-    fn remove_from_own(
-        &self,
-        role: &RelationRole<'_>,
-        transaction: &Transaction<'_>,
-        key: &Key<'_>,
-    ) -> Result<()> {
-        match (self, &role.kind) {
-            (Self::Key(other), RoleKind::Pair { own, .. }) => {
-                own.remove(transaction, key, other)?;
-            }
-            (Self::Link(link), RoleKind::Linking { own }) => {
-                own.list(transaction, key)?.remove(link)?;
-            }
-            // Another writer may have put it back to this record since.
-            (Self::Foreign(other), _) if !role.goes_with(transaction, key, other)? => {
-                role.strike(transaction, key, other)?;
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 
@@ -449,11 +429,7 @@ impl<'a, 't> Together<'a, 't> {
             }
         }
         if !relations.is_empty() {
-            let refused = Error::HasEdges {
-                relations,
-                record: None,
-            };
-            return Err(refused.about(&record.set, key));
+            return Err(has_edges(relations, &record.set, key));
         }
         let before = self.edges_left;
         for role in &roles {

@@ -3,7 +3,7 @@
 use super::keys::read_one;
 use super::side::{RelationSide, check_exists};
 use super::together::{Added, OnExisting, make_together};
-use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value};
+use crate::{Error, Key, RecordStore, Result, Value};
 
 /// One end of an edge: the record that has it, and the element of its collection.
 #[derive(Clone, Copy, Debug)]
@@ -28,18 +28,14 @@ pub(super) struct EdgeEnds<'a> {
 
 impl EdgeEnd<'_> {
     fn get<S: RecordStore>(&self, store: &S) -> Result<Option<Value>> {
-        let element = self.element.element();
-        if self.side.has_attributes {
-            return self.side.map(store, self.owner)?.get(&element);
-        }
-        let list = self.side.list(store, self.owner)?;
-        Ok(list.contains(&element)?.then_some(Value::Nil))
+        (self.side).get_element(store, self.owner, &self.element.element())
     }
 
     fn check<S: RecordStore>(&self, store: &S) -> Result<()> {
-        match self.side.owner_must_exist {
-            true => check_exists(store, &self.side.set, self.owner),
-            false => Ok(()),
+        if self.side.owner_must_exist {
+            check_exists(store, &self.side.set, self.owner)
+        } else {
+            Ok(())
         }
     }
 
@@ -53,6 +49,18 @@ impl EdgeEnd<'_> {
     fn remove<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let element = self.element.element();
         self.side.remove_element(store, self.owner, &element)
+    }
+
+    /// Removes the end if the record of this set and key, to which it leads, is not there. Returns whether it was removed.
+    pub(super) fn prune<S: RecordStore>(
+        &self,
+        store: &S,
+        (set, key): (&str, &Key<'_>),
+    ) -> Result<bool> {
+        match read_one(&store.records(set)?, key, Some(&[]))? {
+            Some(_) => Ok(false),
+            None => self.remove(store),
+        }
     }
 }
 
@@ -69,9 +77,10 @@ impl EdgeEnds<'_> {
             (one.side).adding(first, one.owner, one.element, attributes, existing),
             (other.side).adding(second, other.owner, other.element, attributes, existing),
         ];
-        let linked = match self.is_mutual {
-            true => make_together(store, edits, 0, &Linking(*self)),
-            false => store.atomically(&Linking(*self)),
+        let linked = if self.is_mutual {
+            make_together(store, edits, 0, |store| self.add(store))
+        } else {
+            store.atomically(|store| self.add(store))
         };
         self.named(one, linked)
     }
@@ -89,71 +98,41 @@ impl EdgeEnds<'_> {
                 .removing(second, other.owner, other.element.element()),
             one.side.removing(first, one.owner, one.element.element()),
         ];
-        let unlinked = match self.is_mutual {
-            true => make_together(store, edits, 1, &Unlinking(*self)),
-            false => store.atomically(&Unlinking(*self)),
+        let unlinked = if self.is_mutual {
+            make_together(store, edits, 1, |store| self.remove(store))
+        } else {
+            store.atomically(|store| self.remove(store))
         };
         self.named(one, unlinked)
     }
 
-    /// An end's result, with the names of the relation and of the side in an error that has none yet.
-    fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
-        result.map_err(|error| match error {
-            named @ Error::Relation { .. } => named,
-            error => error.in_relation(self.relation, &end.side.to_string()),
-        })
-    }
-}
-
-/// Adds an edge at its first end, then at the other.
-pub(super) struct Linking<'a>(pub(super) EdgeEnds<'a>);
-
-impl AtomicWrites for Linking<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let edge = &self.0;
-        let [one, other] = &edge.ends;
+    /// Adds the edge at its first end, then at the other. Returns whether it is new.
+    pub(super) fn add<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let [one, other] = &self.ends;
         // Before the first write, which a store without transactions keeps though the second is refused.
         for end in [one, other] {
-            edge.named(end, end.check(store))?;
+            self.named(end, end.check(store))?;
         }
-        let is_new = edge.named(one, one.add(store, edge.attributes))?;
-        if edge.is_mutual {
-            edge.named(other, other.add(store, edge.attributes))?;
+        let is_new = self.named(one, one.add(store, self.attributes))?;
+        if self.is_mutual {
+            self.named(other, other.add(store, self.attributes))?;
         }
         Ok(is_new)
     }
-}
 
-/// Removes an edge at its second end, then at the first.
-pub(super) struct Unlinking<'a>(pub(super) EdgeEnds<'a>);
-
-impl AtomicWrites for Unlinking<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let edge = &self.0;
-        let [one, other] = &edge.ends;
-        if edge.is_mutual {
-            edge.named(other, other.remove(store))?;
+    /// Removes the edge at its second end, then at the first. Returns whether it was there.
+    pub(super) fn remove<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let [one, other] = &self.ends;
+        if self.is_mutual {
+            self.named(other, other.remove(store))?;
         }
-        edge.named(one, one.remove(store))
+        self.named(one, one.remove(store))
     }
-}
 
-/// Makes the second end of an edge agree with the first. Returns whether it has changed.
-pub(super) struct Following<'a> {
-    pub(super) edge: EdgeEnds<'a>,
-    /// Whether an edge that the second end alone has is removed. Otherwise it may be there by itself.
-    pub(super) removes: bool,
-}
-
-impl AtomicWrites for Following<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let [one, other] = &self.edge.ends;
+    /// Makes the second end of the edge agree with the first. Returns whether it has changed. `removes`: whether an edge that
+    /// the second end alone has is removed. Otherwise it may be there by itself.
+    pub(super) fn follow_first<S: RecordStore>(&self, store: &S, removes: bool) -> Result<bool> {
+        let [one, other] = &self.ends;
         let mut changed = false;
         // Until the first end says the same before and after: elsewhere than in a transaction others may have linked or unlinked.
         loop {
@@ -165,29 +144,18 @@ impl AtomicWrites for Following<'_> {
                     other.add(store, attributes)?
                 }
                 // What this call has added is taken back.
-                None if changed || self.removes => other.remove(store)?,
+                None if changed || removes => other.remove(store)?,
                 None => return Ok(changed),
             };
             changed = true;
         }
     }
-}
 
-/// Removes one end of an edge if the record that it leads to is not there. Returns whether it was removed.
-pub(super) struct Pruning<'a> {
-    pub(super) end: EdgeEnd<'a>,
-    /// The set and the key of the record that it leads to.
-    pub(super) to: (&'a str, &'a Key<'a>),
-}
-
-impl AtomicWrites for Pruning<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (set, key) = self.to;
-        match read_one(&store.records(set)?, key, Some(&[]))? {
-            Some(_) => Ok(false),
-            None => self.end.remove(store),
-        }
+    /// An end's result, with the names of the relation and of the side in an error that has none yet.
+    fn named<T>(&self, end: &EdgeEnd<'_>, result: Result<T>) -> Result<T> {
+        result.map_err(|error| match error {
+            named @ Error::Relation { .. } => named,
+            error => error.in_relation(self.relation, &end.side.to_string()),
+        })
     }
 }

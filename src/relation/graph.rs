@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
-use super::keys::{BATCH, element_of};
+use super::keys::{BATCH, element_of, read_one};
 use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::unguarded::Unguarded;
@@ -24,14 +24,14 @@ use crate::query::IndexDefinition;
 use crate::record::{Record, from_bins, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{
-    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
+    Bins, Error, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
+    Value, WritePolicy,
 };
-use entries::{EdgeEntry, PutEdge, RemoveEdge};
+use entries::{Edge, EdgeEntry};
 pub use query::{EdgeQuery, EdgesQuery, GraphNode, GraphPage};
 use schema::{EDGE_SET, Schema};
 pub use schema::{EdgeType, NodeEdge, NodeId};
-pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text};
+pub(super) use schema::{SOURCE, TARGET, edge_keys, source_index, target_index, target_text};
 
 /// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
 /// its *edge set*, so that the nodes next to a page of nodes are read in one batch.
@@ -92,7 +92,6 @@ pub(super) use schema::{SOURCE, TARGET, source_index, target_index, target_text}
 pub struct Graph<S> {
     store: S,
     schema: Schema,
-    rule: Option<OnDelete>,
     declared: Declared,
     /// Set when no stored declaration is known to be without the maps of edges.
     has_maps: Arc<OnceLock<()>>,
@@ -115,17 +114,16 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let edges = store.records(&schema.edges)?;
         schema.keeps_edge_maps = !edges.has_ordered_indexes();
         if !schema.keeps_edge_maps {
-            let from = IndexDefinition::new(&schema.source_index(), [SOURCE, TARGET]);
+            let from = IndexDefinition::new(&source_index(schema.name()), [SOURCE, TARGET]);
             edges.ensure_index(from)?;
             for (at, sort) in schema.sort_bins().iter().enumerate() {
-                let to = IndexDefinition::new(&schema.target_index(at), [TARGET, &**sort]);
+                let to = IndexDefinition::new(&target_index(schema.name(), at), [TARGET, &**sort]);
                 edges.ensure_index(to)?;
             }
         }
         Ok(Self {
             store,
             schema,
-            rule: None,
             declared: Declared::default(),
             has_maps: Arc::default(),
         })
@@ -136,7 +134,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         Graph {
             store,
             schema: self.schema.clone(),
-            rule: self.rule,
             declared: self.declared.clone(),
             has_maps: Arc::clone(&self.has_maps),
         }
@@ -153,8 +150,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// handle has declared another rule, or [`OnDelete::Detach`]. The record of an edge is deleted with its entry in the edge set
     /// under any rule.
     #[must_use]
-    pub const fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.rule = Some(rule);
+    pub fn on_delete(mut self, rule: OnDelete) -> Self {
+        self.declared.rule = Some(rule);
         self
     }
 
@@ -172,18 +169,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`]; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.check_rule(self.rule)?;
         let declaration = self.schema.declaration();
-        declaration.declare(&self.store, self.rule).map(drop)
-    }
-
-    fn check_rule(&self, rule: Option<OnDelete>) -> Result<()> {
-        match rule {
-            Some(OnDelete::Cascade) => Err(Error::parameter(
-                "no node of a graph belongs to another, so a delete does not cascade: use OnDelete::Detach",
-            )),
-            _ => Ok(()),
-        }
+        declaration
+            .declare(&self.store, self.declared.rule)
+            .map(drop)
     }
 
     /// Refuses to miss the edges of a graph that was declared where it has no maps of them. One read for a handle and its clones.
@@ -206,10 +195,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
 
     fn ensure_declared(&self) -> Result<()> {
         self.check_maps()?;
-        self.declared.ensure(&self.store, |store| {
-            self.check_rule(self.rule)?;
-            self.schema.declaration().declare_itself(store, self.rule)
-        })
+        (self.declared).ensure_as(&self.store, || self.schema.declaration())
     }
 
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
@@ -237,13 +223,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// As for [`Graph::put_node`].
     pub fn node<T: DeserializeOwned>(&self, id: &NodeId) -> Result<Option<T>> {
         let key = self.schema.node_key(id)?;
-        let found = self
-            .store
-            .records(&self.schema.nodes)?
-            .read_each(&[key], None);
-        let node = self
-            .schema
-            .named(found.into_iter().next().unwrap_or(Ok(None)))?;
+        let records = self.store.records(&self.schema.nodes)?;
+        let node = self.schema.named(read_one(&records, &key, None))?;
         node.map(|node| node.decode()).transpose()
     }
 
@@ -265,22 +246,22 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let place = (self.schema.name(), &*self.schema.edges);
         self.schema
             .named(check_owned(&self.store, place, &attributes))?;
-        self.schema
-            .named(self.put_edge(&PutEdge { edge, attributes }))
+        self.schema.named(self.put_edge(&edge, &attributes))
     }
 
-    fn put_edge(&self, put: &PutEdge<'_>) -> Result<()> {
-        let (edge, schema) = (&put.edge, &self.schema);
+    fn put_edge(&self, edge: &Edge<'_>, attributes: &Bins) -> Result<()> {
+        let schema = &self.schema;
         let is_pair = edge.edge_type.is_in_edge_set() && !schema.keeps_edge_maps;
         if !is_pair || schema.ends_must_exist {
-            return self.store.atomically(put).map(drop);
+            let put = self.store.atomically(|store| edge.put(store, attributes));
+            return put.map(drop);
         }
         let (edges, nodes) = self.records()?;
         let (set, existing) = (schema.edge_set(), OnExisting::MakeOthers);
-        let sort = edge.edge_type.derive(&put.attributes).into_iter().next();
+        let sort = edge.edge_type.derive(attributes).into_iter().next();
         let sort = Value::String(sort.unwrap_or_default());
         let edits = [
-            KnownEdit::replace(&edges, &edge.key, &put.bins()?),
+            KnownEdit::replace(&edges, &edge.key, &edge.bins(attributes)?),
             set.adding(
                 &nodes,
                 &edge.source,
@@ -289,7 +270,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
                 existing,
             ),
         ];
-        make_together(&self.store, edits, 0, put).map(drop)
+        make_together(&self.store, edits, 0, |store| edge.put(store, attributes)).map(drop)
     }
 
     fn records(&self) -> Result<(S::Records, S::Records)> {
@@ -304,15 +285,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     pub fn unlink(&self, source: &NodeId, edge_type: &str, target: &NodeId) -> Result<bool> {
         self.ensure_declared()?;
         let edge = self.schema.edge(source, edge_type, target)?;
-        let met = Vec::new();
-        self.schema
-            .named(self.remove_edge(&RemoveEdge { edge, met }))
+        self.schema.named(self.remove_edge(&edge, &[]))
     }
 
-    fn remove_edge(&self, remove: &RemoveEdge<'_>) -> Result<bool> {
-        let (edge, schema) = (&remove.edge, &self.schema);
+    /// Removes an edge, and entries of it that were met.
+    fn remove_edge(&self, edge: &Edge<'_>, met: &[EdgeEntry]) -> Result<bool> {
+        let schema = &self.schema;
         if !edge.edge_type.is_in_edge_set() || schema.keeps_edge_maps {
-            return self.store.atomically(remove);
+            return self.store.atomically(|store| edge.remove(store, met));
         }
         let (edges, nodes) = self.records()?;
         let set = schema.edge_set();
@@ -320,7 +300,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             set.removing(&nodes, &edge.source, element_of(&edge.element)),
             KnownEdit::delete(&edges, &edge.key, true),
         ];
-        make_together(&self.store, edits, 1, remove)
+        make_together(&self.store, edits, 1, |store| edge.remove(store, met))
     }
 
     /// Returns the attributes of an edge, and nothing that the graph keeps beside them; `None` if there is none. One read.
@@ -335,14 +315,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ) -> Result<Option<T>> {
         let edge_type = self.schema.edge_type(edge_type)?;
         let key = self.schema.edge_key(source, edge_type, target)?;
-        let found = self
-            .store
-            .records(&self.schema.edges)?
-            .read_each(&[key], None);
-        let Some(edge) = self
-            .schema
-            .named(found.into_iter().next().unwrap_or(Ok(None)))?
-        else {
+        let records = self.store.records(&self.schema.edges)?;
+        let Some(edge) = self.schema.named(read_one(&records, &key, None))? else {
             return Ok(None);
         };
         let mut attributes = edge.into_bins()?;
@@ -417,7 +391,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        self.check_rule(Some(on_delete))?;
+        self.schema.declaration().check_rule(Some(on_delete))?;
         self.check_maps()?;
         let key = self.schema.node_key(id)?;
         if let Some(guard) = self.store.relation_guard()? {
@@ -434,7 +408,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         };
         node.delete(
             || self.some_edges_of(id),
-            |remove| schema.named(self.remove_edge(&remove)),
+            |(edge, met)| schema.named(self.remove_edge(&edge, &met)),
             || schema.named(self.delete_emptied(&key)),
             &mut observe,
         )
@@ -455,15 +429,20 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     }
 
     /// Removes some edges from or to a node; none: there are none.
-    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<RemoveEdge<'_>>> {
+    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<(Edge<'_>, Vec<EdgeEntry>)>> {
         let schema = &self.schema;
         if schema.keeps_edge_maps {
             return schema.named(self.some_entries_of(&schema.node_key(id)?));
         }
         let records = self.store.records(&schema.edges)?;
-        let from = (schema.source_index(), id.to_string());
+        let from = (source_index(schema.name()), id.to_string());
         let to = schema.edge_types.iter();
-        let to = to.map(|edge_type| (schema.target_index(0), schema.target_text(edge_type, id)));
+        let to = to.map(|edge_type| {
+            (
+                target_index(schema.name(), 0),
+                target_text(edge_type.name(), id),
+            )
+        });
         for (index, equal) in [from].into_iter().chain(to) {
             let page = records.query_keys(&IndexQuery {
                 index: &index,
@@ -474,29 +453,24 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             });
             let keys = schema.named(page)?.keys;
             if !keys.is_empty() {
-                let edge = |key| schema.edge_at(key);
-                let remove = |edge| RemoveEdge {
-                    edge,
-                    met: Vec::new(),
-                };
-                return keys.iter().map(|key| edge(key).map(remove)).collect();
+                let edge = |key| Ok((schema.edge_at(key)?, Vec::new()));
+                return keys.iter().map(edge).collect();
             }
         }
         Ok(Vec::new())
     }
 
     /// The same by the maps of the node: an entry without an edge goes, too.
-    fn some_entries_of(&self, node: &Key<'static>) -> Result<Vec<RemoveEdge<'_>>> {
+    fn some_entries_of(&self, node: &Key<'static>) -> Result<Vec<(Edge<'_>, Vec<EdgeEntry>)>> {
         for map in self.schema.edge_maps() {
             let side = self.schema.side(map);
             let page = side.page_after(&self.store, node, None, BATCH)?;
             if !page.is_empty() {
-                let remove = |(element, _): (Key<'static>, Value)| {
+                let edge = |(element, _): (Key<'static>, Value)| {
                     let edge = self.schema.edge_of(map, node, &element)?;
-                    let met = vec![EdgeEntry::at(map, node, element)];
-                    Ok(RemoveEdge { edge, met })
+                    Ok((edge, vec![EdgeEntry::at(map, node, element)]))
                 };
-                return page.into_iter().map(remove).collect();
+                return page.into_iter().map(edge).collect();
             }
         }
         Ok(Vec::new())

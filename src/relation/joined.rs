@@ -119,17 +119,6 @@ impl Joined {
     /// # Errors
     /// [`Error::Parameter`] for a path that cannot be read, or a bin that the view has already; [`Error::BinName`].
     pub fn join(mut self, path: &str, field: (&str, &str), bin: &str) -> Result<Self> {
-        BinName::new(bin)?;
-        let mut taken = self
-            .keep
-            .iter()
-            .chain(self.joins.iter().map(|join| &join.bin));
-        if bin == SOURCES || taken.any(|known| **known == *bin) {
-            return Err(Error::parameter(format!(
-                "view {:?} has a bin {bin:?} already: give the joined field another name",
-                self.view
-            )));
-        }
         self.joins.push(Join {
             text: path.into(),
             path: ReferencePath::parse(path)?,
@@ -137,6 +126,7 @@ impl Joined {
             field: field.1.into(),
             bin: bin.into(),
         });
+        self.check_bins()?;
         Ok(self)
     }
 
@@ -232,12 +222,13 @@ impl Joined {
             let not_of_a_view = self.view()?.filtered(not(bin_exists(SOURCES)))?;
             foreign = !not_of_a_view.query_all().limit(1).keys()?.is_empty();
         }
-        match foreign {
-            false => Ok(()),
-            true => Err(Error::parameter(format!(
+        if foreign {
+            Err(Error::parameter(format!(
                 "set {:?} holds records that are not of view {:?}: give the view a set of its own",
                 self.view, self.view
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 
@@ -323,10 +314,7 @@ impl Joined {
         state: &UpdateState,
     ) -> Result<()> {
         for key in keys {
-            match self.refresh(&key) {
-                Ok(written) => state.note_record(written),
-                Err(error) => state.fail(&key, error)?,
-            }
+            state.note_record(&key, self.refresh(&key))?;
         }
         Ok(())
     }

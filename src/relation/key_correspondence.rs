@@ -1,9 +1,9 @@
 //! `KeyCorrespondence`: records of one key in several sets or namespaces.
 
 use super::keys::read_one;
-use crate::operations::delete_all_bins;
+use super::writes::{delete_with, puts};
 use crate::record::Record;
-use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy, operations};
+use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, WritePolicy};
 
 /// Records that belong together by having the same key in several sets, or in sets of several namespaces: a profile and its
 /// avatar, a user and whom the user follows. Each set has its own policy, and so its own time to live.
@@ -112,11 +112,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
                 "set {set:?} is not in this correspondence: add it first"
             )));
         };
-        let bins = bins.try_into()?;
-        let puts: Vec<Operation> = bins
-            .iter()
-            .map(|(name, value)| operations::put(name.as_str(), value.clone()))
-            .collect();
+        let puts = puts(&bins.try_into()?);
         set.records.operate_on(&set.policy, &key.into(), &puts)?;
         Ok(())
     }
@@ -130,14 +126,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         let key = key.into();
         let mut deleted = 0;
         for set in self.sets.iter().rev() {
-            match set
-                .records
-                .operate_on(&set.policy, &key, &[delete_all_bins()])
-            {
-                Ok(_) => deleted += 1,
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            deleted += u64::from(delete_with(&set.records, &set.policy, &key)?);
         }
         Ok(deleted)
     }

@@ -218,18 +218,19 @@ impl<P: KeyParts> KeyPattern<P> {
     /// Returns the key of these parts.
     #[must_use]
     pub fn key(&self, parts: P) -> Key<'static> {
-        let widths: Vec<usize> = self.parts.iter().map(|part| part.width).collect();
-        let mut key = self.prefix.to_string();
-        self.write(&parts.write(&widths), &mut key);
-        key.into()
+        self.text_of(&parts).into()
     }
 
-    fn write(&self, texts: &[String], key: &mut String) {
-        for (at, (part, text)) in self.parts.iter().zip(texts).enumerate() {
+    fn text_of(&self, parts: &P) -> String {
+        let widths: Vec<usize> = self.parts.iter().map(|part| part.width).collect();
+        let mut key = self.prefix.to_string();
+        for (at, (part, text)) in self.parts.iter().zip(parts.write(&widths)).enumerate() {
             let first = part.literal.chars().next();
-            escape(text, first.filter(|_| !self.is_found_from_the_end(at)), key);
+            let reserved = first.filter(|_| !self.is_found_from_the_end(at));
+            escape(&text, reserved, &mut key);
             key.push_str(&part.literal);
         }
+        key
     }
 
     /// Returns whether a part is text, and the rest can be parsed from the end of a key: literal text and integers, none of
@@ -248,12 +249,11 @@ impl<P: KeyParts> KeyPattern<P> {
         let mut found = Vec::new();
         for (number, part) in self.parts.iter().enumerate().skip(at).rev() {
             end = end.strip_suffix(&*part.literal)?;
-            let before = match number == at {
-                true => "",
-                false => {
-                    let before = end.trim_end_matches(|sign: char| sign.is_ascii_digit());
-                    before.strip_suffix('-').unwrap_or(before)
-                }
+            let before = if number == at {
+                ""
+            } else {
+                let before = end.trim_end_matches(|sign: char| sign.is_ascii_digit());
+                before.strip_suffix('-').unwrap_or(before)
             };
             found.push(end.strip_prefix(before)?);
             end = before;
@@ -315,11 +315,7 @@ impl<P: KeyParts> KeyPattern<P> {
             rest = rest.get(end..)?.strip_prefix(&*part.literal)?;
         }
         let parts = P::read(&texts).filter(|_| rest.is_empty())?;
-        let widths: Vec<usize> = self.parts.iter().map(|part| part.width).collect();
-        let written = parts.write(&widths);
-        let mut again = self.prefix.to_string();
-        self.write(&written, &mut again);
-        (again == *text).then_some(parts)
+        (self.text_of(&parts) == *text).then_some(parts)
     }
 }
 

@@ -3,34 +3,24 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::record::Record;
-use crate::{Error, Key, RecordSet, Result, Value, ValueRef};
+use crate::record::{Record, SHARD_OF};
+use crate::shard::key_in;
+pub(super) use crate::shard::key_value as element_of;
+use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef};
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
-
-/// Returns a key as the element of a collection.
-pub(super) fn element_of(key: &Key<'_>) -> Value {
-    match key {
-        Key::Integer(id) => Value::Int(*id),
-        Key::String(text) => Value::String(text.to_string()),
-        Key::Blob(bytes) => Value::Blob(bytes.to_vec()),
-    }
-}
 
 /// Returns the key that an element of a collection is.
 ///
 /// # Errors
 /// [`Error::Parameter`] for an element that is no key: another program has put it there.
 pub(super) fn key_of(element: Value) -> Result<Key<'static>> {
-    match element {
-        Value::Int(id) => Ok(Key::Integer(id)),
-        Value::String(text) => Ok(text.into()),
-        Value::Blob(bytes) => Ok(bytes.into()),
-        other => Err(Error::parameter(format!(
+    key_in(element).map_err(|other| {
+        Error::parameter(format!(
             "{other} stands where a key should: keys are integers, text and bytes; remove it by the bin's own operations"
-        ))),
-    }
+        ))
+    })
 }
 
 /// Returns the key that an element of a stored collection is, borrowed from it.
@@ -109,6 +99,32 @@ pub(super) fn read_one<R: RecordSet>(
 ) -> Result<Option<Record>> {
     let found = records.read_each(std::slice::from_ref(key), bins);
     found.into_iter().next().unwrap_or(Ok(None))
+}
+
+/// Returns the keys of the wanted records of a set, companions of sharded collections aside. Memory for these keys, one scan.
+///
+/// # Errors
+/// [`Error::Parameter`] for a wanted record without a stored key; the first record that is damaged, after the scan.
+pub(super) fn keys_in<S: RecordStore>(
+    store: &S,
+    set: &str,
+    is_wanted: impl Fn(&Record) -> bool,
+) -> Result<Vec<Key<'static>>> {
+    let (mut keys, mut keyless) = (Vec::new(), false);
+    store.records(set)?.scan_records(&mut |record| {
+        if record.view().bin(SHARD_OF).is_none() && is_wanted(record) {
+            match record.key() {
+                Some(key) => keys.push(key.into_owned()),
+                None => keyless = true,
+            }
+        }
+    })?;
+    if keyless {
+        return Err(Error::parameter(format!(
+            "a record of set {set:?} has no stored key, so its relation cannot be followed: write it with WritePolicy::send_key"
+        )));
+    }
+    Ok(keys)
 }
 
 /// Reads the records that edges lead to, in one batch.

@@ -9,7 +9,7 @@ use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
 use super::ends::{EdgeEnd, EdgeEnds};
-use super::side::{RecentAttempts, RelationSide};
+use super::side::RelationSide;
 use crate::engine::declaration::{DeclaredSide, OnDelete, RelationDeclaration, RelationKind};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,9 +20,7 @@ use super::together::Added;
 use crate::operations::lists;
 use crate::record::Record;
 use crate::shard::ShardPolicy;
-use crate::{
-    Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, ShardedList, Value,
-};
+use crate::{Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, Value};
 pub use walk::{LinkWalk, WalkStep};
 
 /// Tagged links between records of any sets: each record that has some holds them in one bin, ordered by tag, set and key.
@@ -67,7 +65,6 @@ pub struct Links<S> {
     /// Tags, and the tags of the links back.
     reciprocal: Vec<(Box<str>, Box<str>)>,
     records_max: usize,
-    rule: Option<OnDelete>,
     declared: Declared,
     written: Arc<Mutex<WrittenSets>>,
 }
@@ -80,14 +77,9 @@ struct WrittenSets {
     reciprocal: Vec<RelationDeclaration>,
 }
 
-/// The bin of links.
+/// The bin of links: a side of a relation without its set.
 #[derive(Clone, Debug)]
-struct LinkBin {
-    name: Box<str>,
-    shard_policy: ShardPolicy,
-    attempts: RecentAttempts,
-    ends_must_exist: bool,
-}
+struct LinkBin(RelationSide);
 
 /// How many records a walk may come to, unless [`Links::records_max`] says otherwise.
 const RECORDS_MAX: usize = 100_000;
@@ -100,7 +92,6 @@ impl<S: RecordStore> Links<S> {
             bin: self.bin.clone(),
             reciprocal: self.reciprocal.clone(),
             records_max: self.records_max,
-            rule: self.rule,
             declared: self.declared.clone(),
             written: Arc::clone(&self.written),
         }
@@ -110,15 +101,9 @@ impl<S: RecordStore> Links<S> {
     pub fn new(store: S, bin: &str) -> Self {
         Self {
             store,
-            bin: LinkBin {
-                name: bin.into(),
-                shard_policy: ShardPolicy::default(),
-                attempts: RecentAttempts::default(),
-                ends_must_exist: false,
-            },
+            bin: LinkBin(RelationSide::new("", bin)),
             reciprocal: Vec::new(),
             records_max: RECORDS_MAX,
-            rule: None,
             declared: Declared::default(),
             written: Arc::default(),
         }
@@ -137,7 +122,7 @@ impl<S: RecordStore> Links<S> {
     /// Sets when the links of a record are sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
     pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.bin.shard_policy = policy;
+        self.bin.0.shard_policy = policy;
         self
     }
 
@@ -153,14 +138,14 @@ impl<S: RecordStore> Links<S> {
     /// a delete: [`Links::verify`] removes them.
     #[must_use]
     pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.rule = Some(rule);
+        self.declared.rule = Some(rule);
         self
     }
 
     /// Refuses links from and to records that do not exist, with [`Error::NotFound`]. Without this call, `link` creates records.
     #[must_use]
     pub const fn ends_must_exist(mut self) -> Self {
-        self.bin.ends_must_exist = true;
+        self.bin.0.owner_must_exist = true;
         self
     }
 
@@ -185,7 +170,7 @@ impl<S: RecordStore> Links<S> {
     ) -> Result<bool> {
         self.ensure_declared(from, tag, to)?;
         let (at_from, at_to) = (self.store.records(&from.set)?, self.store.records(&to.set)?);
-        let sides = [self.bin.side(from), self.bin.side(to)];
+        let sides = [self.bin.side(&from.set), self.bin.side(&to.set)];
         write(
             ends(&sides, (from, tag, to), self.back_of(tag)),
             [&at_from, &at_to],
@@ -212,22 +197,19 @@ impl<S: RecordStore> Links<S> {
     /// declared before, and for [`OnDelete::Cascade`], since no record belongs to another; the
     /// errors of a write.
     pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
-        let declaration = self.declaration(name, sets)?;
-        declaration.declare(&self.store, self.rule).map(drop)
+        let declaration = self.declaration(name, sets);
+        declaration
+            .declare(&self.store, self.declared.rule)
+            .map(drop)
     }
 
     fn declaration<'n>(
         &self,
         name: &str,
         sets: impl IntoIterator<Item = &'n str>,
-    ) -> Result<RelationDeclaration> {
-        if self.rule == Some(OnDelete::Cascade) {
-            return Err(Error::parameter(
-                "no record of links belongs to another, so a delete does not cascade: use OnDelete::Detach",
-            ));
-        }
+    ) -> RelationDeclaration {
         let side = |set| {
-            let mut side = RelationSide::new(set, &self.bin.name).declared("links", "");
+            let mut side = self.bin.side(set).declared("links", "");
             side.to = None;
             side
         };
@@ -239,7 +221,7 @@ impl<S: RecordStore> Links<S> {
             .iter()
             .map(|(tag, back)| format!("{tag}, back as {back}").into())
             .collect();
-        Ok(declaration)
+        declaration
     }
 
     fn ensure_declared(&self, from: &Address, tag: &str, to: &Address) -> Result<()> {
@@ -279,15 +261,17 @@ impl<S: RecordStore> Links<S> {
             if missing.is_empty() {
                 return Ok(None);
             }
-            let name = format!("links in {}", self.bin.name);
-            let declaration = self.declaration(&name, missing)?;
-            declaration.declare_itself(store, self.rule)
+            let name = format!("links in {}", self.bin.0.bin);
+            let declaration = self.declaration(&name, missing);
+            declaration.declare_itself(store, self.declared.rule)
         })
     }
 
     /// Whether a declaration has the links of a set, with their links back and the rule.
     fn is_declared_by(&self, known: &RelationDeclaration, set: &str) -> bool {
-        self.rule.is_none_or(|rule| rule == known.on_delete)
+        self.declared
+            .rule
+            .is_none_or(|rule| rule == known.on_delete)
             && self
                 .reciprocal
                 .iter()
@@ -297,8 +281,9 @@ impl<S: RecordStore> Links<S> {
 
     /// Whether a declaration has the links of a set in this bin.
     fn is_bin_of(&self, known: &RelationDeclaration, set: &str) -> bool {
-        let is_own =
-            |side: &DeclaredSide| *side.set == *set && side.bin.as_deref() == Some(&*self.bin.name);
+        let is_own = |side: &DeclaredSide| {
+            *side.set == *set && side.bin.as_deref() == Some(&*self.bin.0.bin)
+        };
         known.kind == RelationKind::Links && known.sides.iter().any(is_own)
     }
 
@@ -342,8 +327,9 @@ impl<S: RecordStore> Links<S> {
     /// # Errors
     /// As for [`Links::link`].
     pub fn contains(&self, from: &Address, tag: &str, to: &Address) -> Result<bool> {
-        let list = self.bin.list(&self.store, from)?;
-        self.bin.named(from, list.contains(&element(tag, to)))
+        let side = self.bin.side(&from.set);
+        let found = side.get_element(&self.store, &from.key, &element(tag, to));
+        Ok(self.bin.named(from, found)?.is_some())
     }
 
     /// Returns at most `limit` links of a record, with this tag (`None`: any), behind the link `after`. One read.
@@ -391,16 +377,11 @@ impl<S: RecordStore> Links<S> {
 
 impl LinkBin {
     /// The links of one set as a side of a relation.
-    fn side(&self, of: &Address) -> RelationSide {
-        let mut side = RelationSide::new(&of.set, &self.name);
-        side.shard_policy = self.shard_policy;
-        side.attempts = self.attempts.clone();
-        side.owner_must_exist = self.ends_must_exist;
-        side
-    }
-
-    fn list<S: RecordStore>(&self, store: &S, of: &Address) -> Result<ShardedList<S::Records>> {
-        self.side(of).list(store, &of.key)
+    fn side(&self, set: &str) -> RelationSide {
+        RelationSide {
+            set: set.into(),
+            ..self.0.clone()
+        }
     }
 
     fn page<S: RecordStore>(
@@ -412,7 +393,7 @@ impl LinkBin {
         limit: u64,
     ) -> Result<Vec<TaggedLink>> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        let list = self.list(store, from)?;
+        let list = self.side(&from.set).list(store, &from.key)?;
         let (begin, end) = tag.map_or((None, None), |tag| (Some(first_of(tag)), Some(behind(tag))));
         // A link of an earlier tag is before all links of this one.
         let after_link = after.filter(|link| tag.is_none_or(|tag| tag <= &*link.tag));
@@ -430,19 +411,16 @@ impl LinkBin {
     /// The operation that reads the first links of a tag.
     fn read(&self, tag: Option<&str>, limit: u64) -> Operation {
         match tag {
-            None => lists::get_by_index_range_count(&self.name, 0, limit, ListReturnType::Values),
+            None => lists::get_by_index_range_count(&self.0.bin, 0, limit, ListReturnType::Values),
             Some(tag) => {
                 let (begin, end) = (Some(first_of(tag)), Some(behind(tag)));
-                lists::get_by_value_range(&self.name, begin, end, ListReturnType::Values)
+                lists::get_by_value_range(&self.0.bin, begin, end, ListReturnType::Values)
             }
         }
     }
 
     fn named<T>(&self, of: &Address, result: Result<T>) -> Result<T> {
-        result.map_err(|error| {
-            let side = format!("bin \"{}\" of set \"{}\"", self.name, of.set);
-            error.in_relation("links", &side)
-        })
+        result.map_err(|error| error.in_relation("links", &self.side(&of.set).to_string()))
     }
 }
 

@@ -1,17 +1,18 @@
 //! Records listed by a collection of keys.
 
-use super::audit::{RelationAudit, RelationFault, Repair};
-use super::keys::{BATCH, element_of, key_of, read_one};
+use super::audit::{Auditor, RelationFault};
+use super::keys::{element_of, key_of, read_one};
 use super::side::{RelationSide, SideEdge};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::writes::{REMOVED, delete, delete_referring, names, puts, replacing};
 use crate::expression::Expression;
 use crate::expressions::{bin_exists, not, or};
 use crate::record::Record;
-use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
+use crate::{Bins, Key, RecordSet, RecordStore, Result, Value};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
-/// the list after the record is deleted: what dies in between leaves a key without a record. A record without its key is left where another caller writes it just then.
+/// the list after the record is deleted: what dies in between leaves a key without a record. A record without its key is left
+/// where another caller writes it just then.
 #[derive(Clone, Debug)]
 pub(super) struct ListedRecords {
     pub(super) side: RelationSide,
@@ -37,13 +38,9 @@ impl ListedRecords {
                 .adding(&owners, owner, element, &Value::Nil, existing),
             KnownEdit::replace(&records, key, bins).if_there(self.is_of(owner)),
         ];
-        let in_order = PutListed {
-            listed: self,
-            owner,
-            key,
-            bins,
-        };
-        make_together(store, edits, 0, &in_order)
+        make_together(store, edits, 0, |store| {
+            self.put_in_order(store, (owner, key), bins)
+        })
     }
 
     /// The condition that a record names no other record as the one that lists it.
@@ -78,12 +75,9 @@ impl ListedRecords {
             KnownEdit::delete(&records, key, self.is_asked).if_there(self.is_of(owner)),
             self.side.removing(&owners, owner, element_of(key)),
         ];
-        let in_order = RemoveListed {
-            listed: self,
-            owner,
-            key,
-        };
-        make_together(store, edits, 0, &in_order)
+        make_together(store, edits, 0, |store| {
+            self.remove_in_order(store, (owner, key))
+        })
     }
 
     /// Reads the records of keys that this owner lists in one batch, without missing ones and those that name another owner.
@@ -163,41 +157,29 @@ impl ListedRecords {
         &self,
         store: &S,
         owner: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
+        auditor: &mut Auditor<'_>,
     ) -> Result<()> {
         let records = store.records(&self.set)?;
-        let (mut after, mut degree) = (None, 0);
-        loop {
-            let page = self.side.page_after(store, owner, after.as_ref(), BATCH)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.clone());
-            degree += page.len() as u64;
-            let keys: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
+        let degree = self.side.each_page(store, owner, |page| {
+            let keys: Vec<Key<'static>> = page.into_iter().map(|(key, _)| key).collect();
             let found = records.read_each(&keys, Some(&self.deciding_bins()));
             for (key, record) in keys.iter().zip(found) {
-                let record = record?;
-                if (record.as_ref()).is_some_and(|record| self.is_listed_by(record, owner)) {
-                    continue;
-                }
-                if repair == Repair::Yes {
-                    let listed = self;
-                    audit.repaired +=
-                        u64::from(store.atomically(&Unlist { listed, owner, key })?);
-                }
-                let (from, to) = (owner.clone(), key.clone().into_owned());
-                audit.faults.push(match record {
+                let (from, to) = (owner.clone(), key.clone());
+                let fault = match record? {
+                    Some(record) if self.is_listed_by(&record, owner) => continue,
                     Some(_) => RelationFault::OfAnother {
                         parent: from,
                         key: to,
                     },
                     None => RelationFault::Dangling { from, to },
-                });
+                };
+                auditor.note_fault(fault, |_| {
+                    store.atomically(|store| self.unlist(store, owner, key))
+                })?;
             }
-        }
-        audit.records += 1;
-        audit.edges += degree;
-        audit.note_degree(owner, degree);
+            Ok(())
+        })?;
+        auditor.note_record(owner, degree);
         Ok(())
     }
 
@@ -207,86 +189,65 @@ impl ListedRecords {
         store: &S,
         owner: &Key<'_>,
         key: Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
+        auditor: &mut Auditor<'_>,
     ) -> Result<()> {
-        audit.records += 1;
+        auditor.note_record(&key, 0);
         if self.side.get(store, owner, &key)?.is_some() {
             return Ok(());
         }
-        if repair == Repair::Yes {
-            // It may have gone since it was found.
-            self.list_again(store, owner, &key)?;
-            audit.repaired += 1;
-        }
-        audit.faults.push(RelationFault::Orphan { key });
-        Ok(())
+        let fault = RelationFault::Orphan { key: key.clone() };
+        // It may have gone since it was found.
+        auditor.note_fault(fault, |_| {
+            self.list_again(store, owner, &key).map(|()| true)
+        })
     }
-}
 
-struct PutListed<'a> {
-    listed: &'a ListedRecords,
-    owner: &'a Key<'a>,
-    key: &'a Key<'a>,
-    bins: &'a Bins,
-}
-
-impl AtomicWrites for PutListed<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (listed, owner, key) = (self.listed, self.owner, self.key);
-        let records = store.records(&listed.set)?;
-        let former = listed.other_owner(&records, owner, key)?;
-        let is_new = listed.side.add(store, owner, key, &Value::Nil)?;
-        records.operate_on(&replacing(), key, &puts(self.bins))?;
-        listed.list_again(store, owner, key)?;
-        if let Some(owner) = &former {
-            Unlist { listed, owner, key }.make(store)?;
+    /// [`ListedRecords::put`] step by step.
+    fn put_in_order<S: RecordStore>(
+        &self,
+        store: &S,
+        (owner, key): (&Key<'_>, &Key<'_>),
+        bins: &Bins,
+    ) -> Result<bool> {
+        let records = store.records(&self.set)?;
+        let former = self.other_owner(&records, owner, key)?;
+        let is_new = self.side.add(store, owner, key, &Value::Nil)?;
+        records.operate_on(&replacing(), key, &puts(bins))?;
+        self.list_again(store, owner, key)?;
+        if let Some(former) = &former {
+            self.unlist(store, former, key)?;
         }
         Ok(is_new)
     }
-}
 
-struct RemoveListed<'a> {
-    listed: &'a ListedRecords,
-    owner: &'a Key<'a>,
-    key: &'a Key<'a>,
-}
-
-impl AtomicWrites for RemoveListed<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (listed, owner, key) = (self.listed, self.owner, self.key);
-        let records = store.records(&listed.set)?;
-        let deleted = match listed.owner_bin.as_deref() {
+    /// [`ListedRecords::remove`] step by step.
+    fn remove_in_order<S: RecordStore>(
+        &self,
+        store: &S,
+        (owner, key): (&Key<'_>, &Key<'_>),
+    ) -> Result<bool> {
+        let records = store.records(&self.set)?;
+        let deleted = match self.owner_bin.as_deref() {
             Some(bin) => {
                 let own = or([not(bin_exists(bin)), names(bin, owner)]);
                 delete_referring(&records, key, bin, own)?
             }
             None => delete(&records, key)?,
         };
-        Unlist { listed, owner, key }.make(store)?;
+        self.unlist(store, owner, key)?;
         Ok(deleted)
     }
-}
 
-/// Takes a key off a list, unless it has a record there. Returns whether it was taken off.
-pub(super) struct Unlist<'a> {
-    pub(super) listed: &'a ListedRecords,
-    pub(super) owner: &'a Key<'a>,
-    pub(super) key: &'a Key<'a>,
-}
-
-impl AtomicWrites for Unlist<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (listed, owner, key) = (self.listed, self.owner, self.key);
-        if !listed.side.remove(store, owner, key)? {
+    /// Takes a key off a list, unless it has a record there. Returns whether it was taken off.
+    pub(super) fn unlist<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool> {
+        if !self.side.remove(store, owner, key)? {
             return Ok(false);
         }
-        Ok(!listed.follow_record(store, (owner, key), false)?)
+        Ok(!self.follow_record(store, (owner, key), false)?)
     }
 }

@@ -113,8 +113,6 @@ struct EdgeSides {
     targets: RelationSide,
     /// In the targets: keys of sources.
     sources: RelationSide,
-    /// What becomes of edges when a record is deleted; `None`: what is declared.
-    rule: Option<OnDelete>,
     declared: Declared,
 }
 
@@ -128,7 +126,6 @@ impl<S: RecordStore> ManyToMany<S> {
                 name: name.into(),
                 targets: RelationSide::new(sources.0, sources.1),
                 sources: RelationSide::new(targets.0, targets.1),
-                rule: None,
                 declared: Declared::default(),
             },
             opened: OpenedSets::none(),
@@ -163,7 +160,7 @@ impl<S: RecordStore> ManyToMany<S> {
     /// has declared another rule, or [`OnDelete::Detach`].
     #[must_use]
     pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.edges.rule = Some(rule);
+        self.edges.declared.rule = Some(rule);
         self
     }
 
@@ -182,15 +179,16 @@ impl<S: RecordStore> ManyToMany<S> {
     /// [`Error::Parameter`] if another relation has this name, and for [`OnDelete::Cascade`], since no end belongs to the other; the
     /// errors of a write.
     pub fn declare(&self) -> Result<()> {
-        let declaration = self.edges.declaration()?;
-        declaration.declare(&self.store, self.edges.rule).map(drop)
+        let declaration = self.edges.declaration();
+        let rule = self.edges.declared.rule;
+        declaration.declare(&self.store, rule).map(drop)
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        let EdgeSides { declared, rule, .. } = &self.edges;
-        declared.ensure(&self.store, |store| {
-            self.edges.declaration()?.declare_itself(store, *rule)
-        })
+        let edges = &self.edges;
+        edges
+            .declared
+            .ensure_as(&self.store, || edges.declaration())
     }
 
     /// Returns the name.
@@ -399,9 +397,7 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
-        if on_delete == OnDelete::Cascade {
-            return Err(self.edges.cascades());
-        }
+        self.edges.declaration().check_rule(Some(on_delete))?;
         if let (Some(guard), Some(side)) = (self.store.relation_guard()?, sides.first()) {
             self.ensure_declared()?;
             let deletion = Deletion::new(&guard).by_rule(&self.edges.name, on_delete);
@@ -415,9 +411,12 @@ impl<S: RecordStore> ManyToMany<S> {
         };
         record.delete(
             || self.some_edges(key, sides),
-            |(is_source, other)| match is_source {
-                true => self.unlink(key, other),
-                false => self.unlink(other, key),
+            |(is_source, other)| {
+                if is_source {
+                    self.unlink(key, other)
+                } else {
+                    self.unlink(other, key)
+                }
             },
             || {
                 let Some(side) = sides.first() else {
@@ -437,7 +436,7 @@ impl<S: RecordStore> ManyToMany<S> {
         sides: &[&RelationSide],
     ) -> Result<Vec<(bool, Key<'static>)>> {
         for side in sides {
-            let page = side.page(&self.store, key, 0, BATCH);
+            let page = side.page_after(&self.store, key, None, BATCH);
             let page = page.map_err(|error| self.edges.failed(side, error))?;
             if !page.is_empty() {
                 let is_source = std::ptr::eq(*side, &raw const self.edges.targets);
@@ -449,18 +448,11 @@ impl<S: RecordStore> ManyToMany<S> {
 }
 
 impl EdgeSides {
-    fn declaration(&self) -> Result<RelationDeclaration> {
-        if self.rule == Some(OnDelete::Cascade) {
-            return Err(self.cascades());
-        }
+    fn declaration(&self) -> RelationDeclaration {
         let (targets, sources) = (&self.targets, &self.sources);
         let sides = [("targets", targets, sources), ("sources", sources, targets)];
         let sides = sides.map(|(role, side, to)| side.declared(role, &to.set));
-        Ok(RelationDeclaration::new(
-            &self.name,
-            RelationKind::ManyToMany,
-            sides.into(),
-        ))
+        RelationDeclaration::new(&self.name, RelationKind::ManyToMany, sides.into())
     }
 
     /// Both ends of an edge: the source decides whether there is one.
@@ -484,13 +476,6 @@ impl EdgeSides {
             is_mutual: true,
             attributes,
         }
-    }
-
-    fn cascades(&self) -> Error {
-        Error::parameter(format!(
-            "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
-            self.name
-        ))
     }
 
     /// The error with the names of the relation and of the side.

@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::audit::{RelationAudit, RelationProgress, Repair};
+use super::audit::{Auditor, RelationAudit, RelationProgress, Repair};
 use super::bulk::{ListedRecord, in_batches};
 use super::declared::Declared;
+use super::keys::keys_in;
 use super::listed::ListedRecords;
 use super::side::RelationSide;
 use super::writes::check_owned;
 use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
-use crate::record::{Record, SHARD_OF, to_bins};
+use crate::record::{Record, to_bins};
 use crate::shard::ShardPolicy;
-use crate::{Bins, BulkProgress, Error, Key, RecordSet, RecordStore, Result};
+use crate::{Bins, BulkProgress, Error, Key, RecordStore, Result};
 
 /// The records of a set that are found without knowing their keys: an ordered collection lists the keys, page by page, and is
 /// changed with the records.
@@ -52,7 +53,6 @@ pub struct Members<S> {
     store: S,
     listed: ListedRecords,
     owner: Key<'static>,
-    rule: Option<OnDelete>,
     declared: Declared,
 }
 
@@ -69,7 +69,6 @@ impl<S: RecordStore> Members<S> {
                 owner_bin: None,
             },
             owner: list.1.into().into_owned(),
-            rule: None,
             declared: Declared::default(),
         }
     }
@@ -87,7 +86,6 @@ impl<S: RecordStore> Members<S> {
             store,
             listed: self.listed.clone(),
             owner: self.owner.clone(),
-            rule: self.rule,
             declared: self.declared.clone(),
         }
     }
@@ -97,7 +95,7 @@ impl<S: RecordStore> Members<S> {
     /// whatever call, is taken off the list under any rule.
     #[must_use]
     pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.rule = Some(rule);
+        self.declared.rule = Some(rule);
         self
     }
 
@@ -108,7 +106,8 @@ impl<S: RecordStore> Members<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; the errors of a write.
     pub fn declare(&self) -> Result<()> {
-        self.declaration().declare(&self.store, self.rule).map(drop)
+        let declared = self.declaration().declare(&self.store, self.declared.rule);
+        declared.map(drop)
     }
 
     fn name(&self) -> String {
@@ -124,9 +123,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     fn ensure_declared(&self) -> Result<()> {
-        self.declared.ensure(&self.store, |store| {
-            self.declaration().declare_itself(store, self.rule)
-        })
+        self.declared.ensure_as(&self.store, || self.declaration())
     }
 
     /// Writes a record in place of an earlier version, and lists its key. Returns whether the key is new. Two writes.
@@ -281,41 +278,21 @@ impl<S: RecordStore> Members<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        let listed = self
-            .listed
-            .verify(&self.store, &self.owner, repair, &mut audit);
-        self.named(listed)?;
-        for key in self.named(self.keys_of_set())? {
-            let owner = &self.owner;
-            let checked = (self.listed).verify_record(&self.store, owner, key, repair, &mut audit);
-            self.named(checked)?;
-            if observe(audit.progress(None)).is_break() {
-                return Ok(audit);
+        let (listed, owner) = (&self.listed, &self.owner);
+        Auditor::run(repair, &mut observe, |auditor| {
+            self.named(listed.verify(&self.store, owner, auditor))?;
+            let is_list = |record: &Record| {
+                listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)
+            };
+            let keys = keys_in(&self.store, &listed.set, |record| !is_list(record));
+            for key in self.named(keys)? {
+                self.named(listed.verify_record(&self.store, owner, key, auditor))?;
+                if auditor.note_progress(None).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
-    }
-
-    fn keys_of_set(&self) -> Result<Vec<Key<'static>>> {
-        let (mut keys, mut keyless) = (Vec::new(), false);
-        let in_own_set = self.listed.set == self.listed.side.set;
-        self.store
-            .records(&self.listed.set)?
-            .scan_records(&mut |record| match record.key() {
-                Some(key) if in_own_set && key == self.owner => {}
-                Some(_) if record.view().bin(SHARD_OF).is_some() => {}
-                Some(key) => keys.push(key.into_owned()),
-                None => keyless = true,
-            })?;
-        if keyless {
-            return Err(Error::parameter(format!(
-                "a record of set {:?} has no stored key, so it cannot be listed: write it with WritePolicy::send_key",
-                self.listed.set
-            )));
-        }
-        Ok(keys)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     fn named<T>(&self, result: Result<T>) -> Result<T> {

@@ -42,6 +42,8 @@ mod links;
 mod listed;
 mod many_to_many;
 mod members;
+#[cfg(test)]
+mod model;
 mod one_to_many;
 mod propagate;
 mod reference_path;
@@ -49,8 +51,6 @@ mod side;
 mod side_reader;
 mod stats;
 mod together;
-#[cfg(test)]
-mod together_model;
 mod traversal;
 mod unguarded;
 mod updater;

@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::keys::{key_of, read_one};
-use super::side::RecentAttempts;
+use super::listed::ListedRecords;
+use super::side::RelationSide;
 use super::writes::check_owned;
 use crate::engine::declaration::OnDelete;
 use crate::query::IndexDefinition;
@@ -26,7 +27,7 @@ use crate::{Bins, Error, IndexedRecordSet, Key, RecordStore, Result};
 pub use layout::{
     CONSOLIDATED_BYTES_MAX, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice, LayoutKind, suggest_layout,
 };
-use place::{ChildPlace, MoveChild, PutChild};
+use place::ChildPlace;
 
 /// How many children are moved, removed or looked at before the next page is read.
 const CHILDREN_AT_ONCE: usize = 512;
@@ -79,7 +80,6 @@ pub struct OneToMany<S> {
     current: ChildPlace,
     /// The layout that children are being moved from.
     former: Option<ChildPlace>,
-    rule: Option<OnDelete>,
     declared: Declared,
 }
 
@@ -117,22 +117,18 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// # Errors
     /// As for [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
     pub fn new(store: S, name: &str, sets: (&str, &str), layout: Layout) -> Result<Self> {
-        let current = ChildPlace {
-            layout,
-            parents: sets.0.into(),
-            children: sets.1.into(),
-            inverse: None,
-            hidden: None,
-            shard_policy: ShardPolicy::default(),
-            attempts: RecentAttempts::default(),
-            parent_must_exist: false,
+        let listed = ListedRecords {
+            side: RelationSide::new(sets.0, ""),
+            set: sets.1.into(),
+            is_asked: false,
+            owner_bin: None,
         };
+        let current = ChildPlace::new(layout, listed);
         let relation = Self {
             store,
             name: name.into(),
             current,
             former: None,
-            rule: None,
             declared: Declared::default(),
         };
         relation.ensure_index(&relation.current)?;
@@ -146,7 +142,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             name: self.name.clone(),
             current: self.current.clone(),
             former: self.former.clone(),
-            rule: self.rule,
             declared: self.declared.clone(),
         }
     }
@@ -154,7 +149,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// Writes the parent's key into this bin of children that are records, so that [`OneToMany::parent_of`] finds it.
     #[must_use]
     pub fn with_parent_bin(mut self, bin: &str) -> Self {
-        self.current.inverse = Some(bin.into());
+        self.current.listed.owner_bin = Some(bin.into());
+        self.current.listed.is_asked = true;
         self
     }
 
@@ -163,7 +159,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// where it names its parent ([`OneToMany::with_parent_bin`]).
     #[must_use]
     pub fn on_delete(mut self, rule: OnDelete) -> Self {
-        self.rule = Some(rule);
+        self.declared.rule = Some(rule);
         self
     }
 
@@ -171,14 +167,14 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// is created with its record.
     #[must_use]
     pub fn ends_must_exist(mut self) -> Self {
-        self.current.parent_must_exist = true;
+        self.current.listed.side.owner_must_exist = true;
         self
     }
 
     /// Sets when the lists of parents are sharded. Without this call, [`ShardPolicy::default`] decides.
     #[must_use]
     pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
-        self.current.shard_policy = policy;
+        self.current.listed.side.shard_policy = policy;
         self
     }
 
@@ -196,10 +192,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 self.name
             )));
         }
-        let mut former = ChildPlace {
-            layout,
-            ..self.current.clone()
-        };
+        let mut former = ChildPlace::new(layout, self.current.listed.clone());
         former.hidden = self.current.parent_bin_of_child().map(Into::into);
         self.current.hidden = former.parent_bin_of_child().map(Into::into);
         self.ensure_index(&former)?;
@@ -210,7 +203,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
         if let Layout::Reference { bin, index } = &place.layout {
             let definition = IndexDefinition::new(index, [&**bin]);
-            let records = self.store.records(&place.children)?;
+            let records = self.store.records(place.children())?;
             self.named(place, records.ensure_index(definition))?;
         }
         Ok(())
@@ -257,14 +250,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_declared()?;
         let place = &self.current;
         self.check_bins(bins)?;
-        let put = match place.checks_parent() {
-            true => self.store.atomically(&PutChild {
-                place,
-                parent,
-                child,
-                bins,
-            }),
-            false => place.put(&self.store, parent, child, bins),
+        let put = if place.checks_parent() {
+            (self.store).atomically(|store| place.put_to_existing(store, parent, child, bins))
+        } else {
+            place.put(&self.store, parent, child, bins)
         };
         self.named(place, put)?;
         let Some(former) = &self.former else {
@@ -291,7 +280,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         if !place.layout.has_child_records() {
             return Ok(());
         }
-        let checked = check_owned(&self.store, (&self.name, &place.children), bins);
+        let checked = check_owned(&self.store, (&self.name, place.children()), bins);
         self.named(place, checked)
     }
 
@@ -392,7 +381,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 self.name
             )));
         };
-        let records = self.store.records(&self.current.children)?;
+        let records = self.store.records(self.current.children())?;
         let child = read_one(&records, &child.into(), Some(&[bin]))?;
         child
             .and_then(|child| child.get(bin))
@@ -429,14 +418,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 let page = former.page(&self.store, parent, token_text, CHILDREN_AT_ONCE);
                 let (children, next) = self.named(former, page)?;
                 for (child, _) in children {
-                    let to = &self.current;
-                    let from = former;
-                    let moved = self.store.atomically(&MoveChild {
-                        from,
-                        to,
-                        parent,
-                        child: &child,
-                    });
+                    let moved = self.move_child(former, parent, &child);
                     progress.edges += u64::from(self.named(former, moved)?);
                     if observe(progress).is_break() {
                         return Ok(false);
@@ -450,6 +432,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             progress.records += 1;
         }
         self.declare_moved(former).map(|()| true)
+    }
+
+    fn move_child(&self, from: &ChildPlace, parent: &Key<'_>, child: &Key<'_>) -> Result<bool> {
+        (self.store).atomically(|store| from.move_to(&self.current, store, parent, child))
     }
 
     /// Looks at how many children parents have and what they take, and returns the layout that suits them. Reads every parent
@@ -488,7 +474,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
 
     fn named<T>(&self, place: &ChildPlace, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
-            let side = format!("{} of set \"{}\"", place.layout.kind(), place.parents);
+            let side = format!("{} of set \"{}\"", place.layout.kind(), place.side().set);
             error.in_relation(&self.name, &side)
         })
     }

@@ -8,25 +8,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use super::declared::forget_relation;
-use super::keys::{element_of, key_of};
-use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, ends_all};
+use super::keys::{element_of, key_of, keys_in};
+use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, keep_failure};
+#[cfg(doc)]
+use crate::Error;
 use crate::changes::{Change, ChangeKind};
 use crate::engine::declaration::RelationDeclaration;
 use crate::query::IndexDefinition;
-use crate::record::SHARD_OF;
-use crate::{
-    Error, IndexQuery, IndexRange, IndexedRecordSet, Key, Lsn, Namespace, RecordSet, RecordStore,
-    Result,
-};
-use copied_fields::{Assign, CopiedFields, CopyOutcome, Refresh};
+use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, Lsn, Namespace, RecordStore, Result};
+use copied_fields::{CopiedFields, CopyOutcome};
 use field_path::FieldPath;
 
 /// How many records are looked at between two pages of a query.
 const PAGE: usize = 512;
-/// How many failures are reported one by one.
-const FAILURES_TOLD: usize = 1_000;
 
 /// Fields of records that are copied into the records that refer to them, so that a list shows them without a look elsewhere;
 /// and what carries a change of such a field to all copies.
@@ -171,12 +167,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     pub fn assign<'r, 't>(&self, record: impl Into<Key<'r>>, to: impl Into<Key<'t>>) -> Result<()> {
         self.copies.check()?;
         let (record, to) = (&record.into(), &to.into());
-        let assigned = self.store.atomically(&Assign {
-            copies: &self.copies,
-            record,
-            to,
-        });
-        self.copies.named(assigned)
+        let copies = &self.copies;
+        copies.named((self.store).atomically(|store| copies.assign(store, record, to)))
     }
 
     /// Writes the present fields of a record into all records that refer to it. `observe` is called after each of them, and may stop
@@ -198,7 +190,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
                 Ok(CopyOutcome::Written) => report.written += 1,
                 Ok(CopyOutcome::Unchanged) => report.unchanged += 1,
                 Ok(CopyOutcome::PassedOver) => report.passed_over += 1,
-                Err(error) => report.fail(record, error)?,
+                Err(error) => {
+                    keep_failure(&mut report.failures, record, error)?;
+                    report.failed += 1;
+                }
             }
             Ok(observe(report.progress()))
         })
@@ -237,12 +232,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     }
 
     fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
-        let refreshed = self.store.atomically(&Refresh {
-            copies: &self.copies,
-            record,
-            to,
-        });
-        self.copies.named(refreshed)
+        let copies = &self.copies;
+        copies.named((self.store).atomically(|store| copies.refresh(store, record, to)))
     }
 
     /// Looks at the copies in all referring records, and repairs the ones that differ, if asked to. `observe` is called after each, and
@@ -257,73 +248,48 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         self.copies.check()?;
-        let mut audit = RelationAudit::default();
-        let referring = self.copies.named(self.referring())?;
-        let total = referring.len() as u64;
-        for record in referring {
-            let checked = self.verify_record(&record, repair, &mut audit);
-            self.copies.named(checked)?;
-            audit.records += 1;
-            if observe(audit.progress(Some(total))).is_break() {
-                return Ok(audit);
+        let mut referring = self.copies.named(self.referring())?.into_iter();
+        Auditor::run(repair, &mut observe, |auditor| {
+            while let Some(record) = referring.next() {
+                let checked = self.verify_record(&record, auditor);
+                self.copies.named(checked)?;
+                if auditor.note_progress(Some(referring.len())).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
-    fn verify_record(
-        &self,
-        record: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
-    ) -> Result<()> {
+    fn verify_record(&self, record: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
         let copies = &self.copies;
-        let Some(known) = copies.read_copies(&self.store, record)? else {
+        let known = copies.read_copies(&self.store, record)?;
+        let reference = known.and_then(|known| Some((copies.reference.value_in(&known)?, known)));
+        auditor.note_degree(record, 0);
+        let Some((reference, known)) = reference else {
             return Ok(());
         };
-        let Some(reference) = copies.reference.value_in(&known) else {
-            return Ok(());
-        };
+        auditor.note_edge();
         let to = key_of(reference)?;
-        audit.edges += 1;
         let fields = copies.read_fields(&self.store, &to)?;
         let is_stale = copies.writes(fields.as_ref(), &known).is_some();
-        if is_stale && repair == Repair::Yes {
-            audit.repaired += u64::from(self.refresh(record, &to)? == CopyOutcome::Written);
-        }
-        let (from, key) = (record.clone(), to);
-        match fields {
-            None => audit.faults.push(RelationFault::Dangling { from, to: key }),
-            Some(_) if is_stale => audit.faults.push(RelationFault::Stale { from, to: key }),
-            Some(_) => {}
-        }
-        Ok(())
+        let (from, key) = (record.clone(), to.clone());
+        let fault = match fields {
+            None => RelationFault::Dangling { from, to: key },
+            Some(_) if is_stale => RelationFault::Stale { from, to: key },
+            Some(_) => return Ok(()),
+        };
+        auditor.note_fault(fault, |_| {
+            Ok(is_stale && self.refresh(record, &to)?.is_written())
+        })
     }
 
     /// The keys of all records that refer to another one.
     fn referring(&self) -> Result<Vec<Key<'static>>> {
-        let (mut keys, mut keyless) = (Vec::new(), false);
-        let copies = &self.copies;
-        self.store
-            .records(&copies.to)?
-            .scan_records(&mut |record| {
-                let view = record.view();
-                if view.bin(&copies.reference.bin).is_none() || view.bin(SHARD_OF).is_some() {
-                    return;
-                }
-                match record.key() {
-                    Some(key) => keys.push(key.into_owned()),
-                    None => keyless = true,
-                }
-            })?;
-        if keyless {
-            return Err(Error::parameter(format!(
-                "a record of set {:?} has no stored key, so its copies cannot be kept: write it with WritePolicy::send_key",
-                copies.to
-            )));
-        }
-        Ok(keys)
+        let bin = &self.copies.reference.bin;
+        keys_in(&self.store, &self.copies.to, |record| {
+            record.view().bin(bin).is_some()
+        })
     }
 }
 
@@ -381,10 +347,7 @@ impl Derived for Propagate<Namespace> {
                 continue;
             };
             let refreshed = key_of(reference).and_then(|to| self.refresh(&record, &to));
-            match refreshed {
-                Ok(outcome) => state.note_record(outcome == CopyOutcome::Written),
-                Err(error) => state.fail(&record, error)?,
-            }
+            state.note_record(&record, refreshed.map(CopyOutcome::is_written))?;
         }
         Ok(())
     }
@@ -401,10 +364,8 @@ impl Derived for Propagate<Namespace> {
         }
         for key in changed {
             self.each_referring(&key, &mut |record, to| {
-                match self.refresh(record, to) {
-                    Ok(outcome) => state.note_record(outcome == CopyOutcome::Written),
-                    Err(error) => state.fail(record, error)?,
-                }
+                let refreshed = self.refresh(record, to);
+                state.note_record(record, refreshed.map(CopyOutcome::is_written))?;
                 Ok(ControlFlow::Continue(()))
             })?;
         }
@@ -428,17 +389,5 @@ impl PropagateReport {
             faults: self.failed,
             ..RelationProgress::default()
         }
-    }
-
-    fn fail(&mut self, key: &Key<'_>, error: Error) -> Result<()> {
-        if error.is_retryable() || ends_all(&error) {
-            return Err(error);
-        }
-        self.failed += 1;
-        if self.failures.len() < FAILURES_TOLD {
-            let key = key.clone().into_owned();
-            self.failures.push(UpdateFailure { key, error });
-        }
-        Ok(())
     }
 }

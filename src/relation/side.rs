@@ -7,13 +7,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::address::Address;
-use super::keys::{element_of, read_one};
+use super::keys::{element_of, keys_in, read_one};
 use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::error::ShardLoss;
 use crate::expressions::{and, bin_exists, eq, list_bin, lists, map_bin, maps, not};
 use crate::operations::{delete_all_bins, delete_bin};
 use crate::policy::RecordExistsAction;
-use crate::record::{Record, SHARD_OF, SUBKEYS};
+use crate::record::SUBKEYS;
 use crate::shard::{PAUSE_MS, ShardPolicy, is_unsharded};
 use crate::value::Value;
 use crate::{
@@ -79,9 +79,10 @@ impl RelationSide {
 
     /// Returns the declaration of this side. `to`: the set of the records that it leads to.
     pub(super) fn declared(&self, role: &str, to: &str) -> DeclaredSide {
-        let form = match self.has_attributes {
-            true => SideForm::Map,
-            false => SideForm::List,
+        let form = if self.has_attributes {
+            SideForm::Map
+        } else {
+            SideForm::List
         };
         DeclaredSide::new(role, (&self.set, &self.bin), form, to)
     }
@@ -119,11 +120,26 @@ impl RelationSide {
 
     /// Returns whether the collection of a record is sharded, or on its way there or back. One read.
     pub(super) fn is_sharded<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
-        let state = match self.has_attributes {
-            true => self.map(store, owner)?.shards().state(),
-            false => self.list(store, owner)?.shards().state(),
+        let state = if self.has_attributes {
+            self.map(store, owner)?.shards().state()
+        } else {
+            self.list(store, owner)?.shards().state()
         }?;
         Ok(state.shards > 0 || state.transition.is_some())
+    }
+
+    /// Returns the attributes of an edge by its element, nil where there are none; `None` if there is no such edge.
+    pub(super) fn get_element<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        element: &Value,
+    ) -> Result<Option<Value>> {
+        if self.has_attributes {
+            return self.map(store, owner)?.get(element);
+        }
+        let is_there = self.list(store, owner)?.contains(element)?;
+        Ok(is_there.then_some(Value::Nil))
     }
 
     /// Adds an edge, or changes its attributes. Returns whether it is new.
@@ -198,18 +214,20 @@ impl RelationSide {
             return Ok(());
         }
         // Not deleted: others may add to its shards meanwhile.
-        match self.has_attributes {
-            true => self.map(store, owner)?.shards().deactivate(),
-            false => self.list(store, owner)?.shards().deactivate(),
+        if self.has_attributes {
+            self.map(store, owner)?.shards().deactivate()
+        } else {
+            self.list(store, owner)?.shards().deactivate()
         }?;
         self.remove_empty_bin(store, owner).map(drop)
     }
 
     /// Removes the bin of an unsharded collection, if nothing is in it. Returns whether it was so.
     fn remove_empty_bin<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
-        let size = match self.has_attributes {
-            true => maps::size(map_bin(&self.bin), &[]),
-            false => lists::size(list_bin(&self.bin), &[]),
+        let size = if self.has_attributes {
+            maps::size(map_bin(&self.bin), &[])
+        } else {
+            lists::size(list_bin(&self.bin), &[])
         };
         let policy = self
             .write_policy
@@ -225,35 +243,15 @@ impl RelationSide {
         }
     }
 
-    /// Returns whether a scanned record is the root of such a collection, or may be.
-    pub(super) fn may_have_edges(&self, record: &Record) -> bool {
-        let view = record.view();
-        view.bin(SHARD_OF).is_none()
-            && (view.bin(&self.bin).is_some() || view.bin(SUBKEYS).is_some())
-    }
-
     /// Returns the keys of all records that have edges on this side. Memory for their keys, one scan.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a record without a stored key; the first record that is damaged, after the scan.
+    /// As for [`keys_in`].
     pub(super) fn owners<S: RecordStore>(&self, store: &S) -> Result<Vec<Key<'static>>> {
-        let mut owners = Vec::new();
-        let mut keyless = false;
-        store.records(&self.set)?.scan_records(&mut |record| {
-            if self.may_have_edges(record) {
-                match record.key() {
-                    Some(key) => owners.push(key.into_owned()),
-                    None => keyless = true,
-                }
-            }
-        })?;
-        if keyless {
-            return Err(Error::parameter(format!(
-                "a record of set {:?} has no stored key, so its edges cannot be followed: write it with WritePolicy::send_key",
-                self.set
-            )));
-        }
-        Ok(owners)
+        keys_in(store, &self.set, |record| {
+            let view = record.view();
+            view.bin(&self.bin).is_some() || view.bin(SUBKEYS).is_some()
+        })
     }
 }
 

@@ -4,9 +4,10 @@
 use std::borrow::Borrow;
 use std::ops::Range;
 
-use super::keys::{element_of, key_of, key_of_ref};
+use super::keys::{BATCH, element_of, key_of, key_of_ref};
 use super::side::{RelationSide, SideEdge};
 use crate::operations::{lists, maps};
+use crate::shard::{Lists, Maps, RunStart, SortedBin};
 use crate::value::Value;
 use crate::{
     Error, Key, ListReturnType, MapReturnType, Operation, RecordSet, RecordStore, Result,
@@ -52,17 +53,6 @@ impl RelationSide {
         self.reader(store)?.len(owner)
     }
 
-    /// As [`SideReader::page`].
-    pub(super) fn page<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        offset: u64,
-        limit: u64,
-    ) -> Result<Vec<SideEdge>> {
-        self.reader(store)?.page(owner, offset, limit)
-    }
-
     /// As [`SideReader::page_after`].
     pub(super) fn page_after<S: RecordStore>(
         &self,
@@ -72,6 +62,26 @@ impl RelationSide {
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
         self.reader(store)?.page_after(owner, after, limit)
+    }
+
+    /// Passes all edges of a record to `each`, a page at a time, in the order of their keys. Returns how many there were.
+    pub(super) fn each_page<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        mut each: impl FnMut(Vec<SideEdge>) -> Result<()>,
+    ) -> Result<u64> {
+        let reader = self.reader(store)?;
+        let (mut after, mut edges) = (None, 0);
+        loop {
+            let page = reader.page_after(owner, after.as_ref(), BATCH)?;
+            let Some((last, _)) = page.last() else {
+                return Ok(edges);
+            };
+            after = Some(last.clone());
+            edges += page.len() as u64;
+            each(page)?;
+        }
     }
 }
 
@@ -91,49 +101,39 @@ impl NeighborKeys {
     }
 }
 
-/// Where a page begins.
-#[derive(Clone, Copy)]
-enum SideStart<'a> {
-    /// At this position in the order of the keys.
-    Position(u64),
-    /// Behind this key.
-    After(&'a Key<'a>),
-}
-
 impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
     pub(super) fn get(&self, owner: &Key<'_>, other: &Key<'_>) -> Result<Option<Value>> {
         let element = element_of(other);
-        if !self.side.has_attributes {
-            let operation = self.has(element);
-            let is_there = self.ask(owner, &operation, is_true, || {
-                let list = self.side.list(self.store, owner)?;
-                list.contains(&element_of(other))
-            })?;
-            return Ok((is_there == Some(true)).then_some(Value::Nil));
-        }
-        let entry = MapReturnType::KeyValue;
-        let operation = maps::get_by_key_list(&self.side.bin, vec![element], entry);
-        let found = self.ask(owner, &operation, first_value, || {
-            self.side.map(self.store, owner)?.get(&element_of(other))
-        })?;
+        let sharded = || self.side.get_element(self.store, owner, &element_of(other));
+        let found = if self.side.has_attributes {
+            let entry = MapReturnType::KeyValue;
+            let operation = maps::get_by_key_list(&self.side.bin, vec![element], entry);
+            self.ask(owner, &operation, first_value, sharded)
+        } else {
+            let nil = |found: Option<ValueRef<'_>>| Ok(is_true(found)?.then_some(Value::Nil));
+            self.ask(owner, &self.has(element), nil, sharded)
+        }?;
         Ok(found.flatten())
     }
 
     /// Returns how many edges a record has.
     pub(super) fn len(&self, owner: &Key<'_>) -> Result<u64> {
-        let operation = match self.side.has_attributes {
-            true => maps::size(&self.side.bin),
-            false => lists::size(&self.side.bin),
+        let bin = &self.side.bin;
+        let operation = if self.side.has_attributes {
+            maps::size(bin)
+        } else {
+            lists::size(bin)
         };
         let count = |value: Option<ValueRef<'_>>| {
             let count = value.and_then(|value| value.as_i64());
             Ok(count.map_or(0, |count| count.max(0).unsigned_abs()))
         };
         let len = self.ask(owner, &operation, count, || {
-            match self.side.has_attributes {
-                true => self.side.map(self.store, owner)?.len(),
-                false => self.side.list(self.store, owner)?.len(),
+            if self.side.has_attributes {
+                self.side.map(self.store, owner)?.len()
+            } else {
+                self.side.list(self.store, owner)?.len()
             }
         })?;
         Ok(len.unwrap_or(0))
@@ -141,7 +141,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
 
     /// Returns at most `limit` edges from this position on, in the order of their keys.
     pub(super) fn page(&self, owner: &Key<'_>, offset: u64, limit: u64) -> Result<Vec<SideEdge>> {
-        self.edges(owner, SideStart::Position(offset), limit)
+        self.edges(owner, &RunStart::Rank(offset), limit)
     }
 
     /// Returns the first `limit` edges with keys greater than `after` (`None`: the first of all).
@@ -151,18 +151,20 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         after: Option<&Key<'_>>,
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
-        let start = after.map_or(SideStart::Position(0), SideStart::After);
-        self.edges(owner, start, limit)
+        let start = after.map_or(RunStart::Rank(0), |after| {
+            RunStart::After(element_of(after))
+        });
+        self.edges(owner, &start, limit)
     }
 
-    fn edges(&self, owner: &Key<'_>, start: SideStart<'_>, limit: u64) -> Result<Vec<SideEdge>> {
+    fn edges(&self, owner: &Key<'_>, start: &RunStart, limit: u64) -> Result<Vec<SideEdge>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
         // One more: the key it starts after may take the place of one.
         let asked = match start {
-            SideStart::Position(_) => limit,
-            SideStart::After(_) => limit.saturating_add(1),
+            RunStart::After(_) => limit.saturating_add(1),
+            RunStart::Rank(_) | RunStart::At(_) => limit,
         };
         let read = self.ask(
             owner,
@@ -170,36 +172,25 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
             |value| edges_of(value).map(Some),
             || Ok(None),
         )?;
-        match read {
-            None => Ok(Vec::new()),
-            Some(Some(read)) => match page_of(read, start, limit, asked) {
-                Some(page) => Ok(page),
-                None => self.edges_by_handle(owner, start, limit),
-            },
-            Some(None) => self.edges_by_handle(owner, start, limit),
-        }
+        let page = match read {
+            None => return Ok(Vec::new()),
+            Some(read) => read.and_then(|read| page_of(read, start, limit, asked)),
+        };
+        page.map_or_else(|| self.edges_by_handle(owner, start, limit), Ok)
     }
 
     fn edges_by_handle(
         &self,
         owner: &Key<'_>,
-        start: SideStart<'_>,
+        start: &RunStart,
         limit: u64,
     ) -> Result<Vec<SideEdge>> {
         if self.side.has_attributes {
-            let map = self.side.map(self.store, owner)?;
-            let entries = match start {
-                SideStart::Position(offset) => map.page(offset, limit),
-                SideStart::After(key) => map.page_after(Some(&element_of(key)), limit),
-            }?;
+            let entries = self.side.map(self.store, owner)?.run(start, limit)?;
             let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
             return entries.into_iter().map(edge).collect();
         }
-        let list = self.side.list(self.store, owner)?;
-        let elements = match start {
-            SideStart::Position(offset) => list.page(offset, limit),
-            SideStart::After(key) => list.page_after(Some(&element_of(key)), limit),
-        }?;
+        let elements = self.side.list(self.store, owner)?.run(start, limit)?;
         let edge = |element| Ok((key_of(element)?, Value::Nil));
         elements.into_iter().map(edge).collect()
     }
@@ -212,7 +203,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     ) -> Result<NeighborKeys> {
         let mut found = NeighborKeys::default();
         found.ranges.resize(owners.len(), 0..0);
-        let operation = self.read(SideStart::Position(0), limit);
+        let operation = self.read(&RunStart::Rank(0), limit);
         let mut sharded = Vec::new();
         let mut failed = None;
         let records = self.records.borrow();
@@ -224,7 +215,13 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
                     sharded.push(position);
                     Ok(())
                 }
-                UnshardedRead::Value(value) => add_keys(value, &mut found.keys),
+                UnshardedRead::Value(value) => {
+                    found.keys.reserve(elements_of(value));
+                    each_edge(value, |key, _| {
+                        found.keys.push(key);
+                        Ok(())
+                    })
+                }
             });
             if let Err(error) = read {
                 failed.get_or_insert(error);
@@ -240,7 +237,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
             let (Some(owner), begin) = (owners.get(position), found.keys.len()) else {
                 continue;
             };
-            let edges = self.edges_by_handle(owner, SideStart::Position(0), limit)?;
+            let edges = self.edges_by_handle(owner, &RunStart::Rank(0), limit)?;
             found.keys.extend(edges.into_iter().map(|(key, _)| key));
             if let Some(range) = found.ranges.get_mut(position) {
                 *range = begin..found.keys.len();
@@ -263,36 +260,19 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
 
     /// Asks whether the collection has an element.
     fn has(&self, element: Value) -> Operation {
-        match self.side.has_attributes {
-            true => maps::get_by_key(&self.side.bin, element, MapReturnType::Exists),
-            false => lists::get_by_value(&self.side.bin, element, ListReturnType::Exists),
+        if self.side.has_attributes {
+            maps::get_by_key(&self.side.bin, element, MapReturnType::Exists)
+        } else {
+            lists::get_by_value(&self.side.bin, element, ListReturnType::Exists)
         }
     }
 
     /// Reads this many edges.
-    fn read(&self, start: SideStart<'_>, limit: u64) -> Operation {
-        let (bin, values, entries) = (
-            &*self.side.bin,
-            ListReturnType::Values,
-            MapReturnType::KeyValue,
-        );
-        match (start, self.side.has_attributes) {
-            (SideStart::Position(offset), has_attributes) => {
-                let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-                match has_attributes {
-                    true => maps::get_by_index_range_count(bin, offset, limit, entries),
-                    // By rank: other programs may have made a list without order.
-                    false => lists::get_by_rank_range_count(bin, offset, limit, values),
-                }
-            }
-            (SideStart::After(key), true) => {
-                let key = element_of(key);
-                maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
-            }
-            (SideStart::After(key), false) => {
-                let key = element_of(key);
-                lists::get_by_value_relative_rank_range_count(bin, key, 0, limit, values)
-            }
+    fn read(&self, start: &RunStart, limit: u64) -> Operation {
+        if self.side.has_attributes {
+            Maps::read(&self.side.bin, start, limit)
+        } else {
+            Lists::read(&self.side.bin, start, limit)
         }
     }
 
@@ -376,42 +356,38 @@ fn first_value(value: Option<ValueRef<'_>>) -> Result<Option<Value>> {
 
 /// The edges of a list or map that was read.
 fn edges_of(value: Option<ValueRef<'_>>) -> Result<Vec<SideEdge>> {
+    let mut edges = Vec::with_capacity(elements_of(value));
+    each_edge(value, |key, attributes| {
+        let attributes = attributes.map_or(Ok(Value::Nil), |attributes| attributes.to_value());
+        edges.push((key, attributes.map_err(malformed)?));
+        Ok(())
+    })?;
+    Ok(edges)
+}
+
+fn elements_of(value: Option<ValueRef<'_>>) -> usize {
     match value {
-        Some(ValueRef::List(list)) => {
-            let mut edges = Vec::with_capacity(list.len());
-            for element in list {
-                let key = key_of_ref(element.map_err(malformed)?)?;
-                edges.push((key.into_owned(), Value::Nil));
-            }
-            Ok(edges)
-        }
-        Some(ValueRef::Map(map)) => {
-            let mut edges = Vec::with_capacity(map.len());
-            for entry in map {
-                let (key, attributes) = entry.map_err(malformed)?;
-                let attributes = attributes.to_value().map_err(malformed)?;
-                edges.push((key_of_ref(key)?.into_owned(), attributes));
-            }
-            Ok(edges)
-        }
-        _ => Ok(Vec::new()),
+        Some(ValueRef::List(list)) => list.len(),
+        Some(ValueRef::Map(map)) => map.len(),
+        _ => 0,
     }
 }
 
-/// Appends the keys of a list or map that was read.
-fn add_keys(value: Option<ValueRef<'_>>, keys: &mut Vec<Key<'static>>) -> Result<()> {
+/// Passes the key and the attributes of each edge in a list or map that was read to `each`.
+fn each_edge(
+    value: Option<ValueRef<'_>>,
+    mut each: impl FnMut(Key<'static>, Option<ValueRef<'_>>) -> Result<()>,
+) -> Result<()> {
     match value {
         Some(ValueRef::List(list)) => {
-            keys.reserve(list.len());
             for element in list {
-                keys.push(key_of_ref(element.map_err(malformed)?)?.into_owned());
+                each(key_of_ref(element.map_err(malformed)?)?.into_owned(), None)?;
             }
         }
         Some(ValueRef::Map(map)) => {
-            keys.reserve(map.len());
             for entry in map {
-                let (key, _) = entry.map_err(malformed)?;
-                keys.push(key_of_ref(key)?.into_owned());
+                let (key, attributes) = entry.map_err(malformed)?;
+                each(key_of_ref(key)?.into_owned(), Some(attributes))?;
             }
         }
         _ => {}
@@ -423,7 +399,7 @@ fn add_keys(value: Option<ValueRef<'_>>, keys: &mut Vec<Key<'static>>) -> Result
 /// program has put the key that the page starts after there more than once.
 fn page_of(
     mut read: Vec<SideEdge>,
-    start: SideStart<'_>,
+    start: &RunStart,
     limit: u64,
     asked: u64,
 ) -> Option<Vec<SideEdge>> {
@@ -431,8 +407,9 @@ fn page_of(
     if !read.is_sorted_by(|(a, _), (b, _)| a <= b) {
         read.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
-    if let SideStart::After(after) = start {
-        let repeats = read.iter().take_while(|(key, _)| key == after).count();
+    if let RunStart::After(after) = start {
+        let is_after = |(key, _): &&SideEdge| element_of(key) == *after;
+        let repeats = read.iter().take_while(is_after).count();
         let behind = (read.len() - repeats) as u64;
         if behind < limit && read.len() as u64 >= asked {
             return None;

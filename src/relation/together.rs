@@ -7,12 +7,10 @@ use super::writes::{puts, replacing};
 use crate::expression::Expression;
 use crate::operations::{delete_all_bins, lists, maps};
 use crate::policy::RecordExistsAction;
-use crate::shard::{Collection, ShardTransition, check_bin};
-use crate::storage::TransitionReport;
+use crate::shard::{Collection, ShardTransition, check_bin, note_obstacle, number};
 use crate::{
-    AtomicWrites, Bins, Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags,
-    MapReturnType, OperateResult, Operation, RecordCall, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
+    Bins, Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapReturnType,
+    OperateResult, Operation, RecordCall, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
 /// A change of one record. `R`: its set.
@@ -79,9 +77,10 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
     /// Deletes a record; refused if there is none, or if other relations have edges there. `is_asked`: whether the caller's
     /// relation is one that the store would ask.
     pub(super) fn delete(records: &'a R, key: &'a Key<'a>, is_asked: bool) -> Self {
-        let policy = match is_asked {
-            true => WritePolicy::default().of_relation(),
-            false => WritePolicy::default(),
+        let policy = if is_asked {
+            WritePolicy::default().of_relation()
+        } else {
+            WritePolicy::default()
         };
         Self::of_record(records, key, policy, vec![delete_all_bins()])
     }
@@ -124,15 +123,12 @@ impl<'a, R: RecordSet> KnownEdit<'a, R> {
 
 /// The result of an operation as a number; 0 if it has none.
 pub(super) fn count(result: &OperateResult, operation: usize) -> i64 {
-    match result.value(operation) {
-        Some(Value::Int(count)) => *count,
-        _ => 0,
-    }
+    number(result.value(operation))
 }
 
 impl RelationSide {
     /// Returns the edit that adds an edge to an unsharded collection, or changes its attributes.
-    pub(super) fn adding<'a, R>(
+    pub(super) fn adding<'a, R: RecordSet>(
         &'a self,
         records: &'a R,
         owner: &'a Key<'a>,
@@ -158,7 +154,7 @@ impl RelationSide {
     }
 
     /// Returns the edit that adds keys to an unsharded list, those that are there already aside.
-    pub(super) fn listing<'a, R>(
+    pub(super) fn listing<'a, R: RecordSet>(
         &'a self,
         records: &'a R,
         owner: &'a Key<'a>,
@@ -171,7 +167,7 @@ impl RelationSide {
     }
 
     /// Returns the edit that removes an edge from an unsharded collection; refused if there is no record.
-    pub(super) fn removing<'a, R>(
+    pub(super) fn removing<'a, R: RecordSet>(
         &'a self,
         records: &'a R,
         owner: &'a Key<'a>,
@@ -188,7 +184,7 @@ impl RelationSide {
         self.edit((records, owner), policy, vec![remove], EditReply::Removed)
     }
 
-    fn edit<'a, R>(
+    fn edit<'a, R: RecordSet>(
         &'a self,
         (records, key): (&'a R, &'a Key<'a>),
         policy: WritePolicy,
@@ -196,22 +192,19 @@ impl RelationSide {
         reply: EditReply,
     ) -> KnownEdit<'a, R> {
         KnownEdit {
-            records,
-            key,
-            policy,
-            operations,
             reply,
             side: Some(self),
-            added: None,
+            ..KnownEdit::of_record(records, key, policy, operations)
         }
     }
 
     /// Returns the policy by which edges are added to unsharded collections.
     pub(super) fn unsharded_policy(&self) -> WritePolicy {
         let given = &self.write_policy;
-        let action = match self.owner_must_exist {
-            true => RecordExistsAction::UpdateOnly,
-            false => RecordExistsAction::Update,
+        let action = if self.owner_must_exist {
+            RecordExistsAction::UpdateOnly
+        } else {
+            RecordExistsAction::Update
         };
         WritePolicy::default()
             .send_key(given.send_key)
@@ -251,51 +244,26 @@ impl RelationSide {
         if !self.is_to_shard(records, owner, written) {
             return;
         }
-        let side = self;
         let element = added.element();
         // The edges themselves are done: an obstacle is noted as a transition that was refused, and returned once a record
         // is full.
-        if let Err(obstacle) = store.atomically(&AddAgain {
-            side,
-            owner,
-            element,
-        }) {
-            records.note_transition(&TransitionReport {
-                key: &owner.clone().into_owned(),
-                bin: &side.bin,
-                transition: ShardTransition::Activating,
-                shards: 0,
-                done: 0,
-                total: 0,
-                ended: true,
-                refused: Some(&obstacle.to_string()),
-            });
+        let added_again = store.atomically(|store| self.add_again(store, owner, &element));
+        if let Err(obstacle) = added_again {
+            let (key, transition) = (owner.clone().into_owned(), ShardTransition::Activating);
+            note_obstacle(
+                records,
+                (&key, &self.bin),
+                (transition, 0),
+                &obstacle.to_string(),
+            );
         }
     }
-}
 
-/// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it changes
-/// nothing but the shards.
-struct AddAgain<'a> {
-    side: &'a RelationSide,
-    owner: &'a Key<'a>,
-    element: Value,
-}
-
-impl AtomicWrites for AddAgain<'_> {
-    type Output = ();
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
-        if self.side.has_attributes {
-            let map = self.side.map(store, self.owner)?;
-            if let Some(attributes) = map.get(&self.element)? {
-                map.put(self.element.clone(), attributes)?;
-            }
-            return Ok(());
-        }
-        let list = self.side.list(store, self.owner)?;
-        if list.contains(&self.element)? {
-            list.add(self.element.clone())?;
+    /// Adds an element that a collection has again, if it still has it: others may have removed it. Added by the handle, it
+    /// changes nothing but the shards.
+    fn add_again<S: RecordStore>(&self, store: &S, owner: &Key<'_>, element: &Value) -> Result<()> {
+        if let Some(attributes) = self.get_element(store, owner, element)? {
+            self.put_element(store, owner, element.clone(), &attributes)?;
         }
         Ok(())
     }
@@ -315,7 +283,7 @@ pub(super) fn make_together<S: RecordStore, const N: usize>(
     store: &S,
     edits: [KnownEdit<'_, S::Records>; N],
     told: usize,
-    otherwise: &impl AtomicWrites<Output = bool>,
+    otherwise: impl FnMut(&S::Atomic<'_>) -> Result<bool>,
 ) -> Result<bool> {
     let mut sides = edits.iter().filter_map(|edit| edit.side);
     if sides.any(|side| check_bin(&side.bin).is_err()) {

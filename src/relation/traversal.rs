@@ -138,9 +138,10 @@ impl<S: RecordStore> Traversal<'_, S> {
             HashMap::with_hasher(SeededHash::random());
         let ended = self.breadth_first(|key, _, from| {
             came_from.insert(key.clone(), from.clone());
-            match *key == to {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if *key == to {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         if ended != TraversalEnd::Stopped {

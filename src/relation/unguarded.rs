@@ -30,14 +30,11 @@ impl Unguarded<'_> {
         loop {
             let edges = some()?;
             if edges.is_empty() {
-                match delete()? {
-                    true => return Ok(true),
-                    false => continue,
-                }
+                if delete()? { return Ok(true) } else { continue }
             }
             if self.rule == OnDelete::Restrict {
-                let count = edges.len() as u64;
-                return Err(has_edges(self.relation, self.set, self.key, count));
+                let relations = vec![(self.relation.into(), edges.len() as u64)];
+                return Err(has_edges(relations, self.set, self.key));
             }
             for edge in edges {
                 remove(edge)?;

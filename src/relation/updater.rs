@@ -19,7 +19,7 @@ mod crashes;
 const CHANGES_AT_ONCE: usize = 512;
 /// How long an updater sleeps without looking whether it is to stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);
-/// How many failures are kept until they are asked for.
+/// How many failures are kept one by one.
 const FAILURES_KEPT: usize = 1_000;
 /// The first pause after a refusal that may pass, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
@@ -88,30 +88,24 @@ impl UpdateState {
         self.inner.lock().progress
     }
 
-    pub(super) fn note_record(&self, written: bool) {
-        let progress = &mut self.inner.lock().progress;
-        match written {
-            true => progress.written += 1,
-            false => progress.unchanged += 1,
+    /// Notes whether a record was written, or that it could not be updated.
+    ///
+    /// # Errors
+    /// An error that may pass, or concerns all records.
+    pub(super) fn note_record(&self, key: &Key<'_>, updated: Result<bool>) -> Result<()> {
+        let UpdaterInner {
+            progress, failures, ..
+        } = &mut *self.inner.lock();
+        match updated {
+            Ok(true) => progress.written += 1,
+            Ok(false) => progress.unchanged += 1,
+            Err(error) => keep_failure(failures, key, error).map(|()| progress.failed += 1)?,
         }
+        Ok(())
     }
 
     pub(super) fn note_keyless(&self) {
         self.inner.lock().progress.keyless += 1;
-    }
-
-    /// Notes that a record could not be updated, unless the error may pass or concerns all records: then it is returned.
-    pub(super) fn fail(&self, key: &Key<'_>, error: Error) -> Result<()> {
-        if error.is_retryable() || ends_all(&error) {
-            return Err(error);
-        }
-        let mut inner = self.inner.lock();
-        inner.progress.failed += 1;
-        if inner.failures.len() < FAILURES_KEPT {
-            let key = key.clone().into_owned();
-            inner.failures.push(UpdateFailure { key, error });
-        }
-        Ok(())
     }
 
     fn note_applied(&self, lsn: Lsn, changes: usize) {
@@ -259,9 +253,10 @@ impl Updater {
             }
             self.apply_next(wait)?;
             // Writers may be about to publish the next change.
-            wait = match self.progress().applied == before {
-                true => STOP_CHECK,
-                false => Duration::ZERO,
+            wait = if self.progress().applied == before {
+                STOP_CHECK
+            } else {
+                Duration::ZERO
             };
         }
     }
@@ -418,8 +413,24 @@ impl Drop for RunningUpdater {
     }
 }
 
+/// Keeps why a record could not be updated, unless the error may pass or concerns all records: then it is returned.
+pub(super) fn keep_failure(
+    failures: &mut Vec<UpdateFailure>,
+    key: &Key<'_>,
+    error: Error,
+) -> Result<()> {
+    if error.is_retryable() || ends_all(&error) {
+        return Err(error);
+    }
+    if failures.len() < FAILURES_KEPT {
+        let key = key.clone().into_owned();
+        failures.push(UpdateFailure { key, error });
+    }
+    Ok(())
+}
+
 /// Whether an error concerns more than the record on which it came up.
-pub(super) const fn ends_all(error: &Error) -> bool {
+const fn ends_all(error: &Error) -> bool {
     match error {
         Error::Storage(_) | Error::StopWrites { .. } => true,
         Error::Relation { source, .. } => ends_all(source),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form};
 use super::protocol::{self, view};
-use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
+use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_in};
 use crate::expressions::{bin_exists, or};
 use crate::record::Record;
 use crate::value::ValueRef;
@@ -344,7 +344,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         bytes: bytes(record),
         status: ShardStatus::Orphan,
     };
-    Some(((key_of(root)?, bin.cloned()), companion))
+    Some(((key_in(root.clone()).ok()?, bin.cloned()), companion))
 }
 
 fn elements(record: &Record) -> u64 {
@@ -366,15 +366,4 @@ fn element_count(value: &ValueRef<'_>) -> u64 {
 
 fn bytes(record: &Record) -> u64 {
     record.view().as_bytes().len() as u64
-}
-
-pub(super) fn key_of(value: &Value) -> Option<Key<'static>> {
-    let key = match value {
-        Value::Int(number) => Key::Integer(*number),
-        Value::String(text) => Key::from(text.clone()),
-        Value::Blob(bytes) => Key::from(bytes.clone()),
-        _ => return None,
-    };
-    debug_assert_eq!(key_value(&key), *value);
-    Some(key)
 }

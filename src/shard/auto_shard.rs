@@ -10,6 +10,8 @@ use super::policy::{
     ContentionMonitor, ObservedLoad, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
 };
 use super::protocol::CompanionRoute;
+use crate::engine::TransitionReport;
+use crate::record::ShardTransition;
 use crate::{Error, Key, RecordSet, Result, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for this long.
@@ -28,6 +30,25 @@ pub(crate) enum NextStep {
     LeaveExpiring,
     /// Read all shards of this route, for [`AutoSharder::should_merge`].
     ReadShards(CompanionRoute),
+}
+
+/// Notes a transition of the collection of a key and bin, with this many shards, that was refused.
+pub(crate) fn note_obstacle<R: RecordSet>(
+    records: &R,
+    (key, bin): (&Key<'static>, &str),
+    (transition, shards): (ShardTransition, u64),
+    why: &str,
+) {
+    records.note_transition(&TransitionReport {
+        key,
+        bin,
+        transition,
+        shards,
+        done: 0,
+        total: 0,
+        ended: true,
+        refused: Some(why),
+    });
 }
 
 /// Whether more shards would make a record smaller that is too large.

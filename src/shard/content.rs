@@ -1,9 +1,11 @@
 //! The kinds of collections: lists of unique elements, maps, counters; and the operations that move their parts.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::element_hash::{hash_of, shard};
 use super::merge;
+use super::policy::ShardPolicy;
 use super::protocol::CollectionKind;
 use crate::operations::{self, lists, maps};
 use crate::value::{EncodePurpose, ListOrder, MapOrder, Value, encode};
@@ -14,13 +16,24 @@ use crate::{
 
 /// The kind of collection that a bin holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collection {
+pub enum Collection {
     /// An ordered list of unique elements.
     List,
     /// A map ordered by key.
     Map,
     /// An integer to which amounts are added.
     Counter,
+}
+
+/// A kind of collection. It keeps what a handle of it remembers besides.
+pub trait ShardedKind: Debug + Default {
+    /// The kind, as the content of a bin.
+    const COLLECTION: Collection;
+
+    /// Returns when a collection of the kind is sharded of its own accord, unless a handle says otherwise.
+    fn shard_policy() -> ShardPolicy {
+        ShardPolicy::default()
+    }
 }
 
 /// The content of a collection, or of a part of it.

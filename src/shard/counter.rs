@@ -4,14 +4,13 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::address::CollectionAddress;
-use super::content::{Act, Collection};
-use super::handle::Handle;
+use super::content::{Act, Collection, ShardedKind};
 use super::policy::ShardPolicy;
+use super::sharded::Sharded;
+#[cfg(doc)]
 use super::shards::Shards;
-use super::state::ShardState;
 use crate::operations;
-use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{RecordSet, Result, Value};
 
 /// A 64-bit number under one key to which amounts are added, however many records hold it.
 ///
@@ -40,71 +39,33 @@ use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 /// # Ok(())
 /// # }
 /// ```
+pub type ShardedCounter<R> = Sharded<R, Counters>;
+
+/// Numbers to which amounts are added.
 #[derive(Debug)]
-pub struct ShardedCounter<R> {
-    handle: Handle<R>,
+pub struct Counters {
     /// Chooses the companion of the next addition.
     next: AtomicU64,
 }
 
-impl<R: RecordSet> ShardedCounter<R> {
-    /// Returns a handle of the counter in this bin of the record of this key. Reads and writes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
-    /// shards; [`Error::BinName`](crate::Error::BinName).
-    pub fn new<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-    ) -> Result<Self> {
-        Self::new_with(store, set, key, bin, &WritePolicy::default())
-    }
-
-    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
-    /// `expiration` as long as the counter is unsharded.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
-    pub fn new_with<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-        policy: &WritePolicy,
-    ) -> Result<Self> {
-        let address = CollectionAddress::new(store, set, key, bin)?;
-        let mut handle = Handle::new(address, Collection::Counter, policy);
-        // A counter never becomes large.
-        handle.set_policy(ShardPolicy::manual().contention(true));
-        Ok(Self {
-            handle,
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
             next: AtomicU64::new(RandomState::new().hash_one(0)),
-        })
+        }
     }
+}
 
-    /// Sets when the counter is sharded of its own accord. Without this call it is where writers queue for it, and its shards
-    /// are merged when it has become quiet: [`ShardPolicy::contention`] and [`ShardPolicy::merge_when_quiet`].
-    #[must_use]
-    pub fn policy(mut self, policy: ShardPolicy) -> Self {
-        self.handle.set_policy(policy);
-        self
+impl ShardedKind for Counters {
+    const COLLECTION: Collection = Collection::Counter;
+
+    /// A counter never becomes large.
+    fn shard_policy() -> ShardPolicy {
+        ShardPolicy::manual().contention(true)
     }
+}
 
-    /// Returns the counter's shards: where it is, and its transitions.
-    pub const fn shards(&self) -> Shards<'_, R> {
-        Shards::new(&self.handle)
-    }
-
-    /// Deletes the counter with all its companions: [`Shards::delete`].
-    ///
-    /// # Errors
-    /// As for [`Shards::delete`].
-    pub fn delete(&self) -> Result<ShardState> {
-        self.shards().delete()
-    }
-
+impl<R: RecordSet> ShardedCounter<R> {
     /// Adds an amount, which may be negative. One operation on one record, unless the shards have changed since the last
     /// call.
     ///
@@ -113,7 +74,7 @@ impl<R: RecordSet> ShardedCounter<R> {
     /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
     /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
     pub fn add(&self, amount: i64) -> Result<()> {
-        let shard = self.next.fetch_add(1, Ordering::Relaxed);
+        let shard = self.kind.next.fetch_add(1, Ordering::Relaxed);
         let add = operations::add(self.handle.bin(), amount);
         self.handle.write(shard, Act::creating([add])).map(drop)
     }

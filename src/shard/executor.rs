@@ -11,12 +11,11 @@ use super::protocol::{
     Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
 use super::scheme::{
-    Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
+    Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, is_older,
 };
 use crate::expression::ExpType;
 use crate::expressions::{
-    and, bin_exists, bin_type, eq, int_bin, list_bin, lists, lt, map_bin, maps, ne, not, or,
-    string_bin, val,
+    and, bin_exists, bin_type, eq, int_bin, list_bin, map_bin, maps, ne, not, or, string_bin, val,
 };
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
 use crate::policy::RecordExistsAction;
@@ -26,8 +25,8 @@ use crate::record::companion_key::{KeyForm, companion_key};
 use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{
-    Error, Expiration, Expression, Key, ListReturnType, MapReturnType, OperateResult, Operation,
-    Result, Value, WritePolicy,
+    Error, Expiration, Expression, Key, MapReturnType, OperateResult, Operation, Result, Value,
+    WritePolicy,
 };
 
 /// Encodes the requests for one collection, and decodes what they return.
@@ -124,9 +123,10 @@ impl Executor {
     }
 
     const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
-        match keys.by_bin() {
-            false => &self.companions,
-            true => &self.companions_by_bin,
+        if keys.by_bin() {
+            &self.companions_by_bin
+        } else {
+            &self.companions
         }
     }
 
@@ -240,27 +240,8 @@ impl Executor {
 
     /// Returns the filter of a companion of this collection whose epoch is lower than `epoch`.
     fn older(&self, keys: KeyForm, shard: u64, epoch: Epoch) -> Expression {
-        let own = |index, kind| {
-            let value = ListReturnType::Values;
-            lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
-        };
-        let key_type = match self.key {
-            Key::Integer(_) => ExpType::Int,
-            Key::String(_) => ExpType::String,
-            Key::Blob(_) => ExpType::Blob,
-        };
-        let (length, bin) = match keys.by_bin() {
-            false => (4, None),
-            true => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
-        };
-        let mut conditions = vec![
-            eq(lists::size(list_bin(SHARD_OF), &[]), length),
-            eq(own(0, key_type), key_value(&self.key)),
-            eq(own(2, ExpType::Int), shard as i64),
-            lt(own(3, ExpType::Int), epoch.value()),
-        ];
-        conditions.extend(bin);
-        and(conditions)
+        let bin = keys.by_bin().then_some(self.bin);
+        is_older(&self.key, bin, 4, &[(2, shard as i64)], epoch)
     }
 
     fn filter(&self, place: RecordRef, precondition: &Precondition) -> Option<Expression> {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::address::CollectionAddress;
-use super::auto_shard::{AutoSharder, NextStep};
+use super::auto_shard::{AutoSharder, NextStep, note_obstacle};
 use super::content::{Act, ActAnswers, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
@@ -185,16 +185,9 @@ impl<R: RecordSet> Handle<R> {
             (_, Some(_)) => ShardTransition::Splitting,
             (_, None) => ShardTransition::Activating,
         };
-        self.records.note_transition(&TransitionReport {
-            key: self.key(),
-            bin: self.bin(),
-            transition,
-            shards: route.map_or(0, |route| route.shards),
-            done: 0,
-            total: 0,
-            ended: true,
-            refused: Some(in_the_way),
-        });
+        let shards = route.map_or(0, |route| route.shards);
+        let at = (self.key(), self.bin());
+        note_obstacle(&self.records, at, (transition, shards), in_the_way);
     }
 
     /// Reads the record in which the element of this hash lives. `None`: there is no record.

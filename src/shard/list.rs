@@ -1,18 +1,13 @@
 //! `ShardedList`: an ordered list of unique elements, in one record or in many.
 
-use std::ops::Bound;
-
-use super::address::CollectionAddress;
 use super::content::{Act, Collection, first, has_grown, number};
 use super::element_hash::hash_of;
-use super::handle::Handle;
-use super::merge;
-use super::policy::ShardPolicy;
+use super::sharded::Sharded;
+#[cfg(doc)]
 use super::shards::Shards;
-use super::sorted::{Lists, SortedBin};
-use super::state::ShardState;
+use super::sorted::Lists;
 use crate::operations::lists;
-use crate::{Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{ListReturnType, RecordSet, Result, Value};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///
@@ -45,64 +40,9 @@ use crate::{Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePol
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct ShardedList<R> {
-    handle: Handle<R>,
-}
+pub type ShardedList<R> = Sharded<R, Lists>;
 
 impl<R: RecordSet> ShardedList<R> {
-    /// Returns a handle of the list in this bin of the record of this key. Reads and writes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
-    /// shards; [`Error::BinName`](crate::Error::BinName).
-    pub fn new<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-    ) -> Result<Self> {
-        Self::new_with(store, set, key, bin, &WritePolicy::default())
-    }
-
-    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
-    /// `expiration` as long as the list is unsharded.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
-    pub fn new_with<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-        policy: &WritePolicy,
-    ) -> Result<Self> {
-        let address = CollectionAddress::new(store, set, key, bin)?;
-        Ok(Self {
-            handle: Handle::new(address, Collection::List, policy),
-        })
-    }
-
-    /// Sets when the list is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub fn policy(mut self, policy: ShardPolicy) -> Self {
-        self.handle.set_policy(policy);
-        self
-    }
-
-    /// Returns the list's shards: where it is, and its transitions.
-    pub const fn shards(&self) -> Shards<'_, R> {
-        Shards::new(&self.handle)
-    }
-
-    /// Deletes the list with all its companions: [`Shards::delete`].
-    ///
-    /// # Errors
-    /// As for [`Shards::delete`].
-    pub fn delete(&self) -> Result<ShardState> {
-        self.shards().delete()
-    }
-
     /// Adds an element. Returns whether it was not there before. One operation, O(log N), where the list has not moved
     /// since the last call.
     ///
@@ -143,60 +83,5 @@ impl<R: RecordSet> ShardedList<R> {
             .handle
             .find(hash_of(element)?, Act::of_existing([find]))?;
         Ok(number(first(answer).as_ref()) > 0)
-    }
-
-    /// Returns how many elements there are. O(shards).
-    ///
-    /// # Errors
-    /// As for [`ShardedList::add`].
-    pub fn len(&self) -> Result<u64> {
-        Lists::merged(&self.handle, |shards| merge::len(shards))
-    }
-
-    /// Returns whether there are none. O(shards).
-    ///
-    /// # Errors
-    /// As for [`ShardedList::add`].
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// Returns at most `limit` elements from this position in the order of all. The elements before it are not read:
-    /// O(shards log^2 N + limit).
-    ///
-    /// # Errors
-    /// As for [`ShardedList::add`].
-    pub fn page(&self, offset: u64, limit: u64) -> Result<Vec<Value>> {
-        Lists::merged(&self.handle, |shards| merge::page(shards, offset, limit))
-    }
-
-    /// Returns the first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
-    /// stays valid through all transitions. O(shards log N + limit).
-    ///
-    /// # Errors
-    /// As for [`ShardedList::add`].
-    pub fn page_after(&self, cursor: Option<&Value>, limit: u64) -> Result<Vec<Value>> {
-        cursor.map_or(Ok(0), hash_of)?;
-        Lists::merged(&self.handle, |shards| {
-            merge::page_after(shards, cursor, limit)
-        })
-    }
-
-    /// Returns the first `limit` elements between two bounds. Costs as [`ShardedList::page_after`].
-    ///
-    /// # Errors
-    /// As for [`ShardedList::add`].
-    pub fn range(&self, from: Bound<&Value>, to: Bound<&Value>, limit: u64) -> Result<Vec<Value>> {
-        for bound in [from, to] {
-            if let Bound::Included(value) | Bound::Excluded(value) = bound {
-                hash_of(value)?;
-            }
-        }
-        Lists::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
-    }
-
-    /// Returns all elements in order, read in batches: an element that is added or removed meanwhile may be seen or not. Ends after an error.
-    pub fn iter(&self) -> impl Iterator<Item = Result<Value>> + '_ {
-        merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }

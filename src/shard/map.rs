@@ -2,19 +2,14 @@
 
 mod ranks;
 
-use std::ops::Bound;
-
-use super::address::CollectionAddress;
 use super::content::{Act, ActAnswers, Collection, first, has_grown, number};
 use super::element_hash::hash_of;
-use super::handle::Handle;
-use super::merge;
-use super::policy::ShardPolicy;
+use super::sharded::Sharded;
+#[cfg(doc)]
 use super::shards::Shards;
 use super::sorted::{Maps, SortedBin};
-use super::state::ShardState;
 use crate::operations::maps;
-use crate::{Key, MapReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{MapReturnType, RecordSet, Result, Value};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///
@@ -43,64 +38,9 @@ use crate::{Key, MapReturnType, RecordSet, RecordStore, Result, Value, WritePoli
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct ShardedMap<R> {
-    handle: Handle<R>,
-}
+pub type ShardedMap<R> = Sharded<R, Maps>;
 
 impl<R: RecordSet> ShardedMap<R> {
-    /// Returns a handle of the map in this bin of the record of this key. Reads and writes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
-    /// shards; [`Error::BinName`](crate::Error::BinName).
-    pub fn new<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-    ) -> Result<Self> {
-        Self::new_with(store, set, key, bin, &WritePolicy::default())
-    }
-
-    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
-    /// `expiration` as long as the map is unsharded.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
-    pub fn new_with<'k, S: RecordStore<Records = R>>(
-        store: &S,
-        set: &str,
-        key: impl Into<Key<'k>>,
-        bin: &str,
-        policy: &WritePolicy,
-    ) -> Result<Self> {
-        let address = CollectionAddress::new(store, set, key, bin)?;
-        Ok(Self {
-            handle: Handle::new(address, Collection::Map, policy),
-        })
-    }
-
-    /// Sets when the map is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
-    #[must_use]
-    pub fn policy(mut self, policy: ShardPolicy) -> Self {
-        self.handle.set_policy(policy);
-        self
-    }
-
-    /// Returns the map's shards: where it is, and its transitions.
-    pub const fn shards(&self) -> Shards<'_, R> {
-        Shards::new(&self.handle)
-    }
-
-    /// Deletes the map with all its companions: [`Shards::delete`].
-    ///
-    /// # Errors
-    /// As for [`Shards::delete`].
-    pub fn delete(&self) -> Result<ShardState> {
-        self.shards().delete()
-    }
-
     /// Writes the value of a key. Returns whether the key is new. One operation on one record, unless the shards have
     /// changed since the last call; O(log N).
     ///
@@ -147,61 +87,6 @@ impl<R: RecordSet> ShardedMap<R> {
             .handle
             .write(hash_of(key)?, Act::of_existing([remove]))?;
         Ok(only_value(answer))
-    }
-
-    /// Returns how many keys there are. O(shards).
-    ///
-    /// # Errors
-    /// As for [`ShardedMap::put`].
-    pub fn len(&self) -> Result<u64> {
-        Maps::merged(&self.handle, |shards| merge::len(shards))
-    }
-
-    /// Returns whether there are none. O(shards).
-    ///
-    /// # Errors
-    /// As for [`ShardedMap::put`].
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// Returns at most `limit` entries from this position in the order of all keys. The entries before it are not read:
-    /// O(shards log^2 N + limit).
-    ///
-    /// # Errors
-    /// As for [`ShardedMap::put`].
-    pub fn page(&self, offset: u64, limit: u64) -> Result<Vec<(Value, Value)>> {
-        Maps::merged(&self.handle, |shards| merge::page(shards, offset, limit))
-    }
-
-    /// Returns the first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
-    /// stays valid through all transitions. O(shards log N + limit).
-    ///
-    /// # Errors
-    /// As for [`ShardedMap::put`].
-    pub fn page_after(&self, cursor: Option<&Value>, limit: u64) -> Result<Vec<(Value, Value)>> {
-        Maps::merged(&self.handle, |shards| {
-            merge::page_after(shards, cursor, limit)
-        })
-    }
-
-    /// Returns the first `limit` entries whose keys are between two bounds. Costs as [`ShardedMap::page_after`].
-    ///
-    /// # Errors
-    /// As for [`ShardedMap::put`].
-    pub fn range(
-        &self,
-        from: Bound<&Value>,
-        to: Bound<&Value>,
-        limit: u64,
-    ) -> Result<Vec<(Value, Value)>> {
-        Maps::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
-    }
-
-    /// Returns all entries in the order of keys, read in batches: an entry that is put or removed meanwhile may be seen or not. Ends after
-    /// an error.
-    pub fn iter(&self) -> impl Iterator<Item = Result<(Value, Value)>> + '_ {
-        merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }
 

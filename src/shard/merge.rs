@@ -5,7 +5,7 @@
 //! have put there hide nothing else; a read that begins at a value passes over all of its repeats.
 //!
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
-//! * [`page_after`], [`range`]: begin at a value. Where one shard has less than its share, the others have more (`stream`).
+//! * [`range`]: begins at a value. Where one shard has less than its share, the others have more (`stream`).
 //! * [`all`]: one page after the other.
 //!
 //! All of it is exact while there are no writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
@@ -105,7 +105,7 @@ pub(crate) enum Cut<T> {
 
 /// Where a run of elements begins.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum RunStart {
+pub enum RunStart {
     /// At this position in the shard.
     Rank(u64),
     /// At the first element that is not less than this.
@@ -125,7 +125,7 @@ impl RunStart {
 }
 
 /// An element of a shard, sorted by a value: itself in a list, its key in a map.
-pub(crate) trait Sorted {
+pub trait Sorted {
     /// Returns the value by which the element is sorted.
     fn sorted_by(&self) -> &Value;
 }
@@ -143,7 +143,7 @@ impl Sorted for (Value, Value) {
 }
 
 /// A value in the form in which values are compared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ElementSortKey(Box<[u8]>);
 
 impl ElementSortKey {
@@ -286,19 +286,9 @@ pub(crate) fn page<S: SortedShards>(
     stream::merged(shards, runs.collect(), None, skip, limit)
 }
 
-/// Returns at most `limit` elements that are greater than `after` (`None`: from the first on). One batch as long as no shard has
-/// much more than its share of them. O(S log N + limit) visits.
-pub(crate) fn page_after<S: SortedShards>(
-    shards: &mut S,
-    after: Option<&Value>,
-    limit: u64,
-) -> Result<Vec<S::Item>, S::Error> {
-    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    range(shards, from, Bound::Unbounded, limit)
-}
-
-/// Returns at most `limit` elements between two values. Costs as [`page_after`], and one batch more where both an end is given and
-/// `limit` is not small: then no shard is asked for more than it has before the end.
+/// Returns at most `limit` elements between two values. One batch as long as no shard has much more than its share of them, and
+/// one more where both an end is given and `limit` is not small: then no shard is asked for more than it has before the end.
+/// O(S log N + limit) visits.
 pub(crate) fn range<S: SortedShards>(
     shards: &mut S,
     from: Bound<&Value>,
@@ -343,7 +333,8 @@ pub(crate) fn share(limit: u64, shards: usize) -> u64 {
     limit.min(even.saturating_add(usual).max(SHARE_MIN))
 }
 
-const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
+/// The value at a bound.
+pub(crate) const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
     match bound {
         Bound::Unbounded => None,
         Bound::Included(value) | Bound::Excluded(value) => Some(value),

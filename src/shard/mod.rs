@@ -8,7 +8,7 @@
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
 // * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
-//   transitions. `state`: what they report. `address`: which collection a handle is of.
+//   transitions. `sharded`: what the collections have in common. `state`: what they report. `address`: which collection a handle is of.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
 //   call. `content`: the elements that are moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
@@ -35,6 +35,7 @@ mod record_info;
 mod route;
 mod route_cache;
 mod scheme;
+mod sharded;
 mod shards;
 mod state;
 
@@ -51,10 +52,12 @@ mod time;
 #[cfg(feature = "monitor")]
 pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
-pub(crate) use auto_shard::PAUSE_MS;
-pub(crate) use content::Collection;
+pub(crate) use auto_shard::{PAUSE_MS, note_obstacle};
+pub(crate) use content::{Collection, number};
 pub(crate) use executor::is_unsharded;
-pub(crate) use scheme::check_bin;
+pub(crate) use merge::{ElementSortKey, RunStart};
+pub(crate) use scheme::{check_bin, key_in, key_value};
+pub(crate) use sorted::{Lists, Maps, SortedBin};
 
 pub use audit::{
     ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records,
@@ -63,6 +66,7 @@ pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
+pub use sharded::Sharded;
 pub use shards::Shards;
 pub use state::{ShardProgress, ShardState, ShardTransition};
 pub use time::{MinuteWidth, TimeRange, TimeShards, TimeWidth};

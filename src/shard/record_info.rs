@@ -2,7 +2,7 @@
 //! companions of a root are not read.
 
 use super::description::{DESCRIPTION_BINS, Description, Form};
-use super::scheme::{SHARD_OF, SUBKEYS};
+use super::scheme::{SHARD_OF, SUBKEYS, key_in};
 use super::state::under_way;
 use crate::Key;
 use crate::record::RecordView;
@@ -83,7 +83,7 @@ fn companion(of: &ValueRef<'_>) -> Option<RecordInfo> {
         return None;
     };
     Some(RecordInfo::Companion {
-        root: super::audit::key_of(root)?,
+        root: key_in(root.clone()).ok()?,
         shard: u64::try_from(*shard).ok()?,
     })
 }

@@ -64,9 +64,10 @@ const fn packed(remembered: RouteHint) -> u64 {
         RouteHint::Unsharded(NeighborCollections::None) => WHOLE,
         RouteHint::Unsharded(NeighborCollections::Sharded) => WHOLE | 1 << KIND_BITS,
         RouteHint::Sharded(route) => {
-            let kind = match route.keys.by_bin() {
-                false => SHARDED,
-                true => SHARDED_BY_BIN,
+            let kind = if route.keys.by_bin() {
+                SHARDED_BY_BIN
+            } else {
+                SHARDED
             };
             let apart = match route.keys {
                 KeyForm::Apart { from: 0, .. } => 1,

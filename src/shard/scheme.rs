@@ -5,10 +5,12 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
+use crate::expression::ExpType;
+use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::value::{List, ListOrder, Value};
-use crate::{Error, Key, Result};
+use crate::{Error, Expression, Key, ListReturnType, Result};
 
 pub(crate) use crate::record::{SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS};
 
@@ -265,6 +267,51 @@ impl ShardName<'_> {
             shards: shards_of(shards)?,
             epoch: Epoch::of(epoch)?,
         })
+    }
+}
+
+/// Returns the filter of a companion of this root that a transition before `epoch` has made: its `shard_of` has these numbers at
+/// these positions, this many items, and behind them the name of the bin where keys of companions have it.
+pub(crate) fn is_older(
+    root: &Key<'_>,
+    bin: Option<BinName>,
+    items: i64,
+    numbers: &[(i64, i64)],
+    epoch: Epoch,
+) -> Expression {
+    let own = |index, kind| {
+        let value = ListReturnType::Values;
+        lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
+    };
+    let key_type = match root {
+        Key::Integer(_) => ExpType::Int,
+        Key::String(_) => ExpType::String,
+        Key::Blob(_) => ExpType::Blob,
+    };
+    let mut conditions = vec![
+        eq(
+            lists::size(list_bin(SHARD_OF), &[]),
+            items + i64::from(bin.is_some()),
+        ),
+        eq(own(0, key_type), key_value(root)),
+    ];
+    conditions.extend(
+        numbers
+            .iter()
+            .map(|(index, number)| eq(own(*index, ExpType::Int), *number)),
+    );
+    conditions.push(lt(own(3, ExpType::Int), epoch.value()));
+    conditions.extend(bin.map(|bin| eq(own(items, ExpType::String), bin.as_str())));
+    and(conditions)
+}
+
+/// Returns the key that a value is; `Err` with the value if it is none.
+pub(crate) fn key_in(value: Value) -> std::result::Result<Key<'static>, Value> {
+    match value {
+        Value::Int(number) => Ok(Key::Integer(number)),
+        Value::String(text) => Ok(text.into()),
+        Value::Blob(bytes) => Ok(bytes.into()),
+        other => Err(other),
     }
 }
 

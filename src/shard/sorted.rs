@@ -2,14 +2,15 @@
 
 use std::marker::PhantomData;
 
-use super::content::{Act, first};
-use super::handle::{Handle, Pass, ReadFailure, ShardedReading};
+use super::content::{Act, Collection, ShardedKind, first};
+use super::handle::{Pass, ReadFailure, ShardedReading};
 use super::merge::{self, Cut, RunStart, ShardSlice, Sorted, SortedShards};
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
 
 /// A kind of bins that hold sorted items.
-pub(crate) trait SortedBin: Sized {
+pub trait SortedBin: Sized {
+    /// The type of the items.
     type Item: Sorted;
 
     /// Whether a bin that others have made is in order as well.
@@ -23,28 +24,15 @@ pub(crate) trait SortedBin: Sized {
 
     /// The items that were read.
     fn items(answer: Value) -> Vec<Self::Item>;
-
-    /// Reads a collection as a whole: `read` is called again when the shards have changed meanwhile.
-    ///
-    /// # Errors
-    /// As for [`Handle::read`].
-    fn merged<R: RecordSet, T>(
-        handle: &Handle<R>,
-        mut read: impl FnMut(&mut ViewShards<'_, R, Self>) -> ShardedReading<T>,
-    ) -> Result<T, Error> {
-        handle.read(|pass| {
-            read(&mut ViewShards {
-                pass,
-                bin: handle.bin(),
-                kind: PhantomData,
-            })
-        })
-    }
 }
 
 /// Lists of unique elements, ordered unless other programs made them.
-#[derive(Debug)]
-pub(crate) struct Lists;
+#[derive(Debug, Default)]
+pub struct Lists;
+
+impl ShardedKind for Lists {
+    const COLLECTION: Collection = Collection::List;
+}
 
 impl SortedBin for Lists {
     type Item = Value;
@@ -84,8 +72,12 @@ impl SortedBin for Lists {
 }
 
 /// Maps, whose entries are stored by key in any order.
-#[derive(Debug)]
-pub(crate) struct Maps;
+#[derive(Debug, Default)]
+pub struct Maps;
+
+impl ShardedKind for Maps {
+    const COLLECTION: Collection = Collection::Map;
+}
 
 impl SortedBin for Maps {
     type Item = (Value, Value);
@@ -198,6 +190,16 @@ pub(crate) struct ViewShards<'a, R, B> {
     pass: &'a Pass<'a, R>,
     bin: &'a str,
     kind: PhantomData<B>,
+}
+
+impl<'a, R, B> ViewShards<'a, R, B> {
+    pub(crate) const fn new(pass: &'a Pass<'a, R>, bin: &'a str) -> Self {
+        Self {
+            pass,
+            bin,
+            kind: PhantomData,
+        }
+    }
 }
 
 impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {

@@ -29,13 +29,11 @@ use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
 use super::address::CollectionAddress;
-use super::content::Collection;
+use super::content::{Collection, number};
 use super::element_hash;
 use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
-use crate::{
-    Error, Key, ListReturnType, OperateResult, RecordSet, RecordStore, Result, Value, WritePolicy,
-};
+use crate::{Error, Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or some minutes.
 ///
@@ -158,7 +156,7 @@ impl<R: RecordSet> TimeShards<R> {
             lists::append(&Collection::list_policy(), bin, pair),
         ];
         let operated = self.protocol.add(part, &add)?;
-        Ok(number(&operated, 0) < number(&operated, 1))
+        Ok(number(operated.value(0)) < number(operated.value(1)))
     }
 
     /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
@@ -177,7 +175,7 @@ impl<R: RecordSet> TimeShards<R> {
             count,
         )];
         let operated = self.protocol.remove(bucket, part, &remove)?;
-        Ok(operated.is_some_and(|operated| number(&operated, 0) > 0))
+        Ok(operated.is_some_and(|operated| number(operated.value(0)) > 0))
     }
 
     /// Returns a view of the elements of some times, to be read in pages, in either direction, or to be counted.
@@ -285,13 +283,5 @@ impl<R: RecordSet> TimeShards<R> {
             )));
         }
         Ok(())
-    }
-}
-
-/// Returns a result that is a number, 0 if there is none.
-fn number(operated: &OperateResult, operation: usize) -> i64 {
-    match operated.value(operation) {
-        Some(Value::Int(number)) => *number,
-        _ => 0,
     }
 }

@@ -105,6 +105,7 @@ pub fn interrupted(
 
 impl RecordStore for Watched<Cluster> {
     type Records = Watched<ClusterSet>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Self::Records> {
         Ok(Watched {
@@ -112,6 +113,10 @@ impl RecordStore for Watched<Cluster> {
             see: Rc::clone(&self.see),
             hides_sizes: self.hides_sizes,
         })
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

@@ -233,6 +233,7 @@ impl Dying<'_> {
 
 impl RecordStore for Dying<'_> {
     type Records = Set;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Set> {
         // Each call that is not a group opens its set.
@@ -248,6 +249,10 @@ impl RecordStore for Dying<'_> {
             return Some(Err(dead));
         }
         self.store.operate_together(calls)
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

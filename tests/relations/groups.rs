@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 use spikelet::relation::{Address, Layout, Links, ManyToMany, OneToMany, Repair};
 use spikelet::shard::ShardPolicy;
-use spikelet::{AtomicWrites, Error, OperateResult, RecordCall, RecordStore, Result, Set, Store};
+use spikelet::{Error, OperateResult, RecordCall, RecordStore, Result, Set, Store, Transaction};
 
 use super::go_on;
 
@@ -31,6 +31,7 @@ impl<'s> Grouped<'s> {
 
 impl RecordStore for Grouped<'_> {
     type Records = Set;
+    type Atomic<'a> = Transaction<'a>;
 
     fn records(&self, set: &str) -> Result<Set> {
         self.store.set(set)
@@ -48,8 +49,8 @@ impl RecordStore for Grouped<'_> {
         Some(results)
     }
 
-    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
-        self.store.atomically(writes)
+    fn atomically<T>(&self, make: impl FnMut(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.store.atomically(make)
     }
 }
 
@@ -135,6 +136,7 @@ struct Failing<'s>(&'s Store);
 
 impl RecordStore for Failing<'_> {
     type Records = Set;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Set> {
         self.0.set(set)
@@ -142,6 +144,10 @@ impl RecordStore for Failing<'_> {
 
     fn operate_together(&self, _: &[(&Set, RecordCall<'_>)]) -> Option<Result<Vec<OperateResult>>> {
         Some(Err(Error::Forbidden("a full disk".into())))
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

@@ -362,6 +362,52 @@ fn a_child_that_is_given_away_while_it_is_removed_stays() {
     }
 }
 
+/// A call of one writer, which another one may interrupt.
+type InterruptedCall = fn(&OneToMany<Watched<Store>>);
+
+#[test]
+fn calls_that_another_one_interrupts_leave_lists_and_records_together() {
+    let put: InterruptedCall = |children| {
+        children.put("ann", 7, &json!({ "n": 2 })).unwrap();
+    };
+    let remove: InterruptedCall = |children| {
+        children.remove("ann", 7).unwrap();
+    };
+    let give: InterruptedCall = |children| drop(children.set_parent(7, "bob"));
+    let give_and_return: InterruptedCall = |children| {
+        for parent in ["bob", "ann"] {
+            drop(children.set_parent(7, parent));
+        }
+    };
+    for (what, one, other) in [
+        ("a put beside a removal", put, remove),
+        ("a removal beside a put", remove, put),
+        ("a move beside opposite moves", give, give_and_return),
+    ] {
+        for after in 0..12 {
+            let store = Store::in_memory().unwrap();
+            let calls = Calls::default();
+            let children = |calls: &Calls| {
+                let (store, layout) = (Watched::new(&store, calls), Layout::key_list("children"));
+                let children = OneToMany::new(store, "children", ("a", "b"), layout).unwrap();
+                children.with_parent_bin("parent")
+            };
+            let (first, second) = (children(&calls), children(&Calls::default()));
+            put(&second);
+            calls.interrupt(after, move || other(&second));
+            one(&first);
+            // By a handle that nobody interrupts.
+            let audit = children(&Calls::default());
+            let audit = audit.verify(Repair::No, go_on).unwrap();
+            assert!(
+                audit.is_sound(),
+                "{what}, after {after}: {:?}",
+                audit.faults
+            );
+        }
+    }
+}
+
 #[test]
 fn children_that_move_between_layouts_with_one_bin_are_counted_once() {
     let store = Store::in_memory().unwrap();

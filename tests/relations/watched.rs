@@ -108,6 +108,7 @@ impl Watched<Store> {
 
 impl RecordStore for Watched<Store> {
     type Records = Watched<Set>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Watched<Set>> {
         Ok(Watched {
@@ -115,6 +116,10 @@ impl RecordStore for Watched<Store> {
             calls: self.calls.clone(),
             has_indexes: self.has_indexes,
         })
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

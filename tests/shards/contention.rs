@@ -227,9 +227,14 @@ struct Untold<T>(T);
 
 impl RecordStore for Untold<Store> {
     type Records = Untold<Set>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Untold<Set>> {
         self.0.records(set).map(Untold)
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

@@ -98,12 +98,17 @@ struct Meddled<T> {
 
 impl RecordStore for Meddled<Store> {
     type Records = Meddled<Set>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Meddled<Set>> {
         Ok(Meddled {
             inner: self.inner.records(set)?,
             calls_before: self.calls_before.clone(),
         })
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

@@ -77,9 +77,14 @@ impl<T> Watched<T> {
 
 impl RecordStore for Watched<Store> {
     type Records = Watched<Set>;
+    type Atomic<'a> = Self;
 
     fn records(&self, set: &str) -> Result<Watched<Set>> {
         Ok(Watched::new(self.inner.records(set)?, &self.calls))
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }
 

@@ -313,11 +313,12 @@ impl TransactionRun {
         let Some(written) = Uncommitted::of(plan, from, &mut state.buffer) else {
             return Ok(());
         };
-        let Some(at) = state.records.get(digest).copied() else {
-            return Ok(());
-        };
-        let Some(noted) = state.notes.get_mut(at) else {
-            return Ok(());
+        let at = state.records.get(digest).copied();
+        let Some((at, noted)) = at.and_then(|at| Some((at, state.notes.get_mut(at)?))) else {
+            debug_assert!(false, "a write of {digest:?}, which was not looked at");
+            return Err(Error::Forbidden(
+                "a transaction wrote a record that it had not read: the write was not kept".into(),
+            ));
         };
         let before = noted.written.as_ref();
         let records = state.written + usize::from(before.is_none());

@@ -7,11 +7,13 @@ use crate::engine::declaration::{
 };
 use crate::record::Record;
 use crate::relation::address::Address;
-use crate::relation::graph::{source_index, target_index, target_text};
-use crate::relation::key_pattern::KeyPattern;
+use crate::relation::graph::{edge_keys, source_index, target_index, target_text};
 use crate::relation::keys::{BATCH, element_of};
 use crate::relation::side::RelationSide;
-use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
+use crate::{
+    IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Transaction,
+    Value,
+};
 
 /// The role of a record in a relation.
 pub(super) struct RelationRole<'d> {
@@ -70,6 +72,31 @@ pub(super) enum RemovedEdge {
     Record(Address),
     /// A record that is listed, and names another one as its parent.
     Foreign(Address),
+}
+
+impl RemovedEdge {
+    /// Removes the edge at the record of this key, which has this role.
+    pub(super) fn remove_from_own(
+        &self,
+        role: &RelationRole<'_>,
+        transaction: &Transaction<'_>,
+        key: &Key<'_>,
+    ) -> Result<()> {
+        match (self, &role.kind) {
+            (Self::Key(other), RoleKind::Pair { own, .. }) => {
+                own.remove(transaction, key, other)?;
+            }
+            (Self::Link(link), RoleKind::Linking { own }) => {
+                own.list(transaction, key)?.remove(link)?;
+            }
+            // Another writer may have put it back to this record since.
+            (Self::Foreign(other), _) if !role.goes_with(transaction, key, other)? => {
+                role.strike(transaction, key, other)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// Returns the roles of a record in all relations, with their rules.
@@ -220,9 +247,10 @@ impl RelationRole<'_> {
             }
             RoleKind::Node { edge_set, edges } if **edges == *gone.set => {
                 let (source, target) = edge_keys()?.parse(&gone.key)?;
-                match Key::from(source) == *key {
-                    true => edge_set.remove(store, key, &target.into()),
-                    false => Ok(false),
+                if Key::from(source) == *key {
+                    edge_set.remove(store, key, &target.into())
+                } else {
+                    Ok(false)
                 }
             }
             _ => Ok(false),
@@ -326,9 +354,10 @@ impl RelationRole<'_> {
                 let belong = to.which(store, key, keys.clone())?;
                 let edge = |(key, belongs): (Key<'static>, bool)| {
                     let record = Address::new(to.set, &key);
-                    match belongs {
-                        true => RemovedEdge::Record(record),
-                        false => RemovedEdge::Foreign(record),
+                    if belongs {
+                        RemovedEdge::Record(record)
+                    } else {
+                        RemovedEdge::Foreign(record)
                     }
                 };
                 Ok(keys.into_iter().zip(belong).map(edge).collect())
@@ -414,11 +443,6 @@ impl Listed<'_> {
         };
         found.into_iter().map(belongs).collect()
     }
-}
-
-/// The keys of the edges of a graph, by source and target.
-fn edge_keys() -> Result<KeyPattern<(String, String)>> {
-    KeyPattern::new("{source}|{target}")
 }
 
 /// Whether a record, by its key and bins, leads to the one that a search is for.

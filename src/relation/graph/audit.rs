@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 
 use super::Graph;
-use super::entries::{Edge, EdgeEntry, FollowEdge, RemoveEdge};
+use super::entries::{Edge, EdgeEntry};
 use super::schema::EdgeMap;
-use crate::record::SHARD_OF;
-use crate::relation::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
-use crate::relation::keys::BATCH;
+use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::keys::keys_in;
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
@@ -23,33 +22,28 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let (schema, mut audit) = (&self.schema, RelationAudit::default());
-        for key in schema.named(self.keys_of(&schema.edges))? {
-            schema.named(self.verify_edge(&key, repair, &mut audit))?;
-            audit.edges += 1;
-            if observe(audit.progress(None)).is_break() {
-                return Ok(audit);
-            }
-        }
-        for map in schema.edge_maps() {
-            for key in schema.named(schema.side(map).owners(&self.store))? {
-                schema.named(self.verify_map(map, &key, repair, &mut audit))?;
-                audit.records += 1;
-                if observe(audit.progress(None)).is_break() {
-                    return Ok(audit);
+        let schema = &self.schema;
+        Auditor::run(repair, &mut observe, |auditor| {
+            for key in schema.named(keys_in(&self.store, &schema.edges, |_| true))? {
+                schema.named(self.verify_edge(&key, auditor))?;
+                if auditor.note_progress(None).is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
+            for map in schema.edge_maps() {
+                for key in schema.named(schema.side(map).owners(&self.store))? {
+                    schema.named(self.verify_map(map, &key, auditor))?;
+                    if auditor.note_progress(None).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
-    fn verify_edge(
-        &self,
-        key: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
-    ) -> Result<()> {
+    fn verify_edge(&self, key: &Key<'static>, auditor: &mut Auditor<'_>) -> Result<()> {
+        auditor.note_edge();
         let schema = &self.schema;
         let edge = schema.edge_at(key)?;
         let nodes = [edge.source.clone(), edge.target.clone()];
@@ -57,34 +51,28 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             .store
             .records(&schema.nodes)?
             .read_each(&nodes, Some(&[]));
-        for (id, node) in nodes.into_iter().zip(found) {
+        for (to, node) in nodes.into_iter().zip(found) {
             if node?.is_none() {
-                let (from, to) = (key.clone(), id);
-                audit.faults.push(RelationFault::Dangling { from, to });
-                if repair == Repair::Yes {
-                    let met = Vec::new();
-                    let removed = self.remove_edge(&RemoveEdge { edge, met })?;
-                    audit.repaired += u64::from(removed);
-                }
-                return Ok(());
+                let from = key.clone();
+                let dangling = RelationFault::Dangling { from, to };
+                return auditor.note_fault(dangling, |_| self.remove_edge(&edge, &[]));
             }
         }
-        let mut is_sound = true;
+        let mut faults = Vec::new();
         for entry in edge.present_entries(&self.store)? {
             if entry.is_there(schema, &self.store)? {
                 continue;
             }
-            is_sound = false;
             let (source, target) = (edge.source.clone(), edge.element.clone());
-            audit.faults.push(match entry.map {
+            faults.push(match entry.map {
                 EdgeMap::Incoming => RelationFault::MissingAtTarget { source, target },
                 EdgeMap::EdgeSet | EdgeMap::Omitted => {
                     RelationFault::MissingAtSource { source, target }
                 }
             });
         }
-        if !is_sound && repair == Repair::Yes {
-            audit.repaired += u64::from(self.follow(&edge, Vec::new())?);
+        for fault in faults {
+            auditor.note_fault(fault, |_| self.follow(&edge, &[]))?;
         }
         Ok(())
     }
@@ -94,19 +82,13 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         &self,
         map: EdgeMap,
         node: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
+        auditor: &mut Auditor<'_>,
     ) -> Result<()> {
         let schema = &self.schema;
         let (side, records) = (schema.side(map), self.store.records(&schema.edges)?);
         let bins = schema.sort_bins();
         let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
-        let (mut after, mut degree) = (None, 0);
-        loop {
-            let page = side.page_after(&self.store, node, after.as_ref(), BATCH)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.clone());
-            degree += page.len() as u64;
+        let degree = side.each_page(&self.store, node, |page| {
             let edges = page
                 .iter()
                 .map(|(element, _)| schema.edge_of(map, node, element));
@@ -119,34 +101,23 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
                 if entry.is_among(&wanted) {
                     continue;
                 }
-                if repair == Repair::Yes {
-                    audit.repaired += u64::from(self.follow(edge, vec![entry])?);
-                }
                 let (source, target) = (edge.source.clone(), edge.element.clone());
-                audit.faults.push(match map {
+                let fault = match map {
                     EdgeMap::Incoming => RelationFault::MissingAtSource { source, target },
                     EdgeMap::EdgeSet | EdgeMap::Omitted => {
                         RelationFault::MissingAtTarget { source, target }
                     }
-                });
+                };
+                auditor.note_fault(fault, |_| self.follow(edge, &[entry]))?;
             }
-        }
-        audit.note_degree(node, degree);
+            Ok(())
+        })?;
+        auditor.note_degree(node, degree);
         Ok(())
     }
 
     /// Makes the entries of an edge agree with its record.
-    fn follow(&self, edge: &Edge<'_>, entries: Vec<EdgeEntry>) -> Result<bool> {
-        self.store.atomically(&FollowEdge { edge, entries })
-    }
-
-    fn keys_of(&self, set: &str) -> Result<Vec<Key<'static>>> {
-        let mut keys = Vec::new();
-        self.store.records(set)?.scan_records(&mut |record| {
-            if record.view().bin(SHARD_OF).is_none() {
-                keys.extend(record.key().map(Key::into_owned));
-            }
-        })?;
-        Ok(keys)
+    fn follow(&self, edge: &Edge<'_>, entries: &[EdgeEntry]) -> Result<bool> {
+        (self.store).atomically(|store| edge.follow_record(store, entries.to_vec()))
     }
 }

@@ -11,7 +11,7 @@ use crate::relation::keys::read_one;
 use crate::relation::side::check_exists;
 use crate::relation::writes::{delete, puts, replacing};
 
-use crate::{AtomicWrites, Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An entry of an edge in a map at one of its ends.
 #[derive(Clone, Debug, PartialEq)]
@@ -330,43 +330,28 @@ impl IncomingRange<'_> {
     }
 }
 
-/// Writes an edge, then its entries. One that dies in between is finished by the same call.
-pub(super) struct PutEdge<'a> {
-    pub(super) edge: Edge<'a>,
-    pub(super) attributes: Bins,
-}
-
-impl PutEdge<'_> {
-    /// The bins of the edge's record.
-    pub(super) fn bins(&self) -> Result<Bins> {
-        let edge = &self.edge;
-        edge.schema.edge_bins(
-            edge.edge_type,
-            &edge.source,
-            &edge.element,
-            &self.attributes,
-        )
+impl Edge<'_> {
+    /// The bins of the record of an edge with these attributes.
+    pub(super) fn bins(&self, attributes: &Bins) -> Result<Bins> {
+        let (source, element) = (&self.source, &self.element);
+        (self.schema).edge_bins(self.edge_type, source, element, attributes)
     }
-}
 
-impl AtomicWrites for PutEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (edge, schema) = (&self.edge, self.edge.schema);
+    /// Writes the record, then the entries. One that dies in between is finished by the same call.
+    pub(super) fn put<S: RecordStore>(&self, store: &S, attributes: &Bins) -> Result<bool> {
+        let schema = self.schema;
         if schema.ends_must_exist {
-            check_exists(store, &schema.nodes, &edge.source)?;
-            check_exists(store, &schema.nodes, &edge.target)?;
+            check_exists(store, &schema.nodes, &self.source)?;
+            check_exists(store, &schema.nodes, &self.target)?;
         }
-        let entries = edge.entries(&edge.edge_type.derive(&self.attributes));
-        let (records, puts) = (store.records(&schema.edges)?, puts(&self.bins()?));
-        let put = |policy: &WritePolicy| records.operate_on(policy, &edge.key, &puts).map(drop);
-        let before = match schema.keeps_edge_maps {
-            true => edge.change(store, |_, policy| put(policy))?.1,
-            false => {
-                put(&replacing())?;
-                Vec::new()
-            }
+        let entries = self.entries(&self.edge_type.derive(attributes));
+        let (records, puts) = (store.records(&schema.edges)?, puts(&self.bins(attributes)?));
+        let put = |policy: &WritePolicy| records.operate_on(policy, &self.key, &puts).map(drop);
+        let before = if schema.keeps_edge_maps {
+            self.change(store, |_, policy| put(policy))?.1
+        } else {
+            put(&replacing())?;
+            Vec::new()
         };
         for entry in &entries {
             entry.add(schema, store)?;
@@ -374,35 +359,25 @@ impl AtomicWrites for PutEdge<'_> {
         for entry in before.iter().filter(|entry| !entry.is_among(&entries)) {
             entry.remove(schema, store)?;
         }
-        edge.settle(store, entries)?;
+        self.settle(store, entries)?;
         Ok(true)
     }
-}
 
-/// Removes an edge's entries, then the edge.
-pub(super) struct RemoveEdge<'a> {
-    pub(super) edge: Edge<'a>,
-    /// Entries that were met.
-    pub(super) met: Vec<EdgeEntry>,
-}
-
-impl AtomicWrites for RemoveEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (edge, schema) = (&self.edge, self.edge.schema);
+    /// Removes the entries, those that were met among them, then the record. Returns whether it was there.
+    pub(super) fn remove<S: RecordStore>(&self, store: &S, met: &[EdgeEntry]) -> Result<bool> {
+        let schema = self.schema;
         let records = store.records(&schema.edges)?;
         let remove_entries = |present: &[EdgeEntry]| -> Result<()> {
-            for entry in present.iter().chain(&self.met) {
+            for entry in present.iter().chain(met) {
                 entry.remove(schema, store)?;
             }
             Ok(())
         };
         if !schema.keeps_edge_maps {
-            remove_entries(&edge.entries(&[]))?;
-            return delete(&records, &edge.key);
+            remove_entries(&self.entries(&[]))?;
+            return delete(&records, &self.key);
         }
-        let (removed, _) = edge.change(store, |present, policy| {
+        let (removed, _) = self.change(store, |present, policy| {
             remove_entries(present)?;
             if present.is_empty() {
                 return Ok(());
@@ -410,45 +385,33 @@ impl AtomicWrites for RemoveEdge<'_> {
             let policy = policy
                 .clone()
                 .record_exists_action(RecordExistsAction::UpdateOnly);
-            records.operate_on(&policy, &edge.key, &[delete_all_bins()])?;
+            records.operate_on(&policy, &self.key, &[delete_all_bins()])?;
             Ok(())
         })?;
-        edge.settle(store, Vec::new())?;
+        self.settle(store, Vec::new())?;
         Ok(removed)
     }
-}
 
-impl Edge<'_> {
     /// Looks whether another writer has changed the edge since, where that is possible and this process has written entries.
     /// Whoever comes last sees the edge as it stays.
     fn settle<S: RecordStore>(&self, store: &S, entries: Vec<EdgeEntry>) -> Result<()> {
         if self.schema.keeps_edge_maps && !store.is_transaction() {
-            FollowEdge {
-                edge: self,
-                entries,
-            }
-            .make(store)?;
+            self.follow_record(store, entries)?;
         }
         Ok(())
     }
-}
 
-/// Makes the entries of an edge what its record says. Returns whether one was changed.
-pub(super) struct FollowEdge<'a> {
-    pub(super) edge: &'a Edge<'a>,
-    /// The entries that are there, as far as that is known.
-    pub(super) entries: Vec<EdgeEntry>,
-}
-
-impl AtomicWrites for FollowEdge<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (schema, mut changed) = (self.edge.schema, false);
-        let mut there = self.entries.clone();
+    /// Makes the entries what the record says. `there`: the entries that are there, as far as that is known. Returns whether one
+    /// was changed.
+    pub(super) fn follow_record<S: RecordStore>(
+        &self,
+        store: &S,
+        mut there: Vec<EdgeEntry>,
+    ) -> Result<bool> {
+        let (schema, mut changed) = (self.schema, false);
         // Until the edge says the same before and after.
         loop {
-            let wanted = self.edge.present_entries(store)?;
+            let wanted = self.present_entries(store)?;
             if wanted == there {
                 return Ok(changed);
             }

@@ -6,7 +6,9 @@ use std::ops::{Bound, RangeBounds};
 use serde::de::DeserializeOwned;
 
 use super::entries::IncomingRange;
-use super::schema::{EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin};
+use super::schema::{
+    EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin, source_index, target_index,
+};
 use crate::record::{Record, SUBKEYS};
 use crate::relation::keys::{BATCH, element_of};
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
@@ -174,7 +176,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
             SortRange::Between(from, to) => IndexRange::Between(from.as_ref(), to.as_ref()),
         };
         let page = self.store.records(&schema.edges)?.query_keys(&IndexQuery {
-            index: &schema.target_index(self.sort),
+            index: &target_index(schema.name(), self.sort),
             equal: &equal,
             range,
             limit: self.limit,
@@ -231,27 +233,32 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
     /// As for [`EdgeQuery::sources`].
     pub fn nodes(&self) -> Result<GraphPage> {
         let (sources, next) = self.sources()?;
-        let keys: Vec<Key<'_>> = sources.iter().map(|id| id.to_string().into()).collect();
-        let found = self
-            .store
-            .records(&self.schema.nodes)?
-            .read_each(&keys, None);
         let mut page = GraphPage {
             next,
             ..GraphPage::default()
         };
-        for (id, record) in sources.into_iter().zip(found) {
-            if let Some(record) = self.schema.named(record)? {
-                let (edges, has_more_edges) = self.edges_of(&id, &record)?;
-                page.nodes.push(GraphNode {
-                    id,
-                    record,
-                    edges,
-                    has_more_edges,
-                });
-            }
+        for (id, record) in self.read_nodes(sources)? {
+            let (edges, has_more_edges) = self.edges_of(&id, &record)?;
+            page.nodes.push(GraphNode {
+                id,
+                record,
+                edges,
+                has_more_edges,
+            });
         }
         Ok(page)
+    }
+
+    /// Reads the nodes of these ids that are there. One batch.
+    fn read_nodes(&self, ids: Vec<NodeId>) -> Result<Vec<(NodeId, Record)>> {
+        let keys: Vec<Key<'_>> = ids.iter().map(|id| id.to_string().into()).collect();
+        let records = self.store.records(&self.schema.nodes)?;
+        let found = ids.into_iter().zip(records.read_each(&keys, None));
+        let there = found.filter_map(|(id, node)| {
+            let node = self.schema.named(node).transpose()?;
+            Some(node.map(|node| (id, node)))
+        });
+        there.collect()
     }
 
     /// Returns the nodes that the edges begin at, and the nodes of these types that their own edges lead to: a list of goals with
@@ -278,18 +285,8 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         if wanted.is_empty() {
             return Ok(page);
         }
-        let keys: Vec<Key<'_>> = wanted.iter().map(|id| id.to_string().into()).collect();
-        let found = self
-            .store
-            .records(&self.schema.nodes)?
-            .read_each(&keys, None);
-        let mut related = BTreeMap::new();
-        for (id, record) in wanted.into_iter().zip(found) {
-            if let Some(record) = self.schema.named(record)? {
-                related.insert(id, record);
-            }
-        }
-        page.related = related;
+        let related = self.read_nodes(wanted.into_iter().collect())?;
+        page.related = related.into_iter().collect();
         Ok(page)
     }
 
@@ -391,7 +388,7 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgesQuery<'g, S> {
             .as_deref()
             .map(|name| Value::from(format!("{name}-")));
         let page = edges.query_keys(&IndexQuery {
-            index: &schema.source_index(),
+            index: &source_index(schema.name()),
             equal: &[Value::from(&*self.source)],
             range: prefix
                 .as_ref()

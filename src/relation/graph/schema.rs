@@ -154,6 +154,11 @@ impl EdgeType {
     }
 }
 
+/// The keys of the edges of a graph, by source and target.
+pub(in crate::relation) fn edge_keys() -> Result<KeyPattern<(String, String)>> {
+    KeyPattern::new("{source}|{target}")
+}
+
 /// The index of a graph's edges by the node that they begin at.
 pub(in crate::relation) fn source_index(graph: &str) -> String {
     format!("{graph}_source")
@@ -214,7 +219,7 @@ impl Schema {
             edges: format!("{name}_edges").into(),
             node_types: node_types.into_iter().map(Into::into).collect(),
             edge_types: edge_types.into_iter().collect(),
-            edge_keys: KeyPattern::new("{source}|{target}")?,
+            edge_keys: edge_keys()?,
             shard_policy: ShardPolicy::default(),
             ends_must_exist: false,
             ends: format!("{name}_ends").into(),
@@ -250,14 +255,6 @@ impl Schema {
         (0..self.sort_keys()).map(sort_bin).collect()
     }
 
-    pub(super) fn source_index(&self) -> String {
-        source_index(&self.name)
-    }
-
-    pub(super) fn target_index(&self, at: usize) -> String {
-        target_index(&self.name, at)
-    }
-
     pub(super) fn edge_type(&self, name: &str) -> Result<&EdgeType> {
         let known = self.edge_types.iter().find(|edge| *edge.name == *name);
         known.ok_or_else(|| self.undeclared("edges", name))
@@ -277,13 +274,9 @@ impl Schema {
         Err(self.undeclared("nodes", &id.kind))
     }
 
-    pub(super) fn target_text(&self, edge_type: &EdgeType, target: &NodeId) -> String {
-        target_text(&edge_type.name, target)
-    }
-
     pub(super) fn target_key(&self, edge_type: &EdgeType, target: &NodeId) -> Result<Key<'static>> {
         self.node_key(target)?;
-        Ok(self.target_text(edge_type, target).into())
+        Ok(target_text(&edge_type.name, target).into())
     }
 
     pub(super) fn edge_key(
@@ -294,7 +287,7 @@ impl Schema {
     ) -> Result<Key<'static>> {
         self.node_key(source)?;
         self.node_key(target)?;
-        let target = self.target_text(edge_type, target);
+        let target = target_text(&edge_type.name, target);
         Ok(self.edge_keys.key((source.to_string(), target)))
     }
 
@@ -391,9 +384,10 @@ impl Schema {
     pub(super) fn declaration(&self) -> RelationDeclaration {
         let (edges, nodes) = (&*self.edges, &*self.nodes);
         let edge_types = self.edge_types.iter().map(|edge| {
-            let place = match edge.omitted {
-                true => "left out of edge sets",
-                false => "in edge sets",
+            let place = if edge.omitted {
+                "left out of edge sets"
+            } else {
+                "in edge sets"
             };
             format!(
                 "edges {}, {place}, {} sort keys",

@@ -4,12 +4,8 @@ use std::ops::ControlFlow;
 
 use super::{Links, ends};
 use crate::relation::address::{Address, TaggedLink};
-use crate::relation::audit::{
-    AuditObserver, RelationAudit, RelationFault, RelationProgress, Repair,
-};
-use crate::relation::ends::{Following, Pruning};
+use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::BATCH;
-use crate::relation::side::RelationSide;
 use crate::{RecordStore, Result};
 
 impl<S: RecordStore> Links<S> {
@@ -30,29 +26,19 @@ impl<S: RecordStore> Links<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        for set in sets {
-            if self
-                .verify_set(set, repair, &mut audit, &mut observe)?
-                .is_break()
-            {
-                return Ok(audit);
+        Auditor::run(repair, &mut observe, |auditor| {
+            for set in sets {
+                if self.verify_set(set, auditor)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
-    fn verify_set(
-        &self,
-        set: &str,
-        repair: Repair,
-        audit: &mut RelationAudit,
-        observe: AuditObserver<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let owners = RelationSide::new(set, &self.bin.name).owners(&self.store)?;
-        let total = audit.records + owners.len() as u64;
-        for owner in owners {
+    fn verify_set(&self, set: &str, auditor: &mut Auditor<'_>) -> Result<ControlFlow<()>> {
+        let mut owners = self.bin.side(set).owners(&self.store)?.into_iter();
+        while let Some(owner) = owners.next() {
             let from = Address::new(set, owner);
             let (mut after, mut degree): (Option<TaggedLink>, u64) = (None, 0);
             loop {
@@ -61,16 +47,11 @@ impl<S: RecordStore> Links<S> {
                 after = Some(last.clone());
                 degree += page.len() as u64;
                 for fault in self.faults_of(&from, page)? {
-                    if repair == Repair::Yes {
-                        audit.repaired += u64::from(self.repair(&fault)?);
-                    }
-                    audit.faults.push(fault);
+                    auditor.note_fault(fault, |fault| self.repair(fault))?;
                 }
             }
-            audit.records += 1;
-            audit.edges += degree;
-            audit.note_degree(&from.key, degree);
-            if observe(audit.progress(Some(total))).is_break() {
+            auditor.note_record(&from.key, degree);
+            if auditor.note_progress(Some(owners.len())).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -101,19 +82,16 @@ impl<S: RecordStore> Links<S> {
         else {
             return Ok(false);
         };
-        let sides = [self.bin.side(from), self.bin.side(&link.to)];
+        let sides = [self.bin.side(&from.set), self.bin.side(&link.to.set)];
         let edge = ends(&sides, (from, &link.tag, &link.to), self.back_of(&link.tag));
         let [end, _] = edge.ends;
         let repaired = match fault {
             RelationFault::DanglingLink { .. } => {
                 let to = (&*link.to.set, &link.to.key);
-                self.store.atomically(&Pruning { end, to })
+                self.store.atomically(|store| end.prune(store, to))
             }
             _ if !edge.is_mutual => return Ok(false),
-            _ => {
-                let removes = false;
-                self.store.atomically(&Following { edge, removes })
-            }
+            _ => (self.store).atomically(|store| edge.follow_first(store, false)),
         };
         self.bin.named(from, repaired)
     }

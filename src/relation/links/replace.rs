@@ -1,9 +1,8 @@
 //! Links of which a record has one.
 
-use super::{LinkBin, Links, ends};
+use super::{Links, ends};
 use crate::relation::address::Address;
-use crate::relation::ends::{Linking, Unlinking};
-use crate::{AtomicWrites, Error, RecordStore, Result};
+use crate::{Error, RecordStore, Result};
 
 /// How many links are read at a time.
 const LINKS_AT_ONCE: u64 = 512;
@@ -39,55 +38,39 @@ impl<S: RecordStore> Links<S> {
     /// more links than it takes.
     pub fn set(&self, from: &Address, tag: &str, to: &Address) -> Result<Vec<Address>> {
         self.ensure_declared(from, tag, to)?;
-        let set = SetLink {
-            bin: &self.bin,
-            from,
-            tag,
-            to,
-            back: self.back_of(tag),
-        };
         let is_too_large = |error: &Error| match error {
             Error::Relation { source, .. } => matches!(**source, Error::TransactionLimit { .. }),
             error => matches!(error, Error::TransactionLimit { .. }),
         };
-        match self.store.atomically(&set) {
+        let set = (self.store).atomically(|store| self.set_in(store, from, tag, to));
+        match set {
             // Nothing was written. Each link goes in a transaction of its own.
             Err(error) if is_too_large(&error) && !self.store.is_transaction() => {
-                set.make(&self.store)
+                self.set_in(&self.store, from, tag, to)
             }
-            made => made,
+            set => set,
         }
     }
-}
 
-/// Adds a link and its reciprocal, then removes the other links of its tag with theirs.
-struct SetLink<'a> {
-    bin: &'a LinkBin,
-    from: &'a Address,
-    tag: &'a str,
-    to: &'a Address,
-    back: Option<&'a str>,
-}
-
-impl AtomicWrites for SetLink<'_> {
-    type Output = Vec<Address>;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<Vec<Address>> {
-        let Self {
-            bin,
-            from,
-            tag,
-            to,
-            back,
-        } = *self;
+    /// Adds a link and its reciprocal, then removes the other links of its tag with theirs.
+    fn set_in<T: RecordStore>(
+        &self,
+        store: &T,
+        from: &Address,
+        tag: &str,
+        to: &Address,
+    ) -> Result<Vec<Address>> {
+        let (bin, back) = (&self.bin, self.back_of(tag));
         let change = |to: &Address, removes: bool| {
-            let sides = [bin.side(from), bin.side(to)];
+            let sides = [bin.side(&from.set), bin.side(&to.set)];
             let ends = ends(&sides, (from, tag, to), back);
-            if removes {
-                store.atomically(&Unlinking(ends))
-            } else {
-                store.atomically(&Linking(ends))
-            }
+            store.atomically(|store| {
+                if removes {
+                    ends.remove(store)
+                } else {
+                    ends.add(store)
+                }
+            })
         };
         change(to, false)?;
         let (mut replaced, mut after) = (Vec::new(), None);

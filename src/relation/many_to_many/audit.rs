@@ -2,12 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::ManyToMany;
-use crate::relation::audit::{
-    AuditObserver, RelationAudit, RelationFault, RelationProgress, Repair,
-};
-use crate::relation::ends::{Following, Pruning};
-use crate::relation::keys::BATCH;
+use super::{EdgeSides, ManyToMany};
+use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::side::{RelationSide, SideEdge};
 use crate::{Key, RecordStore, Result, Value};
 
@@ -25,52 +21,36 @@ impl<S: RecordStore> ManyToMany<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        let edges = &self.edges;
-        for (side, other) in [
-            (&edges.targets, &edges.sources),
-            (&edges.sources, &edges.targets),
-        ] {
-            let checked = self.verify_side(&mut audit, (side, other), repair, &mut observe);
-            if checked
-                .map_err(|error| edges.failed(side, error))?
-                .is_break()
-            {
-                return Ok(audit);
+        let EdgeSides {
+            targets, sources, ..
+        } = &self.edges;
+        Auditor::run(repair, &mut observe, |auditor| {
+            for (side, other) in [(targets, sources), (sources, targets)] {
+                let checked = self.verify_side(auditor, (side, other));
+                let checked = checked.map_err(|error| self.edges.failed(side, error))?;
+                if checked.is_break() {
+                    return Ok(checked);
+                }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     fn verify_side(
         &self,
-        audit: &mut RelationAudit,
+        auditor: &mut Auditor<'_>,
         (side, other): (&RelationSide, &RelationSide),
-        repair: Repair,
-        observe: AuditObserver<'_>,
     ) -> Result<ControlFlow<()>> {
-        let owners = side.owners(&self.store)?;
-        let total = audit.records + owners.len() as u64;
-        for owner in owners {
-            let (mut after, mut degree) = (None, 0);
-            loop {
-                let page = side.page_after(&self.store, &owner, after.as_ref(), BATCH)?;
-                let Some((last, _)) = page.last() else { break };
-                after = Some(last.clone());
-                degree += page.len() as u64;
-                let faults = self.faults_of(&owner, &page, (side, other))?;
-                if repair == Repair::Yes {
-                    for fault in &faults {
-                        audit.repaired += u64::from(self.repair(fault)?);
-                    }
+        let mut owners = side.owners(&self.store)?.into_iter();
+        while let Some(owner) = owners.next() {
+            let degree = side.each_page(&self.store, &owner, |page| {
+                for fault in self.faults_of(&owner, &page, (side, other))? {
+                    auditor.note_fault(fault, |fault| self.repair(fault))?;
                 }
-                audit.faults.extend(faults);
-            }
-            audit.records += 1;
-            audit.edges += degree;
-            audit.note_degree(&owner, degree);
-            if observe(audit.progress(Some(total))).is_break() {
+                Ok(())
+            })?;
+            auditor.note_record(&owner, degree);
+            if auditor.note_progress(Some(owners.len())).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -89,9 +69,10 @@ impl<S: RecordStore> ManyToMany<S> {
         let mutual = other.reader(&self.store)?.each_has(&neighbors, owner)?;
         let mut faults = Vec::new();
         for ((neighbor, attributes), has) in page.iter().zip(mutual) {
-            let (source, target) = match is_source {
-                true => (owner.clone(), neighbor.clone()),
-                false => (neighbor.clone(), owner.clone()),
+            let (source, target) = if is_source {
+                (owner.clone(), neighbor.clone())
+            } else {
+                (neighbor.clone(), owner.clone())
             };
             match (has, is_source) {
                 (None, _) => faults.push(RelationFault::Dangling {
@@ -126,8 +107,7 @@ impl<S: RecordStore> ManyToMany<S> {
             _ => return Ok(false),
         };
         let edge = self.edges.ends(source, target, &Value::Nil);
-        let removes = true;
-        self.store.atomically(&Following { edge, removes })
+        (self.store).atomically(|store| edge.follow_first(store, true))
     }
 
     /// Removes an edge to a record that is not there, from whichever side has it.
@@ -140,7 +120,7 @@ impl<S: RecordStore> ManyToMany<S> {
             (as_target, &self.edges.targets),
         ] {
             let to = (&*other.set, to);
-            removed |= self.store.atomically(&Pruning { end, to })?;
+            removed |= self.store.atomically(|store| end.prune(store, to))?;
         }
         Ok(removed)
     }

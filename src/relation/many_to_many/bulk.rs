@@ -6,9 +6,8 @@ use serde::Serialize;
 
 use super::{EdgeSides, ManyToMany};
 use crate::relation::bulk::{BulkEdge, EdgeWriter, in_batches};
-use crate::relation::ends::Linking;
 use crate::relation::keys::to_value;
-use crate::{AtomicWrites, BulkProgress, Key, RecordStore, Result, Value};
+use crate::{BulkProgress, Key, RecordStore, Result, Value};
 
 impl<S: RecordStore> ManyToMany<S> {
     /// Adds many edges without attributes, batch by batch, in any order. `observe` is called after each batch, and may stop the
@@ -103,9 +102,11 @@ impl<S: RecordStore> ManyToMany<S> {
         let edges: Vec<BulkEdge<'k>> = edges.into_iter().map(without_attributes).collect();
         match self.named(self.writer()?.write_together(&edges))? {
             Some(new) => Ok(new),
-            None => self.store.atomically(&LinkTogether {
-                edges: &self.edges,
-                linked: &edges,
+            None => self.store.atomically(|store| {
+                edges.iter().try_fold(0, |new, edge| {
+                    let ends = (self.edges).ends(&edge.source, &edge.target, &edge.attributes);
+                    Ok(new + u64::from(ends.add(store)?))
+                })
             }),
         }
     }
@@ -155,24 +156,5 @@ fn without_attributes<'k, A: Into<Key<'k>>, B: Into<Key<'k>>>(
         source: source.into(),
         target: target.into(),
         attributes: Value::Nil,
-    }
-}
-
-/// Adds edges one after the other.
-struct LinkTogether<'a> {
-    edges: &'a EdgeSides,
-    linked: &'a [BulkEdge<'a>],
-}
-
-impl AtomicWrites for LinkTogether<'_> {
-    type Output = u64;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<u64> {
-        let mut new = 0;
-        for edge in self.linked {
-            let ends = (self.edges).ends(&edge.source, &edge.target, &edge.attributes);
-            new += u64::from(Linking(ends).make(store)?);
-        }
-        Ok(new)
     }
 }

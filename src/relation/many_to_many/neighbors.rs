@@ -1,15 +1,16 @@
 //! `Neighbors`: the records at the other ends of a record's edges.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::ManyToMany;
+#[cfg(doc)]
+use crate::Error;
 use crate::relation::keys::{BATCH, Related, read_related};
 use crate::relation::side::{RelationSide, SideEdge};
 use crate::relation::side_reader::{NeighborKeys, SideReader};
-use crate::value::order::compare_total;
-use crate::value::{EncodePurpose, Value, encode};
-use crate::{Error, Key, RecordStore, Result};
+use crate::shard::ElementSortKey;
+use crate::{Key, RecordStore, Result, Value};
 
 /// The targets of a source, or the sources of a target, in the order of their keys: [`ManyToMany::targets`],
 /// [`ManyToMany::sources`].
@@ -134,23 +135,25 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         after: Option<&Key<'_>>,
         limit: usize,
     ) -> Result<Vec<Key<'static>>> {
-        let mut ours = KeyStream::new(self, after);
-        let mut theirs = KeyStream::new(other, after);
+        let (mut ours, mut theirs) = (self.keys_after(after), other.keys_after(after));
+        let (mut mine, mut yours) = (ours.next().transpose()?, theirs.next().transpose()?);
         let mut common = Vec::new();
-        while common.len() < limit {
-            let (Some(mine), Some(yours)) = (ours.peek()?, theirs.peek()?) else {
+        while let (Some(one), Some(another)) = (&mine, &yours) {
+            let order = one.cmp(another);
+            if order.is_eq() {
+                common.push(one.clone());
+            }
+            if common.len() >= limit {
                 break;
-            };
-            match mine.cmp(yours) {
-                Ordering::Less => ours.skip(),
-                Ordering::Greater => theirs.skip(),
-                Ordering::Equal => {
-                    common.push(mine.clone());
-                    ours.skip();
-                    theirs.skip();
-                }
+            }
+            if order.is_le() {
+                mine = ours.next().transpose()?;
+            }
+            if order.is_ge() {
+                yours = theirs.next().transpose()?;
             }
         }
+        common.truncate(limit);
         Ok(common)
     }
 
@@ -160,23 +163,22 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn greatest(&self, limit: usize) -> Result<Vec<(Key<'static>, Value)>> {
-        let mut kept: BinaryHeap<ByAttributes> = BinaryHeap::new();
-        let mut after = None;
-        loop {
-            let page = self.edges_after(after.as_ref(), BATCH)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.clone());
-            for edge in page {
-                kept.push(ByAttributes::new(edge)?);
-                if kept.len() > limit {
-                    kept.pop();
+        let mut kept: BTreeMap<(Reverse<ElementSortKey>, Key<'static>), Value> = BTreeMap::new();
+        self.read_side(|side| {
+            (side.side).each_page(side.store, &self.owner, |page| {
+                for (key, attributes) in page {
+                    let sorted_by = Reverse(ElementSortKey::of(&attributes)?);
+                    kept.insert((sorted_by, key), attributes);
+                    if kept.len() > limit {
+                        kept.pop_last();
+                    }
                 }
-            }
-        }
-        Ok(kept
-            .into_sorted_vec()
-            .into_iter()
-            .map(|it| it.edge)
+                Ok(())
+            })
+        })?;
+        let edges = kept.into_iter();
+        Ok(edges
+            .map(|((_, key), attributes)| (key, attributes))
             .collect())
     }
 
@@ -196,17 +198,25 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 
     /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Key<'static>>> + '_ {
-        let mut stream = KeyStream::new(self, None);
-        let mut failed = false;
-        std::iter::from_fn(move || {
-            if failed {
-                return None;
+        self.keys_after(None)
+    }
+
+    /// Returns the keys that are greater than `after`, as [`Neighbors::iter`].
+    fn keys_after(&self, after: Option<&Key<'_>>) -> impl Iterator<Item = Result<Key<'static>>> {
+        let mut next_page = Some(after.map(|key| key.clone().into_owned()));
+        let pages = std::iter::from_fn(move || {
+            let after = next_page.take()?;
+            let page = self.page_after(after.as_ref(), BATCH);
+            if let Ok(keys) = &page
+                && keys.len() as u64 == BATCH
+            {
+                next_page = keys.last().cloned().map(Some);
             }
-            let next = stream.peek().map(|key| key.cloned());
-            failed = next.is_err();
-            stream.skip();
-            next.transpose()
-        })
+            let (keys, failed) =
+                page.map_or_else(|error| (Vec::new(), Some(error)), |it| (it, None));
+            Some(keys.into_iter().map(Ok).chain(failed.map(Err)))
+        });
+        pages.flatten()
     }
 
     fn other_side(&self) -> &'r RelationSide {
@@ -227,75 +237,3 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         read.map_err(|error| self.relation.edges.failed(self.side, error))
     }
 }
-
-/// The keys of neighbors, one after the other.
-struct KeyStream<'n, 'r, S: RecordStore> {
-    neighbors: &'n Neighbors<'r, S>,
-    /// The last key that was read; `None`: from the first on.
-    read_to: Option<Key<'static>>,
-    page: std::iter::Peekable<std::vec::IntoIter<Key<'static>>>,
-    at_end: bool,
-}
-
-impl<'n, 'r, S: RecordStore> KeyStream<'n, 'r, S> {
-    fn new(neighbors: &'n Neighbors<'r, S>, after: Option<&Key<'_>>) -> Self {
-        Self {
-            neighbors,
-            read_to: after.map(|key| key.clone().into_owned()),
-            page: Vec::new().into_iter().peekable(),
-            at_end: false,
-        }
-    }
-
-    fn peek(&mut self) -> Result<Option<&Key<'static>>> {
-        if self.page.len() == 0 && !self.at_end {
-            let page = self.neighbors.page_after(self.read_to.as_ref(), BATCH)?;
-            self.at_end = (page.len() as u64) < BATCH;
-            self.read_to = page.last().cloned().or(self.read_to.take());
-            self.page = page.into_iter().peekable();
-        }
-        Ok(self.page.peek())
-    }
-
-    fn skip(&mut self) {
-        self.page.next();
-    }
-}
-
-/// An edge in the order of its attributes, the least of them the greatest: it is the first to go.
-struct ByAttributes {
-    encoded: Box<[u8]>,
-    edge: SideEdge,
-}
-
-impl ByAttributes {
-    fn new(edge: SideEdge) -> Result<Self> {
-        let mut encoded = Vec::new();
-        encode(&edge.1, EncodePurpose::Lookup, &mut encoded)
-            .map_err(|error| Error::malformed("attributes of an edge", error))?;
-        Ok(Self {
-            encoded: encoded.into(),
-            edge,
-        })
-    }
-}
-
-impl Ord for ByAttributes {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare_total(&other.encoded, &self.encoded).then_with(|| self.edge.0.cmp(&other.edge.0))
-    }
-}
-
-impl PartialOrd for ByAttributes {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for ByAttributes {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for ByAttributes {}

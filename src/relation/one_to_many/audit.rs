@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::place::{ChildPlace, MoveChild};
+use super::place::ChildPlace;
 use super::{CHILDREN_AT_ONCE, Layout, OneToMany};
-use crate::relation::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::key_of;
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 
@@ -20,46 +20,41 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
-        let mut audit = RelationAudit::default();
-        // What the former layout finds besides has not been moved yet.
-        let first = usize::from(self.former_has_all());
-        for place in self.places().skip(first) {
-            for parent in self.named(place, place.all_parents(&self.store))? {
-                let checked = self.verify_parent(place, &parent, repair, &mut audit);
-                self.named(place, checked)?;
-                if observe(audit.progress(None)).is_break() {
-                    return Ok(audit);
+        Auditor::run(repair, &mut observe, |auditor| {
+            // What the former layout finds besides has not been moved yet.
+            let first = usize::from(self.former_has_all());
+            for place in self.places().skip(first) {
+                for parent in self.named(place, place.all_parents(&self.store))? {
+                    self.named(place, self.verify_parent(place, &parent, auditor))?;
+                    if auditor.note_progress(None).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
             }
-        }
-        let place = &self.current;
-        let is_listed = matches!(place.layout, Layout::KeyList { .. }) && self.former.is_none();
-        for (parent, child) in self.named(place, self.named_parents(is_listed))? {
-            let (listed, parent) = (place.listed(), &parent);
-            let checked = listed.verify_record(&self.store, parent, child, repair, &mut audit);
-            self.named(place, checked)?;
-            if observe(audit.progress(None)).is_break() {
-                return Ok(audit);
+            let place = &self.current;
+            let is_listed = matches!(place.layout, Layout::KeyList { .. }) && self.former.is_none();
+            for (parent, child) in self.named(place, self.named_parents(is_listed))? {
+                let listed = &place.listed;
+                let checked = listed.verify_record(&self.store, &parent, child, auditor);
+                self.named(place, checked)?;
+                if auditor.note_progress(None).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-        }
-        audit.complete = true;
-        Ok(audit)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     fn verify_parent(
         &self,
         place: &ChildPlace,
         parent: &Key<'static>,
-        repair: Repair,
-        audit: &mut RelationAudit,
+        auditor: &mut Auditor<'_>,
     ) -> Result<()> {
         if matches!(place.layout, Layout::KeyList { .. }) {
-            place.listed().verify(&self.store, parent, repair, audit)?;
+            place.listed.verify(&self.store, parent, auditor)?;
         } else {
-            let degree = place.count(&self.store, parent)?;
-            audit.records += 1;
-            audit.edges += degree;
-            audit.note_degree(parent, degree);
+            auditor.note_record(parent, place.count(&self.store, parent)?);
         }
         let is_former = self
             .former
@@ -76,20 +71,11 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 if self.current.get(&self.store, parent, &child)?.is_none() {
                     continue;
                 }
-                if repair == Repair::Yes {
-                    let (from, to, child) = (place, &self.current, &child);
-                    let moved = self.store.atomically(&MoveChild {
-                        from,
-                        to,
-                        parent,
-                        child,
-                    })?;
-                    audit.repaired += u64::from(moved);
-                }
-                audit.faults.push(RelationFault::Twice {
+                let twice = RelationFault::Twice {
                     parent: parent.clone(),
-                    key: child,
-                });
+                    key: child.clone(),
+                };
+                auditor.note_fault(twice, |_| self.move_child(place, parent, &child))?;
             }
             match next {
                 Some(next) => token = Some(next),
@@ -105,7 +91,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             return Ok(Vec::new());
         };
         let (mut found, mut failed) = (Vec::new(), None);
-        let children = self.store.records(&place.children)?;
+        let children = self.store.records(place.children())?;
         children.scan_records(&mut |record| {
             let named = record.get(bin).map(key_of).transpose();
             match (named, record.key()) {

@@ -2,7 +2,9 @@
 
 use super::OneToMany;
 use super::place::ChildPlace;
-use crate::engine::declaration::{OnDelete, RelationDeclaration, RelationKind};
+#[cfg(doc)]
+use crate::engine::declaration::OnDelete;
+use crate::engine::declaration::{RelationDeclaration, RelationKind};
 use crate::{Error, IndexedRecordSet, Namespace, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -29,19 +31,18 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         store: &T,
         changes_rule: bool,
     ) -> Result<RelationDeclaration> {
-        if self.rule == Some(OnDelete::Detach) {
-            return Err(self.detaches());
-        }
+        let rule = self.declared.rule;
         let handle = self.declaration(self.former.as_ref());
+        handle.check_rule(rule)?;
         handle.revise(store, |known| {
             let mut wanted = handle.clone();
             if let Some(known) =
                 known.filter(|known| known.kind == wanted.kind && known.sets() == wanted.sets())
                 && self.begins_to_move(known, &mut wanted)?
             {
-                return Ok(wanted.with_rule(self.rule, Some(known)));
+                return Ok(wanted.with_rule(rule, Some(known)));
             }
-            wanted.over(known, self.rule, changes_rule)
+            wanted.over(known, rule, changes_rule)
         })
     }
 
@@ -102,13 +103,5 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             .chain(moving)
             .collect();
         declaration
-    }
-
-    /// The refusal of a rule that would leave children without a parent.
-    pub(super) fn detaches(&self) -> Error {
-        Error::parameter(format!(
-            "children of relation {:?} belong to their parent: nothing would lead to them; delete them by OnDelete::Cascade, or put them to another parent first",
-            self.name
-        ))
     }
 }

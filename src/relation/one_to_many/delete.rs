@@ -28,17 +28,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
         let parent = parent.into();
-        if on_delete == OnDelete::Detach {
-            return Err(self.detaches());
-        }
+        self.declaration(None).check_rule(Some(on_delete))?;
         if let Some(guard) = self.store.relation_guard()? {
             self.ensure_declared()?;
             let deletion = Deletion::new(&guard).by_rule(&self.name, on_delete);
-            return deletion.run((&self.current.parents, &parent), &mut observe);
+            return deletion.run((&self.current.side().set, &parent), &mut observe);
         }
         let record = Unguarded {
             relation: &self.name,
-            set: &self.current.parents,
+            set: &self.current.side().set,
             key: &parent,
             rule: on_delete,
         };
@@ -49,8 +47,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 let listing = self
                     .places()
                     .filter(|place| place.layout.parent_bin().is_some());
-                let sides: Vec<RelationSide> = listing.map(ChildPlace::side).collect();
-                let sides: Vec<&RelationSide> = sides.iter().collect();
+                let sides: Vec<&RelationSide> = listing.map(ChildPlace::side).collect();
                 let record = (&*self.current.parents, &parent);
                 self.named(&self.current, delete_emptied(&self.store, record, &sides))
             },

@@ -8,56 +8,58 @@ use crate::engine::declaration::{DeclaredSide, SideForm};
 use crate::record::Record;
 use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
 use crate::relation::listed::ListedRecords;
-use crate::relation::side::{RecentAttempts, RelationSide, check_exists};
+use crate::relation::side::{RelationSide, check_exists};
 use crate::relation::writes::{delete_referring, names, puts, replacing};
-use crate::shard::ShardPolicy;
 use crate::{
-    AtomicWrites, Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key,
-    RecordSet, RecordStore, Result, Value, WritePolicy, operations,
+    Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore,
+    Result, Value, WritePolicy, operations,
 };
 
 /// The children of a relation, where one layout has them.
 #[derive(Clone, Debug)]
 pub(super) struct ChildPlace {
     pub(super) layout: Layout,
-    /// The sets of parents and of children.
-    pub(super) parents: Box<str>,
-    pub(super) children: Box<str>,
-    /// The bin in which children that are records name their parent, where that is declared.
-    pub(super) inverse: Option<Box<str>>,
+    /// The children that are records, and the collection in their parent; that of a reference is never asked for.
+    pub(super) listed: ListedRecords,
     /// The bin in which the other layout of a move names the parent.
     pub(super) hidden: Option<Box<str>>,
-    pub(super) shard_policy: ShardPolicy,
-    pub(super) attempts: RecentAttempts,
-    pub(super) parent_must_exist: bool,
 }
 
 /// A page of children, and where the next one begins.
 pub(super) type FoundChildren = (Vec<(Key<'static>, Bins)>, Option<String>);
 
 impl ChildPlace {
-    /// The collection in the parent; that of a reference is never asked for.
-    pub(super) fn side(&self) -> RelationSide {
-        let mut side =
-            RelationSide::new(&self.parents, self.layout.parent_bin().unwrap_or_default());
-        side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
-        side.shard_policy = self.shard_policy;
-        side.attempts = self.attempts.clone();
-        side.owner_must_exist = self.parent_must_exist;
-        side
+    /// Returns the place of children in a layout; `listed` has another one's, or none yet.
+    pub(super) fn new(layout: Layout, mut listed: ListedRecords) -> Self {
+        listed.side.bin = layout.parent_bin().unwrap_or_default().into();
+        listed.side.has_attributes = matches!(layout, Layout::Consolidated { .. });
+        Self {
+            layout,
+            listed,
+            hidden: None,
+        }
+    }
+
+    pub(super) const fn side(&self) -> &RelationSide {
+        &self.listed.side
+    }
+
+    /// The set of the children.
+    pub(super) const fn children(&self) -> &str {
+        &self.listed.set
     }
 
     /// Whether a put asks for the parent, which it does not write itself, or not at once.
     pub(super) const fn checks_parent(&self) -> bool {
-        self.parent_must_exist && !matches!(self.layout, Layout::KeyList { .. })
+        self.side().owner_must_exist && !matches!(self.layout, Layout::KeyList { .. })
     }
 
     /// The declared places of references.
     pub(super) fn declared(&self) -> Vec<DeclaredSide> {
-        let (parents, children) = (&*self.parents, &*self.children);
+        let (parents, children) = (&*self.side().set, self.children());
         let named =
             |bin: &str| DeclaredSide::new("parents", (children, bin), SideForm::Reference, parents);
-        match (&self.layout, &self.inverse) {
+        match (&self.layout, &self.listed.owner_bin) {
             (Layout::Reference { bin, index }, _) => vec![DeclaredSide {
                 index: Some(index.clone()),
                 ..named(bin)
@@ -74,20 +76,11 @@ impl ChildPlace {
         format!("layout {}", self.layout.kind()).into()
     }
 
-    pub(super) fn listed(&self) -> ListedRecords {
-        ListedRecords {
-            side: self.side(),
-            set: self.children.clone(),
-            is_asked: self.inverse.is_some(),
-            owner_bin: self.inverse.clone(),
-        }
-    }
-
     /// The bin in which a child names its parent.
     pub(super) fn parent_bin_of_child(&self) -> Option<&str> {
         match &self.layout {
             Layout::Reference { bin, .. } => Some(bin),
-            Layout::KeyList { .. } => self.inverse.as_deref(),
+            Layout::KeyList { .. } => self.listed.owner_bin.as_deref(),
             Layout::Consolidated { .. } => None,
         }
     }
@@ -128,17 +121,61 @@ impl ChildPlace {
         let stored = self.stored(parent, bins)?;
         match &self.layout {
             Layout::KeyList { .. } => {
-                self.listed().put(store, parent, child, &stored)?;
+                self.listed.put(store, parent, child, &stored)?;
             }
             Layout::Consolidated { .. } => {
                 self.side().add(store, parent, child, &to_value(bins)?)?;
             }
             Layout::Reference { .. } => {
-                let records = store.records(&self.children)?;
+                let records = store.records(self.children())?;
                 records.operate_on(&replacing(), child, &puts(&stored))?;
             }
         }
         Ok(())
+    }
+
+    /// Puts a child to a parent that exists.
+    pub(super) fn put_to_existing<S: RecordStore>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+        bins: &Bins,
+    ) -> Result<()> {
+        check_exists(store, &self.side().set, parent)?;
+        self.put(store, parent, child, bins)
+    }
+
+    /// Moves a child from here to the place of another layout. It is there twice for a moment, never nowhere: what dies in
+    /// between is repeated. Returns whether there was one.
+    pub(super) fn move_to<S: RecordStore>(
+        &self,
+        to: &Self,
+        store: &S,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+    ) -> Result<bool> {
+        let Some(bins) = self.get(store, parent, child)? else {
+            // A key without a record.
+            if matches!(self.layout, Layout::KeyList { .. }) {
+                self.side().remove(store, parent, child)?;
+            }
+            return Ok(false);
+        };
+        let stays_record = self.layout.has_child_records() && to.layout.has_child_records();
+        // A version that is there already was written since: it is newer.
+        if stays_record || to.get(store, parent, child)?.is_none() {
+            to.put(store, parent, child, &bins)?;
+        }
+        if !stays_record {
+            self.remove(store, parent, child)?;
+            return Ok(true);
+        }
+        if self.layout.parent_bin().is_some() {
+            self.side().remove(store, parent, child)?;
+        }
+        self.strip(store, child, to)?;
+        Ok(true)
     }
 
     /// Takes the parent's key out of a child that is kept in `current` now, where this layout has it in a bin of its own.
@@ -157,7 +194,7 @@ impl ChildPlace {
             .of_relation();
         let removal = [operations::put(bin, Value::Nil)];
         match store
-            .records(&self.children)?
+            .records(self.children())?
             .operate_on(&policy, child, &removal)
         {
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
@@ -175,7 +212,7 @@ impl ChildPlace {
             let found = self.side().get(store, parent, child)?;
             return found.as_ref().map(from_value).transpose();
         }
-        let records = store.records(&self.children)?;
+        let records = store.records(self.children())?;
         let Some(record) = read_one(&records, child, None)? else {
             return Ok(None);
         };
@@ -194,12 +231,12 @@ impl ChildPlace {
     ) -> Result<bool> {
         match &self.layout {
             Layout::KeyList { .. } => match self.side().get(store, parent, child)? {
-                Some(_) => self.listed().remove(store, parent, child),
+                Some(_) => self.listed.remove(store, parent, child),
                 None => Ok(false),
             },
             Layout::Consolidated { .. } => self.side().remove(store, parent, child),
             Layout::Reference { bin, .. } => {
-                let records = store.records(&self.children)?;
+                let records = store.records(self.children())?;
                 delete_referring(&records, child, bin, names(bin, parent))
             }
         }
@@ -216,7 +253,7 @@ impl ChildPlace {
         let Layout::Reference { index, .. } = &self.layout else {
             return self.page_of_collection(store, parent, token, limit);
         };
-        let records = store.records(&self.children)?;
+        let records = store.records(self.children())?;
         let page = records.query_keys(&IndexQuery {
             index,
             equal: &[element_of(parent)],
@@ -252,7 +289,7 @@ impl ChildPlace {
             let child = |(key, bins): (Key<'static>, Value)| Ok((key, from_value(&bins)?));
             edges.into_iter().map(child).collect::<Result<_>>()?
         } else {
-            let records = self.listed().read(store, parent, edges)?;
+            let records = self.listed.read(store, parent, edges)?;
             let child = |(key, record)| Ok((key, self.own_bins(record)?));
             records.into_iter().map(child).collect::<Result<_>>()?
         };
@@ -268,7 +305,7 @@ impl ChildPlace {
         let Layout::Reference { index, .. } = &self.layout else {
             return self.side().len(store, parent);
         };
-        let (records, mut count, mut after) = (store.records(&self.children)?, 0, None);
+        let (records, mut count, mut after) = (store.records(self.children())?, 0, None);
         loop {
             let page = records.query_keys(&IndexQuery {
                 index,
@@ -291,71 +328,16 @@ impl ChildPlace {
             return self.side().owners(store);
         };
         let (mut parents, mut failed) = (BTreeSet::new(), None);
-        store.records(&self.children)?.scan_records(
-            &mut |record| match record.get(bin).map(key_of) {
+        store
+            .records(self.children())?
+            .scan_records(&mut |record| match record.get(bin).map(key_of) {
                 Some(Ok(parent)) => {
                     parents.insert(parent);
                 }
                 Some(Err(error)) => failed = Some(error),
                 None => {}
-            },
-        )?;
+            })?;
         failed.map_or_else(|| Ok(parents.into_iter().collect()), Err)
-    }
-}
-
-/// Moves one child from the place of one layout to that of another. It is there twice for a moment, never nowhere: what dies in
-/// between is repeated.
-pub(super) struct MoveChild<'a> {
-    pub(super) from: &'a ChildPlace,
-    pub(super) to: &'a ChildPlace,
-    pub(super) parent: &'a Key<'a>,
-    pub(super) child: &'a Key<'a>,
-}
-
-impl AtomicWrites for MoveChild<'_> {
-    type Output = bool;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let (from, to) = (self.from, self.to);
-        let Some(bins) = from.get(store, self.parent, self.child)? else {
-            // A key without a record.
-            if matches!(from.layout, Layout::KeyList { .. }) {
-                from.side().remove(store, self.parent, self.child)?;
-            }
-            return Ok(false);
-        };
-        let stays_record = from.layout.has_child_records() && to.layout.has_child_records();
-        // A version that is there already was written since: it is newer.
-        if stays_record || to.get(store, self.parent, self.child)?.is_none() {
-            to.put(store, self.parent, self.child, &bins)?;
-        }
-        if !stays_record {
-            from.remove(store, self.parent, self.child)?;
-            return Ok(true);
-        }
-        if from.layout.parent_bin().is_some() {
-            from.side().remove(store, self.parent, self.child)?;
-        }
-        from.strip(store, self.child, to)?;
-        Ok(true)
-    }
-}
-
-/// Puts a child to a parent that exists.
-pub(super) struct PutChild<'a> {
-    pub(super) place: &'a ChildPlace,
-    pub(super) parent: &'a Key<'a>,
-    pub(super) child: &'a Key<'a>,
-    pub(super) bins: &'a Bins,
-}
-
-impl AtomicWrites for PutChild<'_> {
-    type Output = ();
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
-        check_exists(store, &self.place.parents, self.parent)?;
-        self.place.put(store, self.parent, self.child, self.bins)
     }
 }
 

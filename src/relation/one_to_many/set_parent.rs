@@ -4,12 +4,10 @@ use super::{Layout, OneToMany};
 use crate::operations;
 use crate::policy::RecordExistsAction;
 use crate::relation::keys::{element_of, key_of};
-use crate::relation::listed::Unlist;
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
 use crate::{
-    AtomicWrites, Error, Expiration, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
+    Error, Expiration, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
 impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
@@ -62,62 +60,52 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             );
         };
         self.ensure_declared()?;
-        let moved = self.store.atomically(&SetParent {
-            place,
-            bin,
-            child: &child.into(),
-            parent: &parent.into(),
-        });
+        let (child, parent) = (&child.into(), &parent.into());
+        let moved = (self.store).atomically(|store| place.set_parent(store, bin, child, parent));
         self.named(place, moved)
     }
 }
 
-/// Lists a child at its new parent, writes the parent's key into the child, and takes it off the
-/// old parent's list.
-struct SetParent<'a> {
-    place: &'a ChildPlace,
-    /// The bin of the child with its parent's key.
-    bin: &'a str,
-    child: &'a Key<'a>,
-    parent: &'a Key<'a>,
-}
-
-impl AtomicWrites for SetParent<'_> {
-    type Output = Option<Key<'static>>;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<Option<Key<'static>>> {
-        if self.place.checks_parent() {
-            check_exists(store, &self.place.parents, self.parent)?;
+impl ChildPlace {
+    /// Lists a child at its new parent, writes the parent's key into this bin of the child, and takes it off the old parent's
+    /// list. Returns the old parent.
+    fn set_parent<S: RecordStore>(
+        &self,
+        store: &S,
+        bin: &str,
+        child: &Key<'_>,
+        parent: &Key<'_>,
+    ) -> Result<Option<Key<'static>>> {
+        if self.checks_parent() {
+            check_exists(store, &self.side().set, parent)?;
         }
-        let records = store.records(&self.place.children)?;
-        let read = operations::get_bin(self.bin);
-        let default = WritePolicy::default();
-        let found = records.operate_on(&default, self.child, &[read])?;
+        let records = store.records(self.children())?;
+        let read = operations::get_bin(bin);
+        let found = records.operate_on(&WritePolicy::default(), child, &[read])?;
         let named = found
             .value(0)
             .filter(|value| **value != Value::Nil)
             .cloned();
         let before = named.map(key_of).transpose()?;
-        let listed = &self.place.listed();
-        let is_listed = matches!(self.place.layout, Layout::KeyList { .. });
+        let listed = &self.listed;
+        let is_listed = matches!(self.layout, Layout::KeyList { .. });
         if is_listed {
-            (listed.side).add(store, self.parent, self.child, &Value::Nil)?;
+            listed.side.add(store, parent, child, &Value::Nil)?;
         }
-        if before.as_ref() == Some(self.parent) {
+        if before.as_ref() == Some(parent) {
             return Ok(before);
         }
         let keep = WritePolicy::default()
             .record_exists_action(RecordExistsAction::UpdateOnly)
             .expiration(Expiration::DontUpdate)
             .of_relation();
-        let name = operations::put(self.bin, element_of(self.parent));
-        records.operate_on(&keep, self.child, &[name])?;
+        let name = operations::put(bin, element_of(parent));
+        records.operate_on(&keep, child, &[name])?;
         if is_listed {
-            listed.list_again(store, self.parent, self.child)?;
+            listed.list_again(store, parent, child)?;
         }
         if let (true, Some(owner)) = (is_listed, &before) {
-            let key = self.child;
-            Unlist { listed, owner, key }.make(store)?;
+            listed.unlist(store, owner, child)?;
         }
         Ok(before)
     }

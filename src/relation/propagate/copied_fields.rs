@@ -4,8 +4,8 @@ use super::field_path::FieldPath;
 use crate::Expiration;
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::record::Record;
-use crate::relation::keys::element_of;
-use crate::{AtomicWrites, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
+use crate::relation::keys::{element_of, read_one};
+use crate::{Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy};
 
 /// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
 const ROUNDS_BESIDE_WRITERS: usize = 64;
@@ -33,6 +33,12 @@ pub(super) enum CopyOutcome {
     Unchanged,
     /// It refers to something else, or is gone.
     PassedOver,
+}
+
+impl CopyOutcome {
+    pub(super) fn is_written(self) -> bool {
+        self == Self::Written
+    }
 }
 
 impl CopiedFields {
@@ -68,7 +74,7 @@ impl CopiedFields {
         key: &Key<'_>,
     ) -> Result<Option<Record>> {
         let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &*field.bin).collect();
-        read_bins(&store.records(&self.from)?, key, &bins)
+        read_one(&store.records(&self.from)?, key, Some(&bins))
     }
 
     /// Returns the reference and the copies of a record; `None`: there is no such record.
@@ -79,7 +85,7 @@ impl CopiedFields {
     ) -> Result<Option<Record>> {
         let copies = self.fields.iter().map(|(_, copy)| &*copy.bin);
         let bins: Vec<&str> = copies.chain([&*self.reference.bin]).collect();
-        read_bins(&store.records(&self.to)?, key, &bins)
+        read_one(&store.records(&self.to)?, key, Some(&bins))
     }
 
     /// Returns the operations that make the copies equal to the fields; `None` where they are.
@@ -96,6 +102,101 @@ impl CopiedFields {
             }
         }
         (!writes.is_empty()).then_some(writes)
+    }
+
+    /// Makes a record refer to another one, and writes the copies.
+    pub(super) fn assign<S: RecordStore>(
+        &self,
+        store: &S,
+        record: &Key<'_>,
+        to: &Key<'_>,
+    ) -> Result<()> {
+        let Some(fields) = self.read_fields(store, to)? else {
+            return Err(Error::not_found());
+        };
+        let mut writes = vec![self.reference.write(Some(element_of(to)))];
+        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
+        let known = if self.fields.iter().any(is_missing) {
+            self.read_copies(store, record)?
+        } else {
+            None
+        };
+        for (field, copy) in &self.fields {
+            let value = field.value_in(&fields);
+            let is_there = || {
+                known
+                    .as_ref()
+                    .is_some_and(|known| copy.value_in(known).is_some())
+            };
+            // There may be no map to remove it from.
+            if value.is_some() || is_there() {
+                writes.push(copy.write(value));
+            }
+        }
+        let records = store.records(&self.to)?;
+        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
+        records.operate_on(&policy, record, &writes)?;
+        if self.is_of_one_moment(store, record, to) {
+            return Ok(());
+        }
+        // The fields may have changed since they were read.
+        self.refresh(store, record, to).map(drop)
+    }
+
+    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
+    /// the record refers to itself, and a copy is a field, too.
+    fn is_of_one_moment<S: RecordStore>(&self, store: &S, record: &Key<'_>, to: &Key<'_>) -> bool {
+        store.is_transaction() && !self.is_self_reference(record, to)
+    }
+
+    fn is_self_reference(&self, record: &Key<'_>, to: &Key<'_>) -> bool {
+        self.from == self.to && record == to
+    }
+
+    /// Makes the copies in a record equal to the fields that it refers to, while it does.
+    pub(super) fn refresh<S: RecordStore>(
+        &self,
+        store: &S,
+        record: &Key<'_>,
+        to: &Key<'_>,
+    ) -> Result<CopyOutcome> {
+        // A change of the referenced record is not the record's own: its time to live stays.
+        let policy = WritePolicy::default()
+            .expiration(Expiration::DontUpdate)
+            .filter(self.reference.is_reference_to(to));
+        let mut outcome = CopyOutcome::Unchanged;
+        let rounds_max = if self.is_self_reference(record, to) {
+            self.fields.len() + ROUNDS_BESIDE_WRITERS
+        } else {
+            usize::MAX
+        };
+        // Until both agree: elsewhere than in a transaction others may write in between.
+        for _ in 0..rounds_max {
+            let fields = self.read_fields(store, to)?;
+            let Some(known) = self.read_copies(store, record)? else {
+                return Ok(CopyOutcome::PassedOver);
+            };
+            if self.reference.value_in(&known) != Some(element_of(to)) {
+                return Ok(CopyOutcome::PassedOver);
+            }
+            let Some(writes) = self.writes(fields.as_ref(), &known) else {
+                return Ok(outcome);
+            };
+            let records = store.records(&self.to)?;
+            match records.operate_on(&policy, record, &writes) {
+                Ok(_) if self.is_of_one_moment(store, record, to) => {
+                    return Ok(CopyOutcome::Written);
+                }
+                Ok(_) => outcome = CopyOutcome::Written,
+                Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
+                    return Ok(CopyOutcome::PassedOver);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::parameter(format!(
+            "record {record} refers to itself, and each of its copies is a field of another: copy into bins that are not copied",
+        )))
     }
 
     pub(super) fn declaration(&self) -> RelationDeclaration {
@@ -116,121 +217,5 @@ impl CopiedFields {
             let side = format!("\"{}\" of set \"{}\"", self.reference, self.to);
             error.in_relation(&self.name, &side)
         })
-    }
-}
-
-fn read_bins<R: RecordSet>(records: &R, key: &Key<'_>, bins: &[&str]) -> Result<Option<Record>> {
-    let found = records.read_each(std::slice::from_ref(key), Some(bins));
-    found.into_iter().next().unwrap_or(Ok(None))
-}
-
-/// Writes a reference with the copies of what it leads to.
-pub(super) struct Assign<'a> {
-    pub(super) copies: &'a CopiedFields,
-    pub(super) record: &'a Key<'a>,
-    pub(super) to: &'a Key<'a>,
-}
-
-impl AtomicWrites for Assign<'_> {
-    type Output = ();
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
-        let copies = self.copies;
-        let Some(fields) = copies.read_fields(store, self.to)? else {
-            return Err(Error::not_found());
-        };
-        let mut writes = vec![copies.reference.write(Some(element_of(self.to)))];
-        let is_missing = |(field, _): &(FieldPath, FieldPath)| field.value_in(&fields).is_none();
-        let known = match copies.fields.iter().any(is_missing) {
-            true => copies.read_copies(store, self.record)?,
-            false => None,
-        };
-        for (field, copy) in &copies.fields {
-            let value = field.value_in(&fields);
-            let is_there = || {
-                known
-                    .as_ref()
-                    .is_some_and(|known| copy.value_in(known).is_some())
-            };
-            // There may be no map to remove it from.
-            if value.is_some() || is_there() {
-                writes.push(copy.write(value));
-            }
-        }
-        let records = store.records(&copies.to)?;
-        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
-        records.operate_on(&policy, self.record, &writes)?;
-        let refresh = Refresh {
-            copies,
-            record: self.record,
-            to: self.to,
-        };
-        match refresh.is_of_one_moment(store) {
-            true => Ok(()),
-            // The fields may have changed since they were read.
-            false => refresh.make(store).map(drop),
-        }
-    }
-}
-
-/// Makes the copies in a record equal to the fields that it refers to, while it does.
-pub(super) struct Refresh<'a> {
-    pub(super) copies: &'a CopiedFields,
-    pub(super) record: &'a Key<'a>,
-    pub(super) to: &'a Key<'a>,
-}
-
-impl Refresh<'_> {
-    /// Whether the fields that were read are still the record's when the copies are written: in a transaction, unless
-    /// the record refers to itself, and a copy is a field, too.
-    fn is_of_one_moment<S: RecordStore>(&self, store: &S) -> bool {
-        store.is_transaction() && !self.refers_to_itself()
-    }
-
-    fn refers_to_itself(&self) -> bool {
-        self.copies.from == self.copies.to && self.record == self.to
-    }
-}
-
-impl AtomicWrites for Refresh<'_> {
-    type Output = CopyOutcome;
-
-    fn make<S: RecordStore>(&self, store: &S) -> Result<CopyOutcome> {
-        let copies = self.copies;
-        // A change of the referenced record is not the record's own: its time to live stays.
-        let policy = WritePolicy::default()
-            .expiration(Expiration::DontUpdate)
-            .filter(copies.reference.is_reference_to(self.to));
-        let mut outcome = CopyOutcome::Unchanged;
-        let rounds_max = match self.refers_to_itself() {
-            true => copies.fields.len() + ROUNDS_BESIDE_WRITERS,
-            false => usize::MAX,
-        };
-        // Until both agree: elsewhere than in a transaction others may write in between.
-        for _ in 0..rounds_max {
-            let fields = copies.read_fields(store, self.to)?;
-            let Some(known) = copies.read_copies(store, self.record)? else {
-                return Ok(CopyOutcome::PassedOver);
-            };
-            if copies.reference.value_in(&known) != Some(element_of(self.to)) {
-                return Ok(CopyOutcome::PassedOver);
-            }
-            let Some(writes) = copies.writes(fields.as_ref(), &known) else {
-                return Ok(outcome);
-            };
-            let records = store.records(&copies.to)?;
-            match records.operate_on(&policy, self.record, &writes) {
-                Ok(_) if self.is_of_one_moment(store) => return Ok(CopyOutcome::Written),
-                Ok(_) => outcome = CopyOutcome::Written,
-                Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
-                    return Ok(CopyOutcome::PassedOver);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Error::parameter(format!(
-            "record {} refers to itself, and each of its copies is a field of another: copy into bins that are not copied",
-            self.record
-        )))
     }
 }

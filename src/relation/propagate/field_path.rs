@@ -1,11 +1,12 @@
 //! A path to one value of a record: a bin, or a bin and keys of nested maps.
 
 use crate::expression::ExpType;
-use crate::expressions::{blob_bin, eq, int_bin, map_bin, maps as map_values, string_bin, val};
+use crate::expressions::{eq, map_bin, maps as map_values, val};
 use crate::operations::{ctx, delete_bin, maps, put};
 use crate::query::IndexComponent;
 use crate::record::{BinName, Record};
 use crate::relation::keys::element_of;
+use crate::relation::writes::names;
 use crate::{Error, Expression, Key, MapOrder, MapPolicy, MapReturnType, Operation, Result, Value};
 
 /// A bin and the keys of maps behind it: `assignee`, `assignee.id`.
@@ -75,29 +76,28 @@ impl FieldPath {
         if way.is_empty() {
             return operation;
         }
-        operation.in_context(way.iter().map(|key| match is_written {
-            true => ctx::map_key_create(&**key, MapOrder::KeyOrdered),
-            false => ctx::map_key(&**key),
+        operation.in_context(way.iter().map(|key| {
+            if is_written {
+                ctx::map_key_create(&**key, MapOrder::KeyOrdered)
+            } else {
+                ctx::map_key(&**key)
+            }
         }))
     }
 
     /// Holds while the value is the key of this record.
     pub(super) fn is_reference_to(&self, key: &Key<'_>) -> Expression {
+        let Some((last, way)) = self.keys.split_last() else {
+            return names(&self.bin, key);
+        };
         let key_type = match key {
             Key::Integer(_) => ExpType::Int,
             Key::String(_) => ExpType::String,
             Key::Blob(_) => ExpType::Blob,
         };
-        let found = match (self.keys.split_last(), key) {
-            (None, Key::Integer(_)) => int_bin(&self.bin),
-            (None, Key::String(_)) => string_bin(&self.bin),
-            (None, Key::Blob(_)) => blob_bin(&self.bin),
-            (Some((last, way)), _) => {
-                let way: Vec<_> = way.iter().map(|key| ctx::map_key(&**key)).collect();
-                let value = MapReturnType::Value;
-                map_values::get_by_key(value, key_type, &**last, map_bin(&self.bin), &way)
-            }
-        };
+        let way: Vec<_> = way.iter().map(|key| ctx::map_key(&**key)).collect();
+        let (value, map) = (MapReturnType::Value, map_bin(&self.bin));
+        let found = map_values::get_by_key(value, key_type, &**last, map, &way);
         eq(found, val(element_of(key)))
     }
 }

@@ -38,9 +38,7 @@ impl<R: RecordSet> ShardedMap<R> {
     /// # Errors
     /// As for [`ShardedMap::put`].
     pub fn greatest(&self, limit: u64) -> Result<Vec<(Value, Value)>> {
-        Maps::merged(&self.handle, |shards| {
-            by_value(shards, ValueEnd::Greatest, limit)
-        })
+        self.merged(|shards| by_value(shards, ValueEnd::Greatest, limit))
     }
 
     /// Returns the entries with the least values, at most `limit`, the least first; of equal values
@@ -49,9 +47,7 @@ impl<R: RecordSet> ShardedMap<R> {
     /// # Errors
     /// As for [`ShardedMap::put`].
     pub fn least(&self, limit: u64) -> Result<Vec<(Value, Value)>> {
-        Maps::merged(&self.handle, |shards| {
-            by_value(shards, ValueEnd::Least, limit)
-        })
+        self.merged(|shards| by_value(shards, ValueEnd::Least, limit))
     }
 
     /// Returns how many entries have a smaller value than a key has; `None` if the key is not
@@ -66,7 +62,7 @@ impl<R: RecordSet> ShardedMap<R> {
         };
         let count = MapReturnType::Count;
         let count = maps::get_by_value_range(self.handle.bin(), None, Some(value), count);
-        Maps::merged(&self.handle, |shards| {
+        self.merged(|shards| {
             let counts = ask_all(shards, &count)?
                 .into_iter()
                 .map(|answer| match answer {

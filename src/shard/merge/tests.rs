@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::{ElementSortKey, RunStart, ShardSlice, SortedShards, len, page, page_after, range};
+use super::{ElementSortKey, RunStart, ShardSlice, SortedShards, len, page, range};
 use crate::value::Value;
 use crate::value::testing::any_value;
 use crate::{Error, Result};
@@ -112,6 +112,11 @@ impl SortedShards for Counting {
         self.batch();
         Ok(slices)
     }
+}
+
+fn page_after(shards: &mut Counting, after: Option<&Value>, limit: u64) -> Result<Vec<Value>> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    range(shards, from, Bound::Unbounded, limit)
 }
 
 fn key(value: &Value) -> ElementSortKey {

@@ -82,19 +82,12 @@ impl<K: CollectionKind> Lookup<K> {
         self.go(LookupStep::ReadRoot)
     }
 
-    const fn found(
-        answer: Option<K::Answer>,
-        remembered: RouteHint,
-    ) -> MachineProgress<Self, ElementResult<K::Answer>> {
-        MachineProgress::Done(ElementResult { answer, remembered })
-    }
-
     fn judge(mut self, seen: Observation<K>) -> MachineProgress<Self, ElementResult<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
         if in_root(&root, seen.has_bin) || deleting && !keeps(ProtocolRule::ReadersAdvanceDeletion)
         {
-            return Self::found(seen.answer, root.route_hint());
+            return ElementResult::done(seen.answer, root.route_hint());
         }
         if let Some(route) = root.route() {
             return match self.refused {
@@ -176,14 +169,14 @@ impl<K: CollectionKind> Machine<K> for Lookup<K> {
         match std::mem::replace(&mut self.step, LookupStep::ReadRoot) {
             LookupStep::Unsharded(neighbors) => match reply {
                 RequestReply::Done(seen) => {
-                    Self::found(seen.answer, RouteHint::Unsharded(neighbors))
+                    ElementResult::done(seen.answer, RouteHint::Unsharded(neighbors))
                 }
-                RequestReply::NotFound => Self::found(None, RouteHint::default()),
+                RequestReply::NotFound => ElementResult::done(None, RouteHint::default()),
                 RequestReply::FilteredOut => self.go(LookupStep::ReadRoot),
             },
             LookupStep::ReadRoot => match reply {
                 RequestReply::Done(seen) => self.judge(seen),
-                _ => Self::found(None, RouteHint::default()),
+                _ => ElementResult::done(None, RouteHint::default()),
             },
             LookupStep::Companion(route, origin) => {
                 let source = ViewRecord::Companion {
@@ -194,7 +187,7 @@ impl<K: CollectionKind> Machine<K> for Lookup<K> {
                 };
                 let filtered_out = matches!(reply, RequestReply::FilteredOut);
                 match source.accept(reply) {
-                    Ok(answer) => Self::found(answer, RouteHint::Sharded(route)),
+                    Ok(answer) => ElementResult::done(answer, RouteHint::Sharded(route)),
                     Err(failure) => {
                         // A record that was filtered out is read again, if the root still says the same.
                         self.refused = (!filtered_out).then_some((route, failure));
@@ -208,7 +201,7 @@ impl<K: CollectionKind> Machine<K> for Lookup<K> {
                     let old = companion.epoch < root.epoch;
                     let both = old != matches!(root.scheme, Scheme::Merging { .. });
                     if both || self.low(&root) == self.high(&root) {
-                        Self::found(answer, root.route_hint())
+                        ElementResult::done(answer, root.route_hint())
                     } else {
                         self.go(LookupStep::High(root))
                     }
@@ -222,7 +215,7 @@ impl<K: CollectionKind> Machine<K> for Lookup<K> {
                         if splitting == (companion.epoch == root.epoch)
                             && companion.epoch <= root.epoch =>
                     {
-                        Self::found(answer, root.route_hint())
+                        ElementResult::done(answer, root.route_hint())
                     }
                     _ => self.again(),
                 }

@@ -39,6 +39,15 @@ pub(crate) struct ElementResult<A> {
     pub(crate) remembered: RouteHint,
 }
 
+impl<A> ElementResult<A> {
+    pub(super) const fn done<M>(
+        answer: Option<A>,
+        remembered: RouteHint,
+    ) -> MachineProgress<M, Self> {
+        MachineProgress::Done(Self { answer, remembered })
+    }
+}
+
 impl<K: CollectionKind> ElementWrite<K> {
     /// `remembered`: where the collection was at the last call.
     pub(crate) fn new(
@@ -110,24 +119,19 @@ impl<K: CollectionKind> Machine<K> for ElementWrite<K> {
         match std::mem::replace(&mut self.step, WriteStep::ReadRoot) {
             WriteStep::Unsharded(neighbors) => match reply {
                 RequestReply::FilteredOut => self.go(WriteStep::ReadRoot),
-                RequestReply::NotFound => MachineProgress::Done(ElementResult {
-                    answer: None,
-                    remembered: RouteHint::default(),
-                }),
-                RequestReply::Done(seen) => MachineProgress::Done(ElementResult {
-                    answer: seen.answer,
-                    remembered: RouteHint::Unsharded(neighbors),
-                }),
+                RequestReply::NotFound => ElementResult::done(None, RouteHint::default()),
+                RequestReply::Done(seen) => {
+                    ElementResult::done(seen.answer, RouteHint::Unsharded(neighbors))
+                }
             },
             WriteStep::ReadRoot => match reply {
                 RequestReply::Done(seen) => self.judge(seen.root, seen.has_bin),
                 _ => self.go(WriteStep::Unsharded(NeighborCollections::None)),
             },
             WriteStep::Companion(route) => match reply {
-                RequestReply::Done(seen) => MachineProgress::Done(ElementResult {
-                    answer: seen.answer,
-                    remembered: RouteHint::Sharded(route),
-                }),
+                RequestReply::Done(seen) => {
+                    ElementResult::done(seen.answer, RouteHint::Sharded(route))
+                }
                 _ => {
                     self.refused = Some(route);
                     self.go(WriteStep::ReadRoot)

@@ -137,9 +137,12 @@ impl FromStr for TimeWidth {
             ))),
         };
         // One text for each width.
-        width.and_then(|width| match width.to_string() == text {
-            true => Ok(width),
-            false => Err(Error::parameter(format!("width {text:?}: write {width}"))),
+        width.and_then(|width| {
+            if width.to_string() == text {
+                Ok(width)
+            } else {
+                Err(Error::parameter(format!("width {text:?}: write {width}")))
+            }
         })
     }
 }

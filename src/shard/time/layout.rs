@@ -7,15 +7,13 @@
 use super::calendar::{
     TimeBucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
 };
-use crate::expression::ExpType;
-use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::record::companion_key::suffixed_key;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
+use crate::shard::scheme::{Epoch, TIME_SHARDS, is_older, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
-use crate::{Expression, Key, ListReturnType, Result};
+use crate::{Expression, Key, Result};
 
 const DELETING: &str = "deleting";
 
@@ -183,9 +181,10 @@ impl TimeLayout {
             }
             CollectionPart::Page(DirectoryPage::Day(day)) => format!("{}:{PAGE}", day_name(day)),
         };
-        match keys.by_bin() {
-            false => suffixed_key(owner.root, &name),
-            true => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
+        if keys.by_bin() {
+            suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str()))
+        } else {
+            suffixed_key(owner.root, &name)
         }
     }
 
@@ -263,32 +262,13 @@ impl CollectionPart {
         owner: CompanionRoot<'_>,
         route: TimeRoute,
     ) -> Expression {
-        let own = |index, kind| {
-            let value = ListReturnType::Values;
-            lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
-        };
-        let key_type = match owner.root {
-            Key::Integer(_) => ExpType::Int,
-            Key::String(_) => ExpType::String,
-            Key::Blob(_) => ExpType::Blob,
-        };
         let [shards, number, begin] = self.numbers(layout);
-        let (length, bin) = match route.keys.by_bin() {
-            false => (5, None),
-            true => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
-        };
-        let mut conditions = vec![
-            eq(lists::size(list_bin(SHARD_OF), &[]), length),
-            eq(own(0, key_type), key_value(owner.root)),
-            eq(own(2, ExpType::Int), number),
-            lt(own(3, ExpType::Int), route.epoch.value()),
-            eq(own(4, ExpType::Int), begin),
-        ];
+        let mut numbers = vec![(2, number), (4, begin)];
         if shards == 0 {
-            conditions.push(eq(own(1, ExpType::Int), 0));
+            numbers.push((1, 0));
         }
-        conditions.extend(bin);
-        and(conditions)
+        let bin = route.keys.by_bin().then_some(owner.bin);
+        is_older(owner.root, bin, 5, &numbers, route.epoch)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reading the elements of buckets, in either direction.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::ops::Bound;
 use std::time::SystemTime;
 
@@ -11,7 +10,7 @@ use super::layout::{CollectionPart, TimeRoute};
 use super::record_steps::RecordSteps;
 use super::steps::{PartState, ReadResult, StepError};
 use crate::operations::lists;
-use crate::shard::merge::{self, ElementSortKey};
+use crate::shard::merge::{self, ElementSortKey, value_of};
 use crate::shard::sorted::{Lists, Parts};
 use crate::value::Value;
 use crate::{Error, ListReturnType, Operation, RecordCall, RecordSet, Result};
@@ -66,13 +65,15 @@ impl ElementRange {
     /// Returns the bounds to ask for in some buckets: none for a bucket within.
     fn bounds(&self, width: TimeWidth, buckets: &[TimeBucket]) -> (Bound<&Value>, Bound<&Value>) {
         let (first, last) = self.buckets(width);
-        let lower = match buckets.contains(&first) {
-            true => self.lower.1.as_ref(),
-            false => Bound::Unbounded,
+        let lower = if buckets.contains(&first) {
+            self.lower.1.as_ref()
+        } else {
+            Bound::Unbounded
         };
-        let upper = match buckets.contains(&last) {
-            true => self.upper.1.as_ref(),
-            false => Bound::Unbounded,
+        let upper = if buckets.contains(&last) {
+            self.upper.1.as_ref()
+        } else {
+            Bound::Unbounded
         };
         (lower, upper)
     }
@@ -177,13 +178,6 @@ fn batch_max<R>(steps: &RecordSteps<R>) -> usize {
     ((BATCH_RECORDS / steps.layout.shards) as usize).max(1)
 }
 
-const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
-    match bound {
-        Bound::Unbounded => None,
-        Bound::Included(value) | Bound::Excluded(value) => Some(value),
-    }
-}
-
 /// The records of some buckets, as sorted shards.
 struct BucketRecords<'a, R> {
     steps: &'a RecordSteps<R>,
@@ -196,8 +190,8 @@ struct Tail {
     part: CollectionPart,
     /// Where to go on; `None`: at the end.
     before: Option<Value>,
-    /// Elements that were read and not returned yet, the greatest first.
-    read: VecDeque<(ElementSortKey, Value)>,
+    /// Elements that were read and not returned yet, the greatest last.
+    read: Vec<Value>,
     /// Whether all of it was read.
     ended: bool,
 }
@@ -215,28 +209,18 @@ impl Tail {
         }
     }
 
-    /// Takes the answer; nothing below the bound counts.
-    fn take(
-        &mut self,
-        answer: Option<Value>,
-        limit: u64,
-        lower: Option<&ElementSortKey>,
-    ) -> Result<()> {
-        let items = match answer {
+    fn take(&mut self, answer: Option<Value>, limit: u64) {
+        self.read = match answer {
             Some(Value::List(items)) => items.into_items(),
             _ => Vec::new(),
         };
-        self.ended = (items.len() as u64) < limit;
-        self.before = items.first().cloned();
-        for item in items.into_iter().rev() {
-            let key = ElementSortKey::of(&item)?;
-            if lower.is_some_and(|lower| key < *lower) {
-                self.ended = true;
-                break;
-            }
-            self.read.push_back((key, item));
-        }
-        Ok(())
+        self.ended = (self.read.len() as u64) < limit;
+        self.before = self.read.first().cloned();
+    }
+
+    /// Returns the sort key of its next element; `None`: there is none, or it has to be asked.
+    fn next_key(&self) -> Result<Option<ElementSortKey>> {
+        self.read.last().map(ElementSortKey::of).transpose()
     }
 }
 
@@ -264,33 +248,45 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
         let tail = |part: &CollectionPart| Tail {
             part: *part,
             before: upper.cloned(),
-            read: VecDeque::new(),
+            read: Vec::new(),
             ended: false,
         };
-        let mut dry: Vec<Tail> = self.parts.iter().map(tail).collect();
+        let mut tails: Vec<Tail> = self.parts.iter().map(tail).collect();
+        let mut dry: Vec<usize> = (0..tails.len()).collect();
         let mut fronts = BinaryHeap::new();
         let mut newest = Vec::new();
         while !dry.is_empty() {
             let missing = limit.saturating_sub(newest.len() as u64);
             let share = merge::share(missing, self.parts.len()).min(i64::MAX.unsigned_abs());
-            let asked = dry
-                .iter()
-                .map(|tail| (tail.part, tail.ask(self.steps.bin(), share)));
+            let asked = dry.iter().filter_map(|at| tails.get(*at));
+            let asked = asked.map(|tail| (tail.part, tail.ask(self.steps.bin(), share)));
             let answers = self.ask_parts(asked.collect())?;
-            for (mut tail, answer) in dry.drain(..).zip(answers) {
-                tail.take(answer, share, lower.as_ref())?;
-                fronts.extend(GreatestElement::of(tail));
+            for (at, answer) in dry.drain(..).zip(answers) {
+                let Some(tail) = tails.get_mut(at) else {
+                    continue;
+                };
+                tail.take(answer, share);
+                fronts.extend(tail.next_key()?.map(|key| (key, at)));
             }
-            while let Some(GreatestElement { item, tail, .. }) = fronts.pop() {
-                newest.push(item);
+            while let Some((key, at)) = fronts.pop() {
+                let Some(tail) = tails.get_mut(at) else {
+                    continue;
+                };
+                if lower.as_ref().is_some_and(|lower| key < *lower) {
+                    return Ok(newest);
+                }
+                newest.extend(tail.read.pop());
                 if newest.len() as u64 >= limit {
                     return Ok(newest);
                 }
-                if tail.read.is_empty() && !tail.ended {
-                    dry.push(tail);
-                    break;
+                match tail.next_key()? {
+                    Some(key) => fronts.push((key, at)),
+                    None if tail.ended => {}
+                    None => {
+                        dry.push(at);
+                        break;
+                    }
                 }
-                fronts.extend(GreatestElement::of(tail));
             }
         }
         Ok(newest)
@@ -336,40 +332,6 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
         answers.collect()
     }
 }
-
-/// The greatest element of a shard that was not given yet.
-struct GreatestElement {
-    key: ElementSortKey,
-    item: Value,
-    tail: Tail,
-}
-
-impl GreatestElement {
-    fn of(mut tail: Tail) -> Option<Self> {
-        let (key, item) = tail.read.pop_front()?;
-        Some(Self { key, item, tail })
-    }
-}
-
-impl Ord for GreatestElement {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-impl PartialOrd for GreatestElement {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for GreatestElement {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for GreatestElement {}
 
 impl<R: RecordSet> Parts for BucketRecords<'_, R> {
     type Bin = Lists;

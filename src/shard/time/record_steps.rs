@@ -176,11 +176,8 @@ impl<R: RecordSet> RecordSteps<R> {
         operations: &[Operation],
     ) -> Result<StepOutcome<()>> {
         let policy = self.existing(guard);
-        Ok(match self.run(&policy, key, operations)? {
-            StepOutcome::Done(_) => StepOutcome::Done(()),
-            StepOutcome::NotFound => StepOutcome::NotFound,
-            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
-        })
+        self.run(&policy, key, operations)
+            .map(StepOutcome::without_result)
     }
 
     fn existing(&self, guard: Expression) -> WritePolicy {
@@ -314,11 +311,8 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
             not(bin_exists(self.bin())),
         ]);
         let policy = self.policy.clone().filter(guard);
-        Ok(match self.run(&policy, &self.key, &marked.write())? {
-            StepOutcome::Done(_) => StepOutcome::Done(()),
-            StepOutcome::NotFound => StepOutcome::NotFound,
-            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
-        })
+        self.run(&policy, &self.key, &marked.write())
+            .map(StepOutcome::without_result)
     }
 
     fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
@@ -402,11 +396,8 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
             .expiration(self.expiration(part));
         let append = lists::append(&Collection::list_policy(), self.bin(), entry);
         let key = self.key_of(route.keys, part);
-        Ok(match self.run(&policy, &key, &[append])? {
-            StepOutcome::Done(_) => StepOutcome::Done(()),
-            StepOutcome::NotFound => StepOutcome::NotFound,
-            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
-        })
+        self.run(&policy, &key, &[append])
+            .map(StepOutcome::without_result)
     }
 
     fn entries(

@@ -17,6 +17,16 @@ pub(super) enum StepOutcome<T> {
     FilteredOut,
 }
 
+impl<T> StepOutcome<T> {
+    pub(super) fn without_result(self) -> StepOutcome<()> {
+        match self {
+            Self::Done(_) => StepOutcome::Done(()),
+            Self::NotFound => StepOutcome::NotFound,
+            Self::FilteredOut => StepOutcome::FilteredOut,
+        }
+    }
+}
+
 /// The state of a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RootState {

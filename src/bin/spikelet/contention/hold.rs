@@ -167,8 +167,13 @@ impl RecordSet for HoldingSet {
 /// A store of one set, for code written against [`RecordStore`].
 impl RecordStore for HoldingSet {
     type Records = Self;
+    type Atomic<'a> = Self;
 
     fn records(&self, _set: &str) -> Result<Self> {
         Ok(self.clone())
+    }
+
+    fn atomically<T>(&self, mut make: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        make(self)
     }
 }

@@ -1,0 +1,164 @@
+//! `Sharded`: what the handles of lists, maps and counters have in common.
+
+use std::ops::Bound;
+
+use super::address::CollectionAddress;
+use super::content::ShardedKind;
+use super::element_hash::hash_of;
+use super::handle::{Handle, ShardedReading};
+use super::merge::{self, RunStart};
+use super::policy::ShardPolicy;
+use super::shards::Shards;
+use super::sorted::{SortedBin, ViewShards};
+use super::state::ShardState;
+use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+
+/// A collection under one key of a record, however many records hold it: a [`ShardedList`](crate::ShardedList), a
+/// [`ShardedMap`](crate::ShardedMap) or a [`ShardedCounter`](crate::ShardedCounter).
+#[derive(Debug)]
+pub struct Sharded<R, K> {
+    pub(super) handle: Handle<R>,
+    pub(super) kind: K,
+}
+
+impl<R: RecordSet, K: ShardedKind> Sharded<R, K> {
+    /// Returns a handle of the collection in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the collection is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let address = CollectionAddress::new(store, set, key, bin)?;
+        let mut handle = Handle::new(address, K::COLLECTION, policy);
+        handle.set_policy(K::shard_policy());
+        Ok(Self {
+            handle,
+            kind: K::default(),
+        })
+    }
+
+    /// Sets when the collection is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides; for a counter,
+    /// writers that queue for it do, and its shards are merged when it has become quiet ([`ShardPolicy::contention`] and
+    /// [`ShardPolicy::merge_when_quiet`]).
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the collection's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the collection with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+}
+
+/// The elements of a list, or the entries of a map, in order.
+impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
+    /// Reads the collection as a whole: `read` is called again when the shards have changed meanwhile.
+    pub(super) fn merged<T>(
+        &self,
+        mut read: impl FnMut(&mut ViewShards<'_, R, K>) -> ShardedReading<T>,
+    ) -> Result<T> {
+        let bin = self.handle.bin();
+        self.handle
+            .read(|pass| read(&mut ViewShards::new(pass, bin)))
+    }
+
+    /// Returns how many there are. O(shards).
+    ///
+    /// # Errors
+    /// What a read of one record may refuse; [`Error::ShardMissing`](crate::Error::ShardMissing),
+    /// [`Error::ShardScheme`](crate::Error::ShardScheme) or
+    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) where the shards are not as they should be.
+    pub fn len(&self) -> Result<u64> {
+        self.merged(|shards| merge::len(shards))
+    }
+
+    /// Returns whether there are none. O(shards).
+    ///
+    /// # Errors
+    /// As for [`Sharded::len`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Returns at most `limit` of them from this position in the order of all. Those before it are not read:
+    /// O(shards log^2 N + limit).
+    ///
+    /// # Errors
+    /// As for [`Sharded::len`].
+    pub fn page(&self, offset: u64, limit: u64) -> Result<Vec<K::Item>> {
+        self.merged(|shards| merge::page(shards, offset, limit))
+    }
+
+    /// Returns the first `limit` of them behind `cursor` (`None`: the first of all). A cursor is an element or a key of a map, so
+    /// it stays valid through all transitions. O(shards log N + limit).
+    ///
+    /// # Errors
+    /// As for [`Sharded::len`].
+    pub fn page_after(&self, cursor: Option<&Value>, limit: u64) -> Result<Vec<K::Item>> {
+        let from = cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        self.range(from, Bound::Unbounded, limit)
+    }
+
+    /// Returns the first `limit` of them between two bounds. Costs as [`Sharded::page_after`].
+    ///
+    /// # Errors
+    /// As for [`Sharded::len`].
+    pub fn range(
+        &self,
+        from: Bound<&Value>,
+        to: Bound<&Value>,
+        limit: u64,
+    ) -> Result<Vec<K::Item>> {
+        for bound in [from, to] {
+            if let Bound::Included(value) | Bound::Excluded(value) = bound {
+                hash_of(value)?;
+            }
+        }
+        self.merged(|shards| merge::range(shards, from, to, limit))
+    }
+
+    /// Returns the first `limit` of them from where a run starts.
+    pub(crate) fn run(&self, start: &RunStart, limit: u64) -> Result<Vec<K::Item>> {
+        match start {
+            RunStart::Rank(rank) => self.page(*rank, limit),
+            RunStart::At(value) => self.range(Bound::Included(value), Bound::Unbounded, limit),
+            RunStart::After(value) => self.page_after(Some(value), limit),
+        }
+    }
+
+    /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be seen or not. Ends after an
+    /// error.
+    pub fn iter(&self) -> impl Iterator<Item = Result<K::Item>> + '_ {
+        merge::all(|cursor, limit| self.page_after(cursor, limit))
+    }
+}
