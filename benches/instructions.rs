@@ -427,6 +427,7 @@ fn count(measured: &Measured, times: u64) -> u64 {
         .output()
         .expect("valgrind counts instructions: install it by the system's packages");
     let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the counted run failed: {report}");
     report
         .lines()
         .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())

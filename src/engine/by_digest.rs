@@ -394,7 +394,7 @@ impl Namespace {
 impl NamespaceCore {
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
-        let mut lock = self.storage.lock(digest, Some(Duration::ZERO))?;
+        let lock = self.storage.lock(digest, Some(Duration::ZERO))?;
         let now_ms = self.clock.now_ms();
         let is_provisional = self.provisional_locks.owner(digest).is_some();
         let live = lock.entry()?.filter(|entry| !expired(entry, now_ms));
@@ -417,7 +417,7 @@ impl NamespaceCore {
             payload: &payload,
         });
         // A read waits for no sync.
-        self.publish(&mut lock, &change, Acknowledge::Applied)?;
+        self.publish(lock, &change, Acknowledge::Applied)?;
         Ok(())
     }
 }

@@ -146,7 +146,7 @@ impl NamespaceCore {
     ) -> Result<WriteSaved> {
         let existing = policy.existing;
         let set_id = self.storage.create_set(set)?;
-        let mut lock = self.storage.lock(&saved.digest, None)?;
+        let lock = self.storage.lock(&saved.digest, None)?;
         let now_ms = self.clock.now_ms();
         let entry = match lock.entry() {
             Err(error) if error.is_damage() => None,
@@ -203,7 +203,7 @@ impl NamespaceCore {
             key,
             payload: body,
         });
-        self.publish(&mut lock, &change, policy.acknowledge)?;
+        self.publish(lock, &change, policy.acknowledge)?;
         self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

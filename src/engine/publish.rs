@@ -20,12 +20,12 @@ impl NamespaceCore {
     #[inline]
     pub(super) fn publish(
         &self,
-        lock: &mut RecordLock<'_>,
+        lock: RecordLock<'_>,
         change: &Change<'_>,
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         self.note_companion(change)?;
-        let declares = self.declares(lock, change)?;
+        let declares = self.declares(&lock, change)?;
         let lsn = if self.indexes.any() {
             self.publish_indexed(lock, change)
         } else {
@@ -38,12 +38,8 @@ impl NamespaceCore {
     }
 
     #[inline(never)]
-    fn publish_indexed(
-        &self,
-        lock: &mut RecordLock<'_>,
-        change: &Change<'_>,
-    ) -> Result<Option<Lsn>> {
-        let changes = self.change_indexes([(&*lock, change)].into_iter())?;
+    fn publish_indexed(&self, lock: RecordLock<'_>, change: &Change<'_>) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&lock, change)].into_iter())?;
         let published = match GUARDS.keep(IndexRule::RemovedUnderLock) {
             true => lock.apply_then(change, |is_published| changes.finish(is_published)),
             false => lock.apply(change).inspect(|_| changes.finish(true)),

@@ -257,7 +257,7 @@ impl NamespaceCore {
         must_exist: bool,
         edit: &mut WriteEdit<'_>,
     ) -> std::result::Result<WriteOutcome, WriteRefusal> {
-        let mut lock = match self.storage.lock(&target.digest, policy.total_timeout) {
+        let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
             Ok(lock) => lock,
             Err(error) => return Err(self.refused(error, policy.total_timeout).into()),
         };
@@ -274,7 +274,7 @@ impl NamespaceCore {
             WritePlan::Delete => Change::Delete(now_ms),
             WritePlan::Put(version) => Change::Put(version.with_body(body)),
         };
-        match self.publish(&mut lock, &change, policy.acknowledge) {
+        match self.publish(lock, &change, policy.acknowledge) {
             Ok(lsn) => {
                 self.note_lost_root(evaluated.loses_shards);
                 Ok(evaluated.outcome(queued_behind, lsn))
@@ -450,7 +450,7 @@ impl NamespaceCore {
                 None
             }
         };
-        let deleted = self.publish(&mut lock, &Change::Delete(now_ms), policy.acknowledge);
+        let deleted = self.publish(lock, &Change::Delete(now_ms), policy.acknowledge);
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
@@ -534,10 +534,11 @@ pub(super) fn seen_by_write<'a>(
     policy: &WritePolicy,
 ) -> spikelet_storage::Result<Option<EntryView<'a>>> {
     match entry {
+        Ok(entry) => Ok(entry),
         Err(error) if error.is_damage() && policy.replaces_unseen() && target.filter.is_none() => {
             Ok(None)
         }
-        entry => entry,
+        Err(error) => Err(error),
     }
 }
 

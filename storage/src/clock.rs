@@ -2,8 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// 2010-01-01T00:00:00Z, from which times in records are counted, in seconds after 1970 (Aerospike's epoch).
 pub const EPOCH_UNIX_SECONDS: u64 = 1_262_304_000;
@@ -20,11 +19,11 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> u64 {
-        let unix = clock_gettime(ClockId::Realtime);
-        let unix_ms = unix.tv_sec as i64 * 1000 + unix.tv_nsec as i64 / 1_000_000;
-        (unix_ms - EPOCH_UNIX_SECONDS.cast_signed() * 1000)
-            .max(0)
-            .cast_unsigned()
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        (unix.as_secs() * 1000 + u64::from(unix.subsec_millis()))
+            .saturating_sub(EPOCH_UNIX_SECONDS * 1000)
     }
 }
 

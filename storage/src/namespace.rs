@@ -287,7 +287,7 @@ impl Namespace {
     /// let mut options = Options::new("test", Storage::Memory);
     /// options.durability = Durability::Commit;
     /// let (namespace, _) = Namespace::open(options)?;
-    /// let mut lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
+    /// let lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
     /// let version = NewVersion {
     ///     generation: 1,
     ///     void_time: 0,

@@ -196,13 +196,12 @@ impl<'n> RecordLock<'n> {
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
     #[inline]
-    pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         // Only a deletion may have nothing to write.
-        let lsn = self.write(&Change::Put(*version))?;
+        let lsn = self.apply(&Change::Put(*version))?;
         debug_assert!(lsn.is_some(), "a put has a number");
         let lsn = lsn.unwrap_or_default();
-        drop(self);
         core.acknowledge(lsn)?;
         Ok(lsn)
     }
@@ -212,20 +211,13 @@ impl<'n> RecordLock<'n> {
     /// `None` if there was nothing to delete.
     ///
     /// A power failure may cost the change until it is durable; readers and writers see it at once, and what they write in
-    /// the meantime has higher numbers, so it never outlives the change. The lock is used up, whether or not the change was
-    /// made.
+    /// the meantime has higher numbers, so it never outlives the change.
     ///
     /// # Errors
-    /// As for [`RecordLock::put`] and [`RecordLock::delete`]; [`Error::BadOption`] for a lock that is used up. Nothing was
-    /// changed.
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
     #[inline]
-    pub fn apply(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
-        if !self.held {
-            return Err(used_up());
-        }
-        let applied = self.write(change);
-        self.let_go();
-        applied
+    pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        self.write(change)
     }
 
     /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
@@ -234,28 +226,14 @@ impl<'n> RecordLock<'n> {
     /// # Errors
     /// As for [`RecordLock::apply`].
     pub fn apply_then(
-        &mut self,
+        mut self,
         change: &Change<'_>,
         done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
-        if !self.held {
-            done(false);
-            return Err(used_up());
-        }
         self.keeps = true;
         let applied = self.write(change);
         done(matches!(applied, Ok(Some(_))));
-        self.let_go();
         applied
-    }
-
-    /// Unlocks the record and keeps nothing of it. A wait of the caller then holds back no block that is to be freed.
-    #[inline]
-    fn let_go(&mut self) {
-        self.unlock();
-        // Before the guard, which keeps it where it is. From here on the lock shows no record.
-        (self.seen, self.entry) = (None, OnceCell::new());
-        self.guard.release();
     }
 
     /// Appends a change and publishes it, without waiting for space. `None`: there is nothing to delete.
@@ -285,10 +263,9 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
+    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
-        let lsn = self.write(&Change::Delete(now_ms))?;
-        drop(self);
+        let lsn = self.apply(&Change::Delete(now_ms))?;
         lsn.map_or(Ok(()), |lsn| core.acknowledge(lsn))?;
         Ok(lsn)
     }
@@ -296,7 +273,7 @@ impl<'n> RecordLock<'n> {
     /// Deletes without waiting for durability: for the expiry pass.
     pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
         self.expires = true;
-        self.write(&Change::Delete(now_ms)).map(drop)
+        self.apply(&Change::Delete(now_ms)).map(drop)
     }
 
     /// The void-time of a live record, in seconds since 2010; 0 = never.
@@ -464,15 +441,6 @@ impl<'n> RecordLock<'n> {
             let core = self.core;
             self.release(core.index.lock(&self.digest));
         }
-    }
-}
-
-#[cold]
-fn used_up() -> Error {
-    Error::BadOption {
-        option: "change",
-        value: "another one".into(),
-        rule: "one change for each lock: lock the record again",
     }
 }
 

@@ -137,7 +137,7 @@ fn absences() {
     assert_eq!(there, 0);
     let other = spawn(&namespace, |namespace| {
         let payload = [1; BYTES];
-        let mut lock = namespace.lock(&digest(0), None).unwrap();
+        let lock = namespace.lock(&digest(0), None).unwrap();
         lock.apply(&Change::Put(version(&payload))).unwrap();
         namespace.truncate(Truncate::Namespace, None).unwrap();
     });
