@@ -431,7 +431,7 @@ impl NamespaceCore {
         target: &WriteTarget<'_>,
         policy: &WritePolicy,
     ) -> std::result::Result<Lsn, WriteRefusal> {
-        let mut lock = self
+        let lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy.total_timeout))?;

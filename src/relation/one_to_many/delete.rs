@@ -48,7 +48,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                     .places()
                     .filter(|place| place.layout.parent_bin().is_some());
                 let sides: Vec<&RelationSide> = listing.map(ChildPlace::side).collect();
-                let record = (&*self.current.parents, &parent);
+                let record = (&*self.current.listed.side.set, &parent);
                 self.named(&self.current, delete_emptied(&self.store, record, &sides))
             },
             &mut observe,
