@@ -98,7 +98,7 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 }
 
 /// The directory of a block that is being filled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
     /// The block's place: `offset` is that of the block.
     block: EntryPlace,
@@ -176,18 +176,20 @@ impl Directory {
         }
     }
 
-    /// Adds the lines that end the directory of a closed block: one or two fillers, so that its last sector is seen to be
-    /// the last.
-    pub(crate) fn end(&mut self, at_units: u32) {
+    /// Returns where the directory of the closed block begins, from the block's end, and what is to be written there: one
+    /// or two lines of fillers are added, so that its last sector is seen to be the last.
+    pub(crate) fn ended(&self, at_units: u32) -> (u64, Vec<u8>) {
         let filler = DirectoryLine {
             lsn: Lsn(0),
             kind: EntryKind::Filler,
             identity: 0,
         };
-        self.push(filler, at_units);
-        if !self.has_room() {
-            self.push(filler, at_units);
+        let mut ended = self.clone();
+        ended.push(filler, at_units);
+        if !ended.has_room() {
+            ended.push(filler, at_units);
         }
+        ended.encode()
     }
 
     /// Whether the last sector has room for a line.
@@ -198,9 +200,10 @@ impl Directory {
     /// The sectors that are not on the device as they are now, in the device's order, and where they begin in the block.
     /// `None`: all are.
     pub(crate) fn pending(&mut self) -> Option<(u64, Vec<u8>)> {
-        if !self.is_dirty {
-            return None;
-        }
+        self.is_dirty.then(|| self.encode())
+    }
+
+    fn encode(&mut self) -> (u64, Vec<u8>) {
         let mut bytes = Vec::with_capacity(self.kept.len() * SECTOR_BYTES);
         let kept_from = self.kept_from;
         for (at, sector) in self.kept.iter_mut().enumerate().rev() {
@@ -209,8 +212,7 @@ impl Directory {
             put(sector, 0, &check.to_le_bytes());
             bytes.extend_from_slice(sector);
         }
-        let sectors = self.kept_from + self.kept.len();
-        Some(((sectors * SECTOR_BYTES) as u64, bytes))
+        (self.bytes(), bytes)
     }
 
     /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be written again.

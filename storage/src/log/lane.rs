@@ -555,8 +555,10 @@ impl LockedLane<'_> {
         let device = self.volume.device();
         let offset = open.id.offset_bytes();
         open.back_end(self.volume)?;
-        open.directory.end(unit_of(open.tail));
-        let end = open.id.bytes() - open.directory.bytes();
+        let (from_end, directory) = open.directory.ended(unit_of(open.tail));
+        let end = open.id.bytes() - from_end;
+        device.write(offset + end, &[&directory])?;
+        // Last: if it cannot be written, entries go on in its place.
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
             let header = EntryHeader {
@@ -567,7 +569,6 @@ impl LockedLane<'_> {
             let place = self.volume.place(open.incarnation, offset + open.tail);
             device.write(offset + open.tail, &[&header.encode(place, &[])])?;
         }
-        self.write_directory()?;
         let Some(open) = self.state.open.take() else {
             return Ok(());
         };
