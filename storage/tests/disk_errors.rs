@@ -314,3 +314,37 @@ fn a_block_that_cannot_be_closed_goes_on_as_if_nothing_had_been_tried() {
     }
     assert!(refused > 2, "{refused}");
 }
+
+#[test]
+fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
+    let mut refused = 0;
+    for (seed, is_staged) in (0..32).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let header = spikelet_storage::Header {
+            device_id: seed + 1,
+            ..common::header(0, 1, BLOCKS)
+        };
+        let device = match is_staged {
+            true => SimulatedDevice::new(&header),
+            false => SimulatedDevice::without_staging(&header),
+        };
+        let device = Arc::new(device.unwrap());
+        let (namespace, _) =
+            Namespace::open(options(devices(std::slice::from_ref(&device)), BLOCKS)).unwrap();
+        common::put(&namespace, &digest(1), b"before").unwrap();
+        namespace.sync().unwrap();
+        // What the disk did not take of it reads as zeros, too.
+        device.fail_write(1);
+        let is_refused = common::put(&namespace, &digest(2), &[0; 64 << 10]).is_err();
+        refused += u32::from(is_refused);
+        device.fail_write(u64::MAX);
+        common::put(&namespace, &digest(3), b"behind").unwrap();
+        let left = Arc::new(device.kill().unwrap());
+        let (namespace, _) = Namespace::open(options(devices(&[left]), BLOCKS)).unwrap();
+        let what = format!("seed {seed}, staged: {is_staged}");
+        let found = |record| get(&namespace, &digest(record)).unwrap();
+        assert_eq!(found(1).as_deref(), Some(&b"before"[..]), "{what}");
+        assert_eq!(found(3).as_deref(), Some(&b"behind"[..]), "{what}");
+        assert_eq!(found(2).is_none(), is_refused, "{what}");
+    }
+    assert!(refused > 50, "{refused}");
+}

@@ -393,11 +393,8 @@ impl LockedLane<'_> {
         match self.staging.filter(|_| is_staged) {
             Some(staging) => staging.store(self.number, from - open.start, &entries.words),
             None => {
-                let written = self
-                    .volume
-                    .device()
-                    .write(offset, &[entries.words.as_flattened()]);
-                if let Err(error) = written {
+                let words = entries.words.as_flattened();
+                if let Err(error) = write_entries(self.volume, offset, words) {
                     if !is_numbered {
                         self.void(headers);
                     }
@@ -567,7 +564,7 @@ impl LockedLane<'_> {
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
-            device.write(offset + open.tail, &[&header.encode(place, &[])])?;
+            write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))?;
         }
         let Some(open) = self.state.open.take() else {
             return Ok(());
@@ -587,4 +584,17 @@ impl LockedLane<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes entries, or leaves none of them.
+fn write_entries(
+    volume: &Volume,
+    offset: u64,
+    bytes: &[u8],
+) -> std::result::Result<(), DeviceError> {
+    let device = volume.device();
+    device.write(offset, &[bytes]).inspect_err(|_| {
+        // The rest reads as zeros, and so may be what was to be written.
+        let _ = device.write(offset, &[&[0; ENTRY_HEADER_BYTES]]);
+    })
 }
