@@ -171,16 +171,13 @@ impl BlockWalk {
         &self.entries
     }
 
-    /// Reads the lines of all entries that count in a block. `open_entries`: how many it has, if it is being filled. `None`:
-    /// not all of its directory holds.
+    /// Reads the lines of all entries that count in a block that is not being filled. `None`: not all of its directory holds.
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,
         block: &BlockState,
-        open_entries: Option<usize>,
     ) -> Option<Vec<DirectoryLine>> {
-        let ended = block.ended().map(|ended| ended.entries as usize);
-        let entries = open_entries.or(ended);
+        let entries = block.ended().map(|ended| ended.entries as usize);
         let begin = match entries {
             Some(entries) => life.end() - directory_bytes(entries),
             None => life.id.offset_bytes() + block.entries_end(),
