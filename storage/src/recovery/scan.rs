@@ -203,7 +203,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return ScannedEntry::End;
         }
         // It must be an entry there: here it may be torn.
-        let staged = staging.bytes(lane, at - start, self.block.id.bytes() - start);
+        let staged = staging.filled_bytes(lane, at - start, self.block.id.bytes() - start);
         let raw = staged.first_chunk::<ENTRY_HEADER_BYTES>();
         if raw.is_none_or(|raw| EntryHeader::decode_checked(raw, self.place(at)).is_none()) {
             return ScannedEntry::End;
