@@ -346,7 +346,7 @@ pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), 
         if copy.is_ok_and(|found| found == bytes) {
             continue;
         }
-        device.write(offset, &[&bytes])?;
+        device.write(offset, &bytes)?;
         // A power failure tears one copy at most.
         device.sync()?;
     }
@@ -383,10 +383,10 @@ pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), D
     let state = DeviceState::default().encode();
     STATE_AT
         .into_iter()
-        .try_for_each(|offset| device.write(offset, &[&state]))?;
+        .try_for_each(|offset| device.write(offset, &state))?;
     let bytes = header.encode();
     let mut copies = STATIC_AT.into_iter().rev();
-    copies.try_for_each(|offset| device.write(offset, &[&bytes]))
+    copies.try_for_each(|offset| device.write(offset, &bytes))
 }
 
 /// Returns a hash of the id that Linux gives to each boot of the machine; 0 if the system gives

@@ -165,14 +165,13 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// [`DeviceError::Io`].
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// Writes the parts one after the other, beginning at `offset`. Up to 8 parts cost one call of
-    /// the system.
+    /// Writes bytes at `offset`.
     ///
     /// # Errors
     /// [`DeviceError::Full`] if the range was not reserved and there is no space,
     /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`]. A beginning of
     /// the bytes may have been written, except with `Truncated` and `ReadOnly`.
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError>;
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Reads `into.len()` bytes at `offset` by a call, so that an unreadable sector is an error and
     /// not a signal.

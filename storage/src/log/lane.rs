@@ -515,7 +515,7 @@ impl LockedLane<'_> {
             let (from, to) = (open.flushed - open.start, open.tail - open.start);
             let offset = open.id.offset_bytes() + open.flushed;
             let device = self.volume.device();
-            device.write(offset, &[staging.bytes(self.number, from, to)])?;
+            device.write(offset, staging.bytes(self.number, from, to))?;
             device.populate(offset, to - from);
             open.flushed = open.tail;
             if let Some(block) = self.volume.block(open.id.index) {
@@ -531,7 +531,7 @@ impl LockedLane<'_> {
         };
         if let Some((from_end, bytes)) = open.directory.pending() {
             let offset = open.id.offset_bytes() + open.id.bytes() - from_end;
-            self.volume.device().write(offset, &[&bytes])?;
+            self.volume.device().write(offset, &bytes)?;
             open.directory.written();
         }
         Ok(())
@@ -554,7 +554,7 @@ impl LockedLane<'_> {
         open.back_end(self.volume)?;
         let (from_end, directory) = open.directory.ended(unit_of(open.tail));
         let end = open.id.bytes() - from_end;
-        device.write(offset + end, &[&directory])?;
+        device.write(offset + end, &directory)?;
         // Last: if it cannot be written, entries go on in its place.
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
@@ -593,8 +593,8 @@ fn write_entries(
     bytes: &[u8],
 ) -> std::result::Result<(), DeviceError> {
     let device = volume.device();
-    device.write(offset, &[bytes]).inspect_err(|_| {
+    device.write(offset, bytes).inspect_err(|_| {
         // The rest reads as zeros, and so may be what was to be written.
-        let _ = device.write(offset, &[&[0; ENTRY_HEADER_BYTES]]);
+        let _ = device.write(offset, &[0; ENTRY_HEADER_BYTES]);
     })
 }
