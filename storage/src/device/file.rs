@@ -13,7 +13,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
 use super::memory::{address_space, base_of, check_maximum, check_range, no_staging, populate};
-use super::{Device, DeviceError, HEADER_BYTES, Header, ReadPattern, read_state};
+use super::{Device, DeviceError, HEADER_BYTES, Header, read_state};
 use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
 use staging::FileStaging;
 
@@ -168,7 +168,10 @@ impl FileDevice {
             extending: Mutex::new(()),
             staging: None,
         };
-        device.expect_reads(ReadPattern::Scattered);
+        if device.is_larger_than_memory() {
+            // The neighbours of a missing page are not worth reading.
+            let _ = device.mapping.advise(memmap2::Advice::Random);
+        }
         Ok(device)
     }
 
@@ -289,18 +292,6 @@ unsafe impl Device for FileDevice {
             let _ = large.advise(memmap2::Advice::Random);
             populate(&large, len, 0, len);
         }
-    }
-
-    fn expect_reads(&self, pattern: ReadPattern) {
-        let advice = match pattern {
-            ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,
-            // The neighbours of a page will be read soon, too, and can stay.
-            ReadPattern::Scattered => memmap2::Advice::Normal,
-            // Not `Sequential`, with which less is read at once and pages are let go after the read: half
-            // as quick.
-            ReadPattern::InOrder => memmap2::Advice::Normal,
-        };
-        let _ = self.mapping.advise(advice);
     }
 
     fn prefetch(&self, offset: u64, len: u64) {

@@ -97,16 +97,6 @@ pub enum ReadMode {
     Copied,
 }
 
-/// How a device is about to be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadPattern {
-    /// Here and there: for a device that does not fit into memory, the neighbours of a missing page
-    /// is not worth reading. How a device begins.
-    Scattered,
-    /// From one end to the other.
-    InOrder,
-}
-
 /// Bytes at offsets that are written by calls, read through a mapping at a stable address, and can
 /// be made durable.
 ///
@@ -199,9 +189,6 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn prepare(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-
-    /// Says how the memory will be read from now on. Best effort, and a hint alone.
-    fn expect_reads(&self, _pattern: ReadPattern) {}
 
     /// Begins to bring `offset..offset + len` into memory and does not wait for it. Best effort,
     /// and never beyond `len_bytes`.

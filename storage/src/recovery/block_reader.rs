@@ -1,7 +1,6 @@
 //! One reading of all blocks, by a thread for each core: durable versions go to the index, and aside everything that has to be judged
 //! as a whole.
 
-use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{
     Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAG_REAPPENDED, Lsn, is_version,
@@ -155,7 +154,6 @@ impl Sweep<'_> {
         }
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let mut gleanings = Vec::new();
-        self.expect_reads(ReadPattern::InOrder);
         std::thread::scope(|scope| {
             let judges: Vec<_> = (0..threads)
                 .map(|_| scope.spawn(|| self.judge(&next, &done)))
@@ -170,19 +168,12 @@ impl Sweep<'_> {
                 }
             }
         });
-        self.expect_reads(ReadPattern::Scattered);
         for_all_partitions(threads, || {
             let mut enterer = Enterer::new(self.index, self.log, self.damaged);
             let gleanings = &gleanings;
             move |partition| enterer.enter(partition, gleanings)
         });
         found
-    }
-
-    fn expect_reads(&self, pattern: ReadPattern) {
-        for volume in self.log.volumes() {
-            volume.device().expect_reads(pattern);
-        }
     }
 
     fn judge(&self, next: &AtomicUsize, done: &AtomicU64) -> (Gleanings, Recovered) {
