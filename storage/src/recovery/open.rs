@@ -6,15 +6,14 @@ use crate::core::removals::Removals;
 use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
 use crate::device::{
     Device, DeviceError, DeviceState, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
-    MemoryDevice, ReadMode, block_bytes_for, damaged_copies, new_device_id, newest_state,
-    read_header, read_state, repair_copies,
+    MemoryDevice, block_bytes_for, damaged_copies, new_device_id, newest_state, read_header,
+    read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::DigestIndex;
 use crate::location::UNIT_BYTES;
 use crate::log::block::entry_units_max;
-use crate::log::staging::NamespaceStaging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::background;
@@ -124,14 +123,7 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         undurable: Undurable,
     ) -> Result<(Self, Opening)> {
-        let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
-        let log = Log::new(
-            options.name.clone(),
-            volumes,
-            staging,
-            options.write_lanes,
-            options.image_bytes_max,
-        );
+        let (log, mut known) = log_of(devices, &options)?;
         let mut index = DigestIndex::new();
         let mut sets = Sets::new();
         let snapshot = match snapshot_dir(&options.storage) {
@@ -277,11 +269,11 @@ impl Core {
     }
 }
 
-/// The volumes of devices, the staging memory beside them, and their state.
-pub(crate) fn volumes_of(
+/// A log over devices that is not started yet, and their state.
+pub(crate) fn log_of(
     devices: Vec<Arc<dyn Device>>,
-    read_mode: ReadMode,
-) -> Result<(Vec<Volume>, Option<Arc<NamespaceStaging>>, KnownState)> {
+    options: &Options,
+) -> Result<(Log, KnownState)> {
     let staging = staging_of(&devices);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
@@ -306,7 +298,13 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, &header, staging, read_mode));
+        volumes.push(Volume::new(
+            device,
+            number,
+            &header,
+            staging,
+            options.read_mode,
+        ));
     }
     let state = newest.unwrap_or_default();
     let is_same_life = |volume: &Volume| {
@@ -319,7 +317,14 @@ pub(crate) fn volumes_of(
         may_have_lost: state.sync_failed || !volumes.iter().all(is_same_life),
         state,
     };
-    Ok((volumes, staging, known))
+    let log = Log::new(
+        options.name.clone(),
+        volumes,
+        staging,
+        options.write_lanes,
+        options.image_bytes_max,
+    );
+    Ok((log, known))
 }
 
 fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {

@@ -12,7 +12,7 @@ use crate::log::block::{BLOCK_HEADER_BYTES, BlockId};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::options::{OpeningProgress, Options, Storage};
-use crate::recovery::open::{open_read_only, volumes_of};
+use crate::recovery::open::{log_of, open_read_only};
 use crate::recovery::sighting::Flaw;
 use crate::recovery::{recover, snapshot};
 use crate::sets::Sets;
@@ -96,15 +96,8 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let (devices, _) = open_read_only(options)?;
-        let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
+        let (log, known) = log_of(devices, options)?;
         let clean_close = Some(known.state.clean_close).filter(|id| *id != 0);
-        let log = Log::new(
-            options.name.clone(),
-            volumes,
-            staging,
-            options.write_lanes,
-            options.image_bytes_max,
-        );
         let (index, sets) = (DigestIndex::new(), Sets::new());
         let mut recovered = recover(&log, &index, &sets, &known, &options.progress, true)?;
         recovered.enter_young(&log, &index);
