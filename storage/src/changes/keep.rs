@@ -121,7 +121,7 @@ fn lsns_of(
     walk: &mut BlockWalk,
 ) -> Option<(u64, u64)> {
     let life = BlockLife::of(volume, id, block);
-    let lines = walk.lines_of(life, block)?;
+    let lines = walk.lines_of(life, block, None)?;
     let versions = lines.iter().filter(|line| is_version(line.kind));
     let lsns = versions.map(|line| line.lsn.0);
     Some(lsns.fold((u64::MAX, 0), |(least, most), lsn| {

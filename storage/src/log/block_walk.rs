@@ -171,13 +171,16 @@ impl BlockWalk {
         &self.entries
     }
 
-    /// Reads the lines of all entries that count in a block that is not being filled. `None`: not all of its directory holds.
+    /// Reads the lines of all entries that count in a block that is not being filled. `durable_entries`: how many an opening
+    /// has found there, unless it was closed. `None`: not all of its directory holds.
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,
         block: &BlockState,
+        durable_entries: Option<u32>,
     ) -> Option<Vec<DirectoryLine>> {
-        let entries = block.ended().map(|ended| ended.entries as usize);
+        let ended = block.ended().map(|ended| ended.entries);
+        let entries = durable_entries.or(ended).map(|entries| entries as usize);
         let begin = match entries {
             Some(entries) => life.end() - directory_bytes(entries),
             None => life.id.offset_bytes() + block.entries_end(),

@@ -305,26 +305,6 @@ impl ReadDirectory {
         is_whole.then_some(self.lines)
     }
 
-    /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
-    /// and its directory ends with a filler.
-    pub(crate) fn damaged_sectors(&self, sectors: Option<usize>) -> Vec<usize> {
-        let sectors = match sectors {
-            Some(sectors) => sectors,
-            // Without the end, a sector at least is missing behind the last that was found.
-            None => {
-                let found = self.sectors.last().map_or(0, |(number, ..)| number + 1);
-                found + usize::from(!self.is_complete(None))
-            }
-        };
-        let holds = |number: &usize| {
-            let found = self
-                .sectors
-                .binary_search_by_key(number, |(found, ..)| *found);
-            found.is_ok()
-        };
-        (0..sectors).filter(|number| !holds(number)).collect()
-    }
-
     /// How many bytes of the block's end the sectors take that were found.
     pub(crate) fn bytes(&self) -> u64 {
         let sectors = self.sectors.last().map_or(0, |(number, ..)| number + 1);
@@ -426,19 +406,18 @@ mod tests {
     }
 
     #[test]
-    fn sectors_that_do_not_hold_are_named() {
+    fn lines_are_whole_if_every_sector_holds() {
         let mut block = written(120, 1000);
-        let read = |block: &[u8]| ReadDirectory::read(block, place());
-        assert_eq!(read(&block).damaged_sectors(Some(3)), []);
-        assert_eq!(read(&block).damaged_sectors(Some(4)), [3], "one is missing");
-        assert_eq!(read(&block).damaged_sectors(None), [3], "nothing ends it");
+        let whole = |block: &[u8], entries| {
+            let read = ReadDirectory::read(block, place());
+            read.whole_lines(Some(entries)).map(|lines| lines.len())
+        };
         let sector = |number: usize| BLOCK_BYTES as usize - (number + 1) * SECTOR_BYTES;
+        assert_eq!(whole(&block, 120), Some(120));
+        assert_eq!(whole(&block, 121), None, "one is missing");
         block[sector(1) + 30] ^= 1;
-        assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
-        assert_eq!(read(&block).damaged_sectors(Some(1)), []);
-        assert_eq!(read(&block).whole_lines(Some(120)), None);
-        let first = read(&block[sector(0)..]).whole_lines(Some(30));
-        assert_eq!(first.map(|lines| lines.len()), Some(30));
+        assert_eq!(whole(&block, 120), None);
+        assert_eq!(whole(&block[sector(0)..], 30), Some(30));
     }
 
     #[test]

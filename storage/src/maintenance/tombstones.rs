@@ -166,7 +166,7 @@ fn rule_out(
     let life = BlockLife::of(volume, id, block);
     // The directory of a block that is being filled is written at this moment, entries are not.
     if filled.is_none()
-        && let Some(lines) = walk.lines_of(life, block)
+        && let Some(lines) = walk.lines_of(life, block, None)
     {
         for line in lines {
             meet(line.kind, line.identity, line.lsn);

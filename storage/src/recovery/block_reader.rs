@@ -15,7 +15,7 @@ use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, Gleanings};
-use crate::recovery::scan::{damaged_directory, scan_block};
+use crate::recovery::scan::scan_block;
 use crate::recovery::sighting::{BlockEnd, Flaw, KnownState, Sighting, UsedBlock};
 use crate::recovery::young::Young;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -139,8 +139,6 @@ pub(crate) struct Sweep<'a> {
     pub(crate) blocks: &'a [UsedBlock],
     pub(crate) known: &'a KnownState,
     pub(crate) progress: &'a OpeningProgress,
-    /// Whether directories are looked at, which an opening needs after damage alone.
-    pub(crate) checks_directories: bool,
 }
 
 impl Sweep<'_> {
@@ -259,11 +257,6 @@ impl Judge<'_> {
         let end = scan_block(volume, block, staging, bytes, |sighting| {
             self.see(block, sighting);
         });
-        if self.sweep.checks_directories {
-            let sectors = damaged_directory(volume, block, bytes, &end).into_iter();
-            let flaws = sectors.map(|offset| (block.id, Flaw::Directory { offset }));
-            self.found.flaws.extend(flaws);
-        }
         if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
             && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
         {
@@ -412,7 +405,7 @@ impl Judge<'_> {
                     }
                 }
             }
-            Flaw::Directory { .. } | Flaw::Header { .. } => {}
+            Flaw::Header { .. } => {}
         }
     }
 

@@ -148,7 +148,7 @@ impl Core {
             None => {
                 // An unreadable snapshot may have left something behind.
                 (index, sets) = (DigestIndex::new(), Sets::new());
-                recover(&log, &index, &sets, &known, &options.progress, false)?
+                recover(&log, &index, &sets, &known, &options.progress)?
             }
         };
         let state = DeviceState {
