@@ -14,10 +14,12 @@ use crate::log::block_walk::BlockWalk;
 use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
+use crate::recovery::Chain;
 use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, Gleanings};
 use crate::recovery::scan::scan_block;
 use crate::recovery::sighting::{BlockEnd, Flaw, KnownState, Sighting, UsedBlock};
 use crate::recovery::young::Young;
+use crate::stats::Traffic;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of the entries in the
@@ -34,7 +36,7 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
-/// The findings of an opening that reads the log.
+/// The findings of an opening that reads the log, or the index snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
@@ -70,6 +72,12 @@ pub(crate) struct Recovered {
     pub(crate) whole: u64,
     /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
     pub(crate) headers: Vec<BlockHeader>,
+    /// Of the snapshot: the number up to which all was durable, the traffic of earlier openings, the notes of the observer, and
+    /// the records with chains of deltas.
+    pub(crate) durable_lsn: u64,
+    pub(crate) traffic: Traffic,
+    pub(crate) notes: Vec<u8>,
+    pub(crate) chains: Option<Vec<Chain>>,
 }
 
 /// Where the durable numbers of a block end.

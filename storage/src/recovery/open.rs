@@ -20,7 +20,6 @@ use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
 use crate::recovery::{KnownState, chains, count_chains, count_live, recover, snapshot};
 use crate::sets::Sets;
-use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
@@ -133,17 +132,13 @@ impl Core {
             }
             _ => None,
         };
-        let mut earlier_traffic = Traffic::default();
-        let mut snapshot_chains = None;
         let mut recovered = match snapshot {
-            Some(restored) => {
+            Some(recovered) => {
                 if let Some(observer) = &options.observer {
-                    observer.restore(&restored.notes);
+                    observer.restore(&recovered.notes);
                 }
-                known.state.durable_lsn = known.state.durable_lsn.max(restored.durable_lsn);
-                earlier_traffic = restored.traffic;
-                snapshot_chains = Some(restored.chains);
-                restored.recovered
+                known.state.durable_lsn = known.state.durable_lsn.max(recovered.durable_lsn);
+                recovered
             }
             None => {
                 // An unreadable snapshot may have left something behind.
@@ -180,7 +175,8 @@ impl Core {
             }
         }
         recovered.enter_lost(&log, &index);
-        let chains = snapshot_chains.unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
+        let chains =
+            (recovered.chains.take()).unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
         count_live(&log, &index, &sets);
         count_chains(&log, &index, &sets, &chains);
         for place in &recovered.metadata {
@@ -201,7 +197,7 @@ impl Core {
             counters: Counters::default(),
             metadata: Mutex::new(recovered.metadata),
             defrag: Mutex::default(),
-            earlier_traffic,
+            earlier_traffic: recovered.traffic,
             closed: AtomicBool::new(false),
             opened_for_reading: undurable == Undurable::Read,
             close_done: Mutex::new(false),
