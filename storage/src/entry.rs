@@ -180,19 +180,13 @@ impl EntryHeader {
     #[inline]
     pub(crate) fn encode(&self, place: EntryPlace, body: &[u8]) -> RawHeader {
         debug_assert!(self.body_bytes as usize == body.len());
-        self.encode_with(place, self.body_check(body))
+        let mut raw = [0; ENTRY_HEADER_BYTES];
+        self.encode_to(&mut raw, place, self.body_check(body));
+        raw
     }
 
     pub(crate) fn body_check(&self, body: &[u8]) -> u32 {
         xxh3_64_with_seed(body, self.lsn.0) as u32
-    }
-
-    /// The header, for a body whose check is known (an entry that moves keeps its body).
-    #[inline]
-    pub(crate) fn encode_with(&self, place: EntryPlace, body_check: u32) -> RawHeader {
-        let mut raw = [0; ENTRY_HEADER_BYTES];
-        self.encode_to(&mut raw, place, body_check);
-        raw
     }
 
     /// Writes the header, for a body whose check is known, to its place in memory.

@@ -1,7 +1,7 @@
 //! Memory and blocks outlive their readers: memory that a reader may still see is given back only after
 //! every guard of its time has been dropped.
 //!
-//! Normal builds use `crossbeam-epoch` as it is: `pin()` costs a few nanoseconds and never waits,
+//! Normal builds use a collector of `crossbeam-epoch`: `pin()` costs a few nanoseconds and never waits,
 //! guards nest, and a deferred function runs on whichever thread collects next. Model builds
 //! (`cfg(shuttle)`) use a small model of the same promise, in which a deferred function runs at the
 //! first moment at which it may.
@@ -58,11 +58,12 @@ pub(crate) fn when_guards_have_left() -> Arc<AtomicBool> {
 #[cfg(not(shuttle))]
 mod watched {
     use super::WatchedBlock;
+    use crossbeam_epoch::{Collector, LocalHandle};
     use crossbeam_utils::CachePadded;
     use parking_lot::Mutex;
     use std::cell::Cell;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+    use std::sync::{Arc, LazyLock};
 
     /// The present work of a thread: none, looking records up, or reading in a block (then the block's number).
     const IDLE: u64 = 0;
@@ -70,6 +71,8 @@ mod watched {
 
     type State = CachePadded<AtomicU64>;
 
+    /// No one else pins by it: the outermost pin of a thread is always a full fence.
+    static EPOCHS: LazyLock<Collector> = LazyLock::new(Collector::new);
     /// All threads that have ever pinned and live still.
     static THREADS: Mutex<Vec<Arc<State>>> = Mutex::new(Vec::new());
     /// Guards of threads that are ending, and have no state any more.
@@ -78,6 +81,7 @@ mod watched {
     struct Thread {
         state: Arc<State>,
         depth: Cell<usize>,
+        epochs: LocalHandle,
     }
 
     impl Drop for Thread {
@@ -92,7 +96,7 @@ mod watched {
         static THREAD: Thread = {
             let state: Arc<State> = Arc::default();
             THREADS.lock().push(Arc::clone(&state));
-            Thread { state, depth: Cell::new(0) }
+            Thread { state, depth: Cell::new(0), epochs: EPOCHS.register() }
         };
     }
 
@@ -122,13 +126,13 @@ mod watched {
                 // The outer guard's pin has had its fence before this store.
                 fence(Ordering::SeqCst);
             }
+            // The outermost pin is a full fence: a thread that does not see the store above has changed the index before.
+            Guard(Pin::Of(thread.epochs.pin()))
         });
-        // The outermost pin is a full fence: a thread that does not see the store above has changed the index before.
-        if entered.is_ok() {
-            return Guard(Pin::Of(crossbeam_epoch::pin()));
-        }
-        ENDING.fetch_add(1, Ordering::SeqCst);
-        Guard(Pin::OfEnding(crossbeam_epoch::pin()))
+        entered.unwrap_or_else(|_| {
+            ENDING.fetch_add(1, Ordering::SeqCst);
+            Guard(Pin::OfEnding(EPOCHS.register().pin()))
+        })
     }
 
     impl Guard {
@@ -239,6 +243,23 @@ mod tests {
         assert!(!unseen_elsewhere(own) && !unseen_elsewhere(other));
         drop(inner);
         while !unseen_elsewhere(own) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn other_users_of_epochs_in_the_process_hold_nothing_back() {
+        let _other = crossbeam_epoch::pin();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&runs);
+        let guard = pin();
+        guard.defer(move || counter.fetch_add(1, Ordering::Relaxed));
+        guard.flush();
+        drop(guard);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while runs.load(Ordering::Relaxed) == 0 {
+            assert!(std::time::Instant::now() < until, "held back");
+            advance();
             std::thread::yield_now();
         }
     }

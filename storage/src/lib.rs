@@ -97,7 +97,7 @@ pub use device::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 pub use device::{
     BLOCK_BYTES, Device, DeviceError, DeviceReach, DeviceState, DurableExtent, FORMAT_VERSION,
     FileDevice, FullCause, HEADER_BYTES, Header, Member, MemoryDevice, NAMESPACE_BYTES_MAX,
-    OPEN_EXTENTS_MAX, ReadMode, ReadPattern, SMALL_BLOCK_BYTES, STAGING_BYTES, STAGING_LANE_BYTES,
+    OPEN_EXTENTS_MAX, ReadMode, SMALL_BLOCK_BYTES, STAGING_BYTES, STAGING_LANE_BYTES,
     STAGING_LANES_MAX, block_bytes_for, new_device_id, read_header, read_state, write_state,
 };
 pub use digest::{Digest, PARTITIONS};

@@ -7,8 +7,9 @@ mod common;
 use common::changes::{fed, put, read_from};
 use common::{Chance, NOW_MS, devices, digest, files, options, simulated, version};
 use spikelet_storage::{
-    Atomicity, Change, ChangeKind, Delivery, Digest, Durability, Error, LoggedChange, Lsn,
-    ManualClock, Namespace, NewVersion, Options, ReadEnd, Storage, Truncate,
+    Atomicity, BLOCK_BYTES, Change, ChangeKind, Delivery, Digest, Durability, Error, HEADER_BYTES,
+    LoggedChange, Lsn, ManualClock, Namespace, NewVersion, Options, ReadEnd, Storage, Truncate,
+    read_state, write_state,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -440,6 +441,41 @@ fn a_damaged_change_is_an_error_and_no_gap() {
         let after = Lsn::new(reader.position().get() + 1);
         let mut reader = namespace.read_changes(Delivery::Durable, after);
         assert_eq!(reader.read(most, |_, _| true).unwrap().changes.len(), 1);
+    }
+}
+
+#[test]
+fn neighbours_of_a_damaged_change_that_was_not_durable_are_read_once() {
+    let disk = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&disk), BLOCKS)).unwrap();
+    let set = fed(&namespace);
+    namespace.sync().unwrap();
+    let start = namespace.last_lsn();
+    let marker = b"the bytes that will be damaged";
+    put(&namespace, set, 1, 1, b"first");
+    put(&namespace, set, 2, 1, marker);
+    put(&namespace, set, 3, 1, b"third");
+    namespace.sync().unwrap();
+    let left = [Arc::new(disk[0].kill().unwrap())];
+    // A sync may note a number from before the writes, and a length from after them.
+    let mut state = read_state(left[0].as_ref()).unwrap();
+    (state.durable_lsn, state.sequence) = (start.get(), state.sequence + 1);
+    write_state(left[0].as_ref(), &state).unwrap();
+    let bytes = left[0].snapshot_range(0..HEADER_BYTES + BLOCK_BYTES);
+    let at = bytes
+        .windows(marker.len())
+        .position(|found| found == marker);
+    left[0].invert_byte(at.unwrap() as u64);
+    let (namespace, _) = Namespace::open(options(devices(&left), BLOCKS)).unwrap();
+    for most in [1, 10] {
+        let mut reader = namespace.read_changes(Delivery::Durable, start);
+        assert_eq!(reader.read(most, |_, _| true).unwrap().changes.len(), 1);
+        let refused = reader.read(most, |_, _| true).unwrap_err();
+        assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+        let after = Lsn::new(reader.position().get() + 1);
+        let mut reader = namespace.read_changes(Delivery::Durable, after);
+        let read = reader.read(most, |_, _| true).unwrap();
+        assert_eq!(read.changes.len(), 1, "{:?}", read.changes);
     }
 }
 

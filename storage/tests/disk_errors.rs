@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Chance, NOW_MS, devices, digest, get, options, payload, simulated, version};
+use common::{
+    Chance, NOW_MS, devices, digest, get, options, payload, payload_of, simulated, version,
+};
 use spikelet_storage::{Change, Error, HEADER_BYTES, Namespace, Options, Result, SimulatedDevice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -274,4 +276,75 @@ fn without_staging_a_directory_that_cannot_be_written_takes_no_entry_with_it() {
             assert_eq!(found, expected, "write {nth} fails, record {record}");
         }
     }
+}
+
+#[test]
+fn a_block_that_cannot_be_closed_goes_on_as_if_nothing_had_been_tried() {
+    let mut refused = 0;
+    for nth in 1..8 {
+        let device = simulated(1, BLOCKS).remove(0);
+        let (namespace, _) =
+            Namespace::open(options(devices(std::slice::from_ref(&device)), BLOCKS)).unwrap();
+        let put = |record: u64, bytes| {
+            common::put(&namespace, &digest(record), &payload_of(record, 0, bytes))
+        };
+        // The block has no room for one more of these.
+        (0..40).for_each(|record| put(record, 200 << 10).unwrap());
+        device.fail_write(nth);
+        let is_refused = put(40, 200 << 10).is_err();
+        refused += u32::from(is_refused);
+        device.fail_write(u64::MAX);
+        (41..44).for_each(|record| put(record, 100).unwrap());
+        namespace.sync().unwrap();
+        // Staging memory alone has this one.
+        put(44, 100).unwrap();
+        let left = Arc::new(device.kill().unwrap());
+        let (namespace, opening) = Namespace::open(options(devices(&[left]), BLOCKS)).unwrap();
+        assert_eq!(opening.damaged_entries, 0, "write {nth} fails");
+        for record in 0..45 {
+            let bytes = if record <= 40 { 200 << 10 } else { 100 };
+            let expected = (!is_refused || record != 40).then(|| payload_of(record, 0, bytes));
+            let found = get(&namespace, &digest(record)).unwrap();
+            assert!(found == expected, "write {nth} fails, record {record}");
+        }
+        // The last that its directory names.
+        assert!(common::delete(&namespace, &digest(43)).unwrap());
+        let done = namespace.maintain().unwrap();
+        assert_eq!(done.dropped_tombstones, 0, "write {nth} fails");
+    }
+    assert!(refused > 2, "{refused}");
+}
+
+#[test]
+fn a_write_that_failed_behind_its_last_byte_is_not_there_after_a_kill() {
+    let mut refused = 0;
+    for (seed, is_staged) in (0..32).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let header = spikelet_storage::Header {
+            device_id: seed + 1,
+            ..common::header(0, 1, BLOCKS)
+        };
+        let device = match is_staged {
+            true => SimulatedDevice::new(&header),
+            false => SimulatedDevice::without_staging(&header),
+        };
+        let device = Arc::new(device.unwrap());
+        let (namespace, _) =
+            Namespace::open(options(devices(std::slice::from_ref(&device)), BLOCKS)).unwrap();
+        common::put(&namespace, &digest(1), b"before").unwrap();
+        namespace.sync().unwrap();
+        // What the disk did not take of it reads as zeros, too.
+        device.fail_write(1);
+        let is_refused = common::put(&namespace, &digest(2), &[0; 64 << 10]).is_err();
+        refused += u32::from(is_refused);
+        device.fail_write(u64::MAX);
+        common::put(&namespace, &digest(3), b"behind").unwrap();
+        let left = Arc::new(device.kill().unwrap());
+        let (namespace, _) = Namespace::open(options(devices(&[left]), BLOCKS)).unwrap();
+        let what = format!("seed {seed}, staged: {is_staged}");
+        let found = |record| get(&namespace, &digest(record)).unwrap();
+        assert_eq!(found(1).as_deref(), Some(&b"before"[..]), "{what}");
+        assert_eq!(found(3).as_deref(), Some(&b"behind"[..]), "{what}");
+        assert_eq!(found(2).is_none(), is_refused, "{what}");
+    }
+    assert!(refused > 50, "{refused}");
 }

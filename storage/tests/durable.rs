@@ -101,8 +101,8 @@ unsafe impl Device for Gated {
         self.disk.release(offset, len)
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> std::result::Result<(), DeviceError> {
-        self.disk.write(offset, parts)
+    fn write(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
+        self.disk.write(offset, bytes)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> std::result::Result<(), DeviceError> {

@@ -296,3 +296,28 @@ fn opening_in_memory_backed_files_fills_no_holes() {
         "{first} bytes of a new store, {again} when it is opened again"
     );
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn opening_a_killed_store_in_memory_backed_files_fills_no_holes_of_its_staging_memory() {
+    let shared = Path::new("/dev/shm");
+    if !shared.is_dir() {
+        eprintln!("skipped: there is no /dev/shm here");
+        return;
+    }
+    let dir = tempfile::tempdir_in(shared).unwrap();
+    let open = || {
+        Namespace::open(options(files(dir.path(), 1), BLOCKS))
+            .unwrap()
+            .0
+    };
+    let staging = dir.path().join("device-0.staging");
+    let taken = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&staging).unwrap());
+    let namespace = open();
+    put(&namespace, &digest(1), &payload(1, 1)).unwrap();
+    drop(namespace);
+    let before = taken();
+    let namespace = open();
+    assert_eq!(taken(), before);
+    assert!(namespace.get(&digest(1), |_| ()).unwrap().is_some());
+}

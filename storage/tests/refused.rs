@@ -6,7 +6,7 @@ mod common;
 use common::small::{BLOCKS, Small, check, fill};
 use common::{digest, files, options, put};
 use spikelet_storage::{
-    BLOCK_BYTES, DeviceError, Error, FileDevice, HEADER_BYTES, Namespace, Options,
+    BLOCK_BYTES, DeviceError, Error, FileDevice, HEADER_BYTES, Member, Namespace, Options,
 };
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -125,6 +125,16 @@ fn zeroed_empty_and_foreign_files_are_refused() {
     );
 }
 
+/// Where a refused device belongs, and where it was to be opened.
+fn members_of(error: DeviceError) -> (Member, Member) {
+    match error {
+        DeviceError::WrongMember {
+            found, expected, ..
+        } => (found, expected),
+        other => panic!("{other}"),
+    }
+}
+
 fn striped(dir: &Path) -> (Options, Vec<PathBuf>) {
     let options = options(files(dir, 2), BLOCKS);
     let (namespace, _) = Namespace::open(options.clone()).unwrap();
@@ -148,33 +158,15 @@ fn swapped_missing_and_surplus_devices_are_refused() {
     std::fs::rename(&paths[1], &paths[0]).unwrap();
     std::fs::rename(&aside, &paths[1]).unwrap();
     let error = refused(&both, &paths);
-    assert!(
-        matches!(
-            error,
-            DeviceError::WrongPosition {
-                found_index: 1,
-                expected_index: 0,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let (found, expected) = members_of(error);
+    assert_eq!((found.index, expected.index), (1, 0));
     std::fs::rename(&paths[0], &aside).unwrap();
     std::fs::rename(&paths[1], &paths[0]).unwrap();
     std::fs::rename(&aside, &paths[1]).unwrap();
 
     let error = refused(&options(files(dir.path(), 1), BLOCKS), &paths);
-    assert!(
-        matches!(
-            error,
-            DeviceError::WrongPosition {
-                found_count: 2,
-                expected_count: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let (found, expected) = members_of(error);
+    assert_eq!((found.count, expected.count), (2, 1));
     let error = refused(&options(files(dir.path(), 3), BLOCKS), &paths);
     assert!(
         matches!(error, DeviceError::Io { action: "open", .. }),
@@ -223,26 +215,18 @@ fn another_namespace_or_key_hash_is_refused() {
         ..small.options()
     };
     let error = refused(&other, &[small.device()]);
-    assert!(
-        matches!(error, DeviceError::WrongNamespace { .. }),
-        "{error}"
+    let (found, expected) = members_of(error);
+    assert_eq!(
+        (&*found.namespace, &*expected.namespace),
+        (common::NAME, "other")
     );
     let other = Options {
         key_hash: 1,
         ..small.options()
     };
     let error = refused(&other, &[small.device()]);
-    assert!(
-        matches!(
-            error,
-            DeviceError::WrongKeyHash {
-                found: 0,
-                expected: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let (found, expected) = members_of(error);
+    assert_eq!((found.key_hash, expected.key_hash), (0, 1));
 }
 
 #[test]

@@ -94,3 +94,19 @@ fn a_block_whose_directory_is_damaged_is_looked_at_entry_by_entry() {
     let (namespace, _) = Namespace::open(on(&Arc::new(device.kill().unwrap()))).unwrap();
     assert_eq!(get(&namespace, &digest(deleted)).unwrap(), None);
 }
+
+#[test]
+fn of_a_block_that_is_being_filled_the_entries_are_read_alone() {
+    let _turn = alone();
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = simulated(1, BLOCKS).remove(0);
+    let (namespace, _) = Namespace::open(on(&device)).unwrap();
+    (0..100).for_each(|record| put(&namespace, &digest(record), b"first").unwrap());
+    assert!(delete(&namespace, &digest(7)).unwrap());
+    namespace.sync().unwrap();
+    // Its lane may write the directory at the same moment.
+    let end = spikelet_storage::HEADER_BYTES + BLOCK_BYTES;
+    device.fail_read(end - 4096..end);
+    assert_eq!(namespace.maintain().unwrap().dropped_tombstones, 0);
+    assert_eq!(namespace.stats().unreadable_bytes, 0);
+}

@@ -225,7 +225,7 @@ impl ChangeReader {
             ..ReadChanges::default()
         };
         while read.changes.len() < most {
-            let is_found = match self.find_next(frame) {
+            let is_found = match self.find_next(frame, read.position) {
                 // The next read has it.
                 Err(_) if read.position > self.position => break,
                 found => found?,
@@ -251,9 +251,14 @@ impl ChangeReader {
 
     /// Completes the next group in `self.next`. Returns false if there is no further one up to the
     /// end of the read.
-    fn find_next(&mut self, frame: &mut ReadFrame) -> Result<bool> {
+    fn find_next(&mut self, frame: &mut ReadFrame, position: Lsn) -> Result<bool> {
         while self.next.as_ref().is_none_or(|group| group.has_next) {
             let piece = self.take_lowest(frame)?;
+            let taken = self.next.as_ref().map_or(position.0, |group| group.last);
+            // An opening has appended the neighbours of a damaged entry again.
+            if piece.as_ref().is_some_and(|piece| piece.last <= taken) {
+                continue;
+            }
             match (&mut self.next, piece) {
                 (None, None) => return Ok(false),
                 (None, piece) => self.next = piece,

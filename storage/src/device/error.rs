@@ -1,6 +1,6 @@
 //! Errors of a device.
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, Member};
 
 /// Why there is no space on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,47 +138,17 @@ pub enum DeviceError {
         expected_bytes: u64,
     },
 
-    /// The device is another namespace's.
+    /// The device belongs elsewhere: to another namespace, or to another place in it.
     #[error(
-        "device {path} belongs to namespace {found:?}, not to {expected:?}: check the configured paths"
+        "device {path} was created as {found}, not as {expected}: give all paths of the namespace, in their order, and the key hash it has, which cannot be changed"
     )]
-    WrongNamespace {
+    WrongMember {
         /// The device.
         path: String,
-        /// The namespace in the header.
-        found: String,
-        /// The namespace that was to be opened.
-        expected: String,
-    },
-
-    /// The device has another place among the devices of its namespace.
-    #[error(
-        "device {path} was created as number {found_index} of {found_count} devices, not as number {expected_index} of {expected_count} (counted from 0): give all paths of the namespace, in their order"
-    )]
-    WrongPosition {
-        /// The device.
-        path: String,
-        /// Its number in the header.
-        found_index: u8,
-        /// How many devices the namespace was created with.
-        found_count: u8,
-        /// The number at which it was to be opened.
-        expected_index: u8,
-        /// How many devices were given.
-        expected_count: u8,
-    },
-
-    /// The namespace was created with another key hash.
-    #[error(
-        "device {path} was created with key hash {found}, not {expected}: the key hash of a namespace cannot be changed, open it with the one it has"
-    )]
-    WrongKeyHash {
-        /// The device.
-        path: String,
-        /// The id in the header.
-        found: u8,
-        /// The id that was to be used.
-        expected: u8,
+        /// Where it belongs.
+        found: Member,
+        /// Where it was to be opened.
+        expected: Member,
     },
 }
 

@@ -1,7 +1,7 @@
 //! A device in a file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -12,18 +12,13 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::header::{STATIC_BYTES, StaticCopies, boot_id, read_copies, write_header};
-use super::memory::{
-    address_space, base_of, check_maximum, check_range, no_staging, populate, total_len,
-};
-use super::{Device, DeviceError, HEADER_BYTES, Header, ReadPattern, read_state};
+use super::memory::{address_space, base_of, check_maximum, check_range, no_staging, populate};
+use super::{Device, DeviceError, HEADER_BYTES, Header, read_state};
 use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
 use staging::FileStaging;
 
 mod allocation;
 mod staging;
-
-/// The parts that one call of the system writes.
-const PARTS_MAX: usize = 8;
 
 /// The system begins to read no more than its read-ahead at one request, and 128 KiB is the least
 /// of those in use.
@@ -173,7 +168,10 @@ impl FileDevice {
             extending: Mutex::new(()),
             staging: None,
         };
-        device.expect_reads(ReadPattern::Scattered);
+        if device.is_larger_than_memory() {
+            // The neighbours of a missing page are not worth reading.
+            let _ = device.mapping.advise(memmap2::Advice::Random);
+        }
         Ok(device)
     }
 
@@ -245,16 +243,12 @@ unsafe impl Device for FileDevice {
         ))
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check_writable("write")?;
-        let len = total_len(parts);
+        let len = bytes.len() as u64;
         check_range(self, offset, len)?;
-        write_parts(&self.file, offset, parts).map_err(refused(
-            &self.path,
-            "write",
-            offset,
-            offset + len,
-        ))
+        let written = self.file.write_all_at(bytes, offset);
+        written.map_err(refused(&self.path, "write", offset, offset + len))
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
@@ -298,18 +292,6 @@ unsafe impl Device for FileDevice {
             let _ = large.advise(memmap2::Advice::Random);
             populate(&large, len, 0, len);
         }
-    }
-
-    fn expect_reads(&self, pattern: ReadPattern) {
-        let advice = match pattern {
-            ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,
-            // The neighbours of a page will be read soon, too, and can stay.
-            ReadPattern::Scattered => memmap2::Advice::Normal,
-            // Not `Sequential`, with which less is read at once and pages are let go after the read: half
-            // as quick.
-            ReadPattern::InOrder => memmap2::Advice::Normal,
-        };
-        let _ = self.mapping.advise(advice);
     }
 
     fn prefetch(&self, offset: u64, len: u64) {
@@ -398,29 +380,6 @@ fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceErro
             .map_err(DeviceError::io(path, "read"))
     });
     Ok((copies, metadata.len()))
-}
-
-/// Writes the parts one after the other, all of them.
-fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-    let mut at = offset;
-    for parts in parts.chunks(PARTS_MAX) {
-        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
-        for (slice, part) in slices.iter_mut().zip(parts) {
-            *slice = IoSlice::new(part);
-        }
-        let mut left = slices.as_mut_slice();
-        // Leaves out the empty beginning.
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            let written = rustix::io::retry_on_intr(|| rustix::io::pwritev(file, left, at))?;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            at += written as u64;
-            IoSlice::advance_slices(&mut left, written);
-        }
-    }
-    Ok(())
 }
 
 /// Gives the disk space of a range back; does nothing where the file system cannot.

@@ -70,6 +70,16 @@ pub struct Member {
     pub key_hash: u8,
 }
 
+impl std::fmt::Display for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "number {} (from 0) of {} devices of namespace {:?} with key hash {}",
+            self.index, self.count, self.namespace, self.key_hash
+        )
+    }
+}
+
 /// The static header: the identity of a device. Written when it is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -96,37 +106,16 @@ impl Header {
     /// Checks that the device is the one that was to be opened.
     ///
     /// # Errors
-    /// [`DeviceError::WrongNamespace`], [`DeviceError::WrongPosition`] or
-    /// [`DeviceError::WrongKeyHash`], naming `path`.
+    /// [`DeviceError::WrongMember`], naming `path`.
     pub fn check_member(&self, expected: &Member, path: &str) -> Result<(), DeviceError> {
-        let found = &self.member;
-        let path = path.to_owned();
-        if found.namespace != expected.namespace {
-            let (found, expected) = (found.namespace.clone(), expected.namespace.clone());
-            return Err(DeviceError::WrongNamespace {
-                path,
-                found,
-                expected,
-            });
+        if self.member == *expected {
+            return Ok(());
         }
-        if (found.index, found.count) != (expected.index, expected.count) {
-            return Err(DeviceError::WrongPosition {
-                path,
-                found_index: found.index,
-                found_count: found.count,
-                expected_index: expected.index,
-                expected_count: expected.count,
-            });
-        }
-        if found.key_hash != expected.key_hash {
-            let (found, expected) = (found.key_hash, expected.key_hash);
-            return Err(DeviceError::WrongKeyHash {
-                path,
-                found,
-                expected,
-            });
-        }
-        Ok(())
+        Err(DeviceError::WrongMember {
+            path: path.to_owned(),
+            found: self.member.clone(),
+            expected: expected.clone(),
+        })
     }
 
     /// Checks that a device can be created with these values.
@@ -346,7 +335,7 @@ pub(crate) fn repair_copies(device: &dyn Device, header: &Header) -> Result<(), 
         if copy.is_ok_and(|found| found == bytes) {
             continue;
         }
-        device.write(offset, &[&bytes])?;
+        device.write(offset, &bytes)?;
         // A power failure tears one copy at most.
         device.sync()?;
     }
@@ -383,10 +372,10 @@ pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), D
     let state = DeviceState::default().encode();
     STATE_AT
         .into_iter()
-        .try_for_each(|offset| device.write(offset, &[&state]))?;
+        .try_for_each(|offset| device.write(offset, &state))?;
     let bytes = header.encode();
     let mut copies = STATIC_AT.into_iter().rev();
-    copies.try_for_each(|offset| device.write(offset, &[&bytes]))
+    copies.try_for_each(|offset| device.write(offset, &bytes))
 }
 
 /// Returns a hash of the id that Linux gives to each boot of the machine; 0 if the system gives

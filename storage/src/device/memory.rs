@@ -126,19 +126,13 @@ unsafe impl Device for MemoryDevice {
         Ok(())
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
-        let len = total_len(parts);
-        check_range(self, offset, len)?;
-        let mut at = offset;
-        for part in parts {
-            // SAFETY: inside the device, as was just compared. Unwritten bytes are not read
-            // by others, and `part` cannot overlap it, since no thread has a writable slice of the
-            // device.
-            unsafe {
-                let to = base_of(&self.mapping).add(at as usize);
-                to.copy_from_nonoverlapping(NonNull::from(*part).cast(), part.len());
-            }
-            at += part.len() as u64;
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        check_range(self, offset, bytes.len() as u64)?;
+        // SAFETY: inside the device, as was just compared. Unwritten bytes are not read by others, and
+        // `bytes` cannot overlap it, since no thread has a writable slice of the device.
+        unsafe {
+            let to = base_of(&self.mapping).add(offset as usize);
+            to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
         Ok(())
     }
@@ -250,11 +244,6 @@ pub(super) fn no_staging(device: &dyn Device) -> DeviceError {
     DeviceError::io(&device.describe(), "reserve staging memory of")(source)
 }
 
-/// Adds up the lengths of the parts of a write.
-pub(super) fn total_len(parts: &[&[u8]]) -> u64 {
-    parts.iter().map(|part| part.len() as u64).sum()
-}
-
 /// Makes the pages of a range below `len_bytes` resident for reading; does nothing where the system
 /// cannot.
 pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64) {
@@ -298,7 +287,7 @@ mod tests {
                 "never shrinks"
             );
             assert_eq!(get(&device, len_bytes - 1, 1), [0]);
-            device.write(len_bytes - 1, &[&[1]]).unwrap();
+            device.write(len_bytes - 1, &[1]).unwrap();
         }
         device.sync().unwrap();
     }
@@ -322,11 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_write_follow_each_other() {
+    fn a_write_is_seen_by_reads_and_in_the_mapping() {
         let device = device_of_one_block();
-        device
-            .write(HEADER_BYTES + 5, &[b"one", b"", b"two"])
-            .unwrap();
+        device.write(HEADER_BYTES + 5, b"onetwo").unwrap();
         assert_eq!(get(&device, HEADER_BYTES + 4, 8), b"\0onetwo\0");
         let mut read = [0; 3];
         device.read(HEADER_BYTES + 8, &mut read).unwrap();
@@ -338,8 +325,8 @@ mod tests {
         let device = device_of_one_block();
         let end = device.len_bytes();
         let attempts = [
-            device.write(end - 1, &[b"a", b"b"]),
-            device.write(u64::MAX, &[b"ab"]),
+            device.write(end - 1, b"ab"),
+            device.write(u64::MAX, b"ab"),
             device.read(end - 1, &mut [0; 2]),
             device.reserve(end - 1, 2),
             device.release(end - 1, 2),
@@ -361,7 +348,7 @@ mod tests {
         let content = vec![7; 10 * PAGE_BYTES as usize];
         let len = content.len() as u64;
         device.reserve(HEADER_BYTES + 100, len).unwrap();
-        device.write(HEADER_BYTES + 100, &[&content]).unwrap();
+        device.write(HEADER_BYTES + 100, &content).unwrap();
         assert_eq!(device.allocated_bytes(), empty + 11 * PAGE_BYTES);
         device.release(HEADER_BYTES + 200, 8 * PAGE_BYTES).unwrap();
         assert_eq!(device.allocated_bytes(), empty + 4 * PAGE_BYTES);
@@ -388,7 +375,7 @@ mod tests {
     #[test]
     fn populating_changes_no_content_and_stays_inside() {
         let device = device_of_one_block();
-        device.write(HEADER_BYTES + 5, &[&[9]]).unwrap();
+        device.write(HEADER_BYTES + 5, &[9]).unwrap();
         device.populate(HEADER_BYTES, BLOCK_BYTES);
         device.populate(HEADER_BYTES + 3, u64::MAX);
         device.populate(u64::MAX, 1);

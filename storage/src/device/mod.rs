@@ -97,16 +97,6 @@ pub enum ReadMode {
     Copied,
 }
 
-/// How a device is about to be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadPattern {
-    /// Here and there: for a device that does not fit into memory, the neighbours of a missing page
-    /// is not worth reading. How a device begins.
-    Scattered,
-    /// From one end to the other.
-    InOrder,
-}
-
 /// Bytes at offsets that are written by calls, read through a mapping at a stable address, and can
 /// be made durable.
 ///
@@ -165,14 +155,13 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// [`DeviceError::Io`].
     fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// Writes the parts one after the other, beginning at `offset`. Up to 8 parts cost one call of
-    /// the system.
+    /// Writes bytes at `offset`.
     ///
     /// # Errors
     /// [`DeviceError::Full`] if the range was not reserved and there is no space,
     /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`]. A beginning of
     /// the bytes may have been written, except with `Truncated` and `ReadOnly`.
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError>;
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Reads `into.len()` bytes at `offset` by a call, so that an unreadable sector is an error and
     /// not a signal.
@@ -200,9 +189,6 @@ pub unsafe trait Device: Send + Sync + Debug {
     fn prepare(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-
-    /// Says how the memory will be read from now on. Best effort, and a hint alone.
-    fn expect_reads(&self, _pattern: ReadPattern) {}
 
     /// Begins to bring `offset..offset + len` into memory and does not wait for it. Best effort,
     /// and never beyond `len_bytes`.

@@ -24,9 +24,7 @@ use memmap2::MmapRaw;
 use parking_lot::Mutex;
 
 use super::header::write_header;
-use super::memory::{
-    PAGE_BYTES, base_of, check_maximum, check_range, map_anonymous, no_staging, total_len,
-};
+use super::memory::{PAGE_BYTES, base_of, check_maximum, check_range, map_anonymous, no_staging};
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES};
 use chance::Coin;
 pub use disk::SECTOR_BYTES;
@@ -446,8 +444,8 @@ unsafe impl Device for SimulatedDevice {
         Ok(())
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
-        let len = total_len(parts);
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let len = bytes.len() as u64;
         check_range(self, offset, len)?;
         self.announce_change();
         let mut disk = self.disk.lock();
@@ -477,12 +475,8 @@ unsafe impl Device for SimulatedDevice {
             disk.allocated.insert(page);
             disk.allocated_since_sync.insert(page);
         }
-        let mut at = offset;
-        for part in parts {
-            let (stored, _) = part.split_at(part.len().min((end - at) as usize));
-            store_changes(&self.memory, at, stored);
-            at += stored.len() as u64;
-        }
+        let (stored, _) = bytes.split_at((end - offset) as usize);
+        store_changes(&self.memory, offset, stored);
         disk.dirty.extend(touched_sectors(offset, end - offset));
         disk.counts.written_bytes += end - offset;
         if end < offset + wanted {

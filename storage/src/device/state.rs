@@ -204,7 +204,7 @@ pub fn write_state(device: &dyn Device, state: &DeviceState) -> Result<(), Devic
     } else {
         odd
     };
-    device.write(offset, &[&state.encode()])
+    device.write(offset, &state.encode())
 }
 
 /// Computes the checksum of a state from what follows it.

@@ -1,7 +1,7 @@
 //! Deltas: the bytes by which a version of a record differs from the version before.
 //!
 //! ```text
-//! 0 u64  location of the version before (39 bits) | number of deltas since the whole record, this one included (8 bits)
+//! 0 u64  location of the version before (39 bits)
 //! 8 u64  log sequence number of the version before
 //! 16     splices, from the front of the body to its end:
 //!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted x 2 + raised, the bytes;
@@ -18,7 +18,6 @@ use crate::location::Location;
 use crate::reader::FieldReader;
 
 const FIXED_BYTES: usize = 16;
-const COUNT_SHIFT: u32 = Location::BITS;
 
 /// The most pieces that a delta consists of: an edit changes a length or two, a count, and an element.
 const SPLICES_MAX: usize = 8;
@@ -105,8 +104,7 @@ impl BodySplice {
 pub(crate) fn rebase(delta: &[u8], before: Location) -> Vec<u8> {
     let mut bytes = delta.to_vec();
     if let Some(word) = bytes.first_chunk_mut::<8>() {
-        let count = u64::from_le_bytes(*word) >> COUNT_SHIFT;
-        *word = (before.packed() | (count << COUNT_SHIFT)).to_le_bytes();
+        *word = before.packed().to_le_bytes();
     }
     bytes
 }
@@ -316,10 +314,9 @@ pub(crate) fn edit(body: &mut Vec<u8>, splices: &[BodySplice], new: &[u8]) {
     }
 }
 
-/// The body of a delta entry. `offset`: where the compared bytes begin in the body. `count`: deltas since the whole record, this one included.
+/// The body of a delta entry. `offset`: where the compared bytes begin in the body.
 pub(crate) fn encode(
     before: (Location, Lsn),
-    count: usize,
     offset: usize,
     splices: &[BodySplice],
     new: &[u8],
@@ -327,8 +324,7 @@ pub(crate) fn encode(
     let inserted: usize = splices.iter().map(|splice| splice.inserted).sum();
     let mut body = Vec::with_capacity(FIXED_BYTES + inserted + 15 * splices.len());
     let (location, lsn) = before;
-    let word = location.packed() | ((count as u64 & 0xff) << COUNT_SHIFT);
-    body.extend(word.to_le_bytes());
+    body.extend(location.packed().to_le_bytes());
     body.extend(lsn.0.to_le_bytes());
     let mut last = 0;
     for (number, splice) in splices.iter().enumerate() {
@@ -406,7 +402,7 @@ mod tests {
     fn there_and_back(old: &[u8], new: &[u8]) -> Option<usize> {
         let splices = diff(old, new, usize::MAX)?;
         let before = (Location::from_packed(77), Lsn(5));
-        let body = encode(before, 3, 0, &splices, new);
+        let body = encode(before, 0, &splices, new);
         let mut edited = old.to_vec();
         edit(&mut edited, &splices, new);
         assert_eq!(edited, new);

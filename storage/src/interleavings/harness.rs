@@ -83,8 +83,8 @@ unsafe impl Device for Watched {
         self.disk.release(offset, len)
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
-        self.disk.write(offset, parts)
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write(offset, bytes)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {

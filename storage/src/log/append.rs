@@ -121,23 +121,26 @@ impl Log {
         mut error: Error,
         (headers, entries): (&mut [EntryHeader], &mut Assembled),
     ) -> Result<Location> {
-        let mut tries = 0;
-        loop {
-            match error {
-                Error::Device(DeviceError::Full { .. })
-                    if tries < BACKED_TRIES
-                        && purpose != SpacePurpose::Write
-                        && self.space.has_backed() => {}
-                Error::Device(error) => return Err(self.refused(purpose, error)),
-                other => return Err(other),
+        for _ in 0..BACKED_TRIES {
+            let is_full = matches!(error, Error::Device(DeviceError::Full { .. }));
+            if !is_full || purpose == SpacePurpose::Write || !self.space.has_backed() {
+                break;
             }
-            tries += 1;
-            self.use_backed_block(number, state, purpose)?;
+            let next = self.take_block(purpose)?;
+            match self.replace_open_block(number, state, next, purpose) {
+                // It was one that was only prepared.
+                Err(_) if self.space.has_backed() => continue,
+                replaced => replaced?,
+            }
             match self.append_again(number, state, purpose, headers, entries) {
                 Err(again) => error = again,
                 appended => return appended,
             }
         }
+        Err(match error {
+            Error::Device(error) => self.refused(purpose, error),
+            other => other,
+        })
     }
 
     /// Appends to a block that another lane has open: where no other is left, deletes and cleaning go on in their rest. The
@@ -179,22 +182,6 @@ impl Log {
             }
         }
         Err(refused)
-    }
-
-    /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
-    #[cold]
-    fn use_backed_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        purpose: SpacePurpose,
-    ) -> Result<()> {
-        let next = self.take_block(purpose)?;
-        match self.replace_open_block(number, state, next, purpose) {
-            // It was one that was only prepared.
-            Err(_) if self.space.has_backed() => Ok(()),
-            replaced => replaced,
-        }
     }
 
     /// Does as [`Log::append_to_lane`] does, where that is not worth another copy of its code.

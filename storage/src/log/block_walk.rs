@@ -15,11 +15,6 @@ pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 const PAGE_BYTES: usize = 4096;
 /// Memory beyond this is given back after a large entry.
 const KEPT_BYTES: usize = 1 << 20;
-/// The directory of a full block is all that is left behind its entries. If that is more than this part of the block, the
-/// last bytes are tried first.
-const WIDE_PART: u64 = 8;
-const DIRECTORY_GUESS_BYTES: u64 = 64 << 10;
-
 /// A block in one of its lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockLife<'a> {
@@ -171,37 +166,24 @@ impl BlockWalk {
         &self.entries
     }
 
-    /// Reads the lines of all entries that count in a block. `open_entries`: how many it has, if it is being filled. `None`:
-    /// not all of its directory holds.
+    /// Reads the lines of all entries that count in a block that is not being filled. `durable_entries`: how many an opening
+    /// has found there, unless it was closed. `None`: not all of its directory holds.
     pub(crate) fn lines_of(
         &mut self,
         life: BlockLife<'_>,
         block: &BlockState,
-        open_entries: Option<usize>,
+        durable_entries: Option<u32>,
     ) -> Option<Vec<DirectoryLine>> {
-        let ended = block.ended().map(|ended| ended.entries as usize);
-        let entries = open_entries.or(ended);
+        let ended = block.ended().map(|ended| ended.entries);
+        let entries = durable_entries.or(ended).map(|entries| entries as usize);
         let begin = match entries {
             Some(entries) => life.end() - directory_bytes(entries),
             None => life.id.offset_bytes() + block.entries_end(),
         };
-        // Of a block that was closed early most of the rest is a hole.
-        let is_wide = entries.is_none() && life.end() - begin > life.id.bytes() / WIDE_PART;
-        let mut from = if is_wide {
-            life.end() - DIRECTORY_GUESS_BYTES
-        } else {
-            begin
-        };
-        loop {
-            self.begin(from);
-            self.reach(life.volume, life.end());
-            let place = life.volume.place(life.incarnation, life.id.offset_bytes());
-            let lines = ReadDirectory::read(self.at(from), place).whole_lines(entries);
-            if lines.is_some() || from == begin {
-                return lines;
-            }
-            from = begin;
-        }
+        self.begin(begin);
+        self.reach(life.volume, life.end());
+        let place = life.volume.place(life.incarnation, life.id.offset_bytes());
+        ReadDirectory::read(self.at(begin), place).whole_lines(entries)
     }
 
     /// How many bytes could not be read since this was asked last.

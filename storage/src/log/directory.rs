@@ -98,7 +98,7 @@ pub(crate) const fn directory_bytes(entries: usize) -> u64 {
 }
 
 /// The directory of a block that is being filled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
     /// The block's place: `offset` is that of the block.
     block: EntryPlace,
@@ -176,18 +176,20 @@ impl Directory {
         }
     }
 
-    /// Adds the lines that end the directory of a closed block: one or two fillers, so that its last sector is seen to be
-    /// the last.
-    pub(crate) fn end(&mut self, at_units: u32) {
+    /// Returns where the directory of the closed block begins, from the block's end, and what is to be written there: one
+    /// or two lines of fillers are added, so that its last sector is seen to be the last.
+    pub(crate) fn ended(&self, at_units: u32) -> (u64, Vec<u8>) {
         let filler = DirectoryLine {
             lsn: Lsn(0),
             kind: EntryKind::Filler,
             identity: 0,
         };
-        self.push(filler, at_units);
-        if !self.has_room() {
-            self.push(filler, at_units);
+        let mut ended = self.clone();
+        ended.push(filler, at_units);
+        if !ended.has_room() {
+            ended.push(filler, at_units);
         }
+        ended.encode()
     }
 
     /// Whether the last sector has room for a line.
@@ -198,9 +200,10 @@ impl Directory {
     /// The sectors that are not on the device as they are now, in the device's order, and where they begin in the block.
     /// `None`: all are.
     pub(crate) fn pending(&mut self) -> Option<(u64, Vec<u8>)> {
-        if !self.is_dirty {
-            return None;
-        }
+        self.is_dirty.then(|| self.encode())
+    }
+
+    fn encode(&mut self) -> (u64, Vec<u8>) {
         let mut bytes = Vec::with_capacity(self.kept.len() * SECTOR_BYTES);
         let kept_from = self.kept_from;
         for (at, sector) in self.kept.iter_mut().enumerate().rev() {
@@ -209,8 +212,7 @@ impl Directory {
             put(sector, 0, &check.to_le_bytes());
             bytes.extend_from_slice(sector);
         }
-        let sectors = self.kept_from + self.kept.len();
-        Some(((sectors * SECTOR_BYTES) as u64, bytes))
+        (self.bytes(), bytes)
     }
 
     /// The result of [`Directory::pending`] is on the device. A sector that has room is kept to be written again.
@@ -301,26 +303,6 @@ impl ReadDirectory {
         let is_whole = has_all && self.is_complete(entries.map(|entries| entries as u32));
         self.lines.truncate(entries.unwrap_or(usize::MAX));
         is_whole.then_some(self.lines)
-    }
-
-    /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
-    /// and its directory ends with a filler.
-    pub(crate) fn damaged_sectors(&self, sectors: Option<usize>) -> Vec<usize> {
-        let sectors = match sectors {
-            Some(sectors) => sectors,
-            // Without the end, a sector at least is missing behind the last that was found.
-            None => {
-                let found = self.sectors.last().map_or(0, |(number, ..)| number + 1);
-                found + usize::from(!self.is_complete(None))
-            }
-        };
-        let holds = |number: &usize| {
-            let found = self
-                .sectors
-                .binary_search_by_key(number, |(found, ..)| *found);
-            found.is_ok()
-        };
-        (0..sectors).filter(|number| !holds(number)).collect()
     }
 
     /// How many bytes of the block's end the sectors take that were found.
@@ -424,19 +406,18 @@ mod tests {
     }
 
     #[test]
-    fn sectors_that_do_not_hold_are_named() {
+    fn lines_are_whole_if_every_sector_holds() {
         let mut block = written(120, 1000);
-        let read = |block: &[u8]| ReadDirectory::read(block, place());
-        assert_eq!(read(&block).damaged_sectors(Some(3)), []);
-        assert_eq!(read(&block).damaged_sectors(Some(4)), [3], "one is missing");
-        assert_eq!(read(&block).damaged_sectors(None), [3], "nothing ends it");
+        let whole = |block: &[u8], entries| {
+            let read = ReadDirectory::read(block, place());
+            read.whole_lines(Some(entries)).map(|lines| lines.len())
+        };
         let sector = |number: usize| BLOCK_BYTES as usize - (number + 1) * SECTOR_BYTES;
+        assert_eq!(whole(&block, 120), Some(120));
+        assert_eq!(whole(&block, 121), None, "one is missing");
         block[sector(1) + 30] ^= 1;
-        assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
-        assert_eq!(read(&block).damaged_sectors(Some(1)), []);
-        assert_eq!(read(&block).whole_lines(Some(120)), None);
-        let first = read(&block[sector(0)..]).whole_lines(Some(30));
-        assert_eq!(first.map(|lines| lines.len()), Some(30));
+        assert_eq!(whole(&block, 120), None);
+        assert_eq!(whole(&block[sector(0)..], 30), Some(30));
     }
 
     #[test]

@@ -393,11 +393,8 @@ impl LockedLane<'_> {
         match self.staging.filter(|_| is_staged) {
             Some(staging) => staging.store(self.number, from - open.start, &entries.words),
             None => {
-                let written = self
-                    .volume
-                    .device()
-                    .write(offset, &[entries.words.as_flattened()]);
-                if let Err(error) = written {
+                let words = entries.words.as_flattened();
+                if let Err(error) = write_entries(self.volume, offset, words) {
                     if !is_numbered {
                         self.void(headers);
                     }
@@ -518,7 +515,7 @@ impl LockedLane<'_> {
             let (from, to) = (open.flushed - open.start, open.tail - open.start);
             let offset = open.id.offset_bytes() + open.flushed;
             let device = self.volume.device();
-            device.write(offset, &[staging.bytes(self.number, from, to)])?;
+            device.write(offset, staging.bytes(self.number, from, to))?;
             device.populate(offset, to - from);
             open.flushed = open.tail;
             if let Some(block) = self.volume.block(open.id.index) {
@@ -534,7 +531,7 @@ impl LockedLane<'_> {
         };
         if let Some((from_end, bytes)) = open.directory.pending() {
             let offset = open.id.offset_bytes() + open.id.bytes() - from_end;
-            self.volume.device().write(offset, &[&bytes])?;
+            self.volume.device().write(offset, &bytes)?;
             open.directory.written();
         }
         Ok(())
@@ -555,8 +552,10 @@ impl LockedLane<'_> {
         let device = self.volume.device();
         let offset = open.id.offset_bytes();
         open.back_end(self.volume)?;
-        open.directory.end(unit_of(open.tail));
-        let end = open.id.bytes() - open.directory.bytes();
+        let (from_end, directory) = open.directory.ended(unit_of(open.tail));
+        let end = open.id.bytes() - from_end;
+        device.write(offset + end, &directory)?;
+        // Last: if it cannot be written, entries go on in its place.
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
             let header = EntryHeader {
@@ -565,9 +564,8 @@ impl LockedLane<'_> {
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
-            device.write(offset + open.tail, &[&header.encode(place, &[])])?;
+            write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))?;
         }
-        self.write_directory()?;
         let Some(open) = self.state.open.take() else {
             return Ok(());
         };
@@ -586,4 +584,17 @@ impl LockedLane<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes entries, or leaves none of them.
+fn write_entries(
+    volume: &Volume,
+    offset: u64,
+    bytes: &[u8],
+) -> std::result::Result<(), DeviceError> {
+    let device = volume.device();
+    device.write(offset, bytes).inspect_err(|_| {
+        // The rest reads as zeros, and so may be what was to be written.
+        let _ = device.write(offset, &[0; ENTRY_HEADER_BYTES]);
+    })
 }

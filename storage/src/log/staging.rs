@@ -18,6 +18,7 @@
 
 use crate::bytes::{seal, unseal};
 use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
+use crate::log::lane::PAGE_BYTES;
 use crate::sync::atomic::{Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -164,6 +165,15 @@ impl NamespaceStaging {
             let first = self.base.as_ptr().add(offset as usize);
             std::slice::from_raw_parts(first, (to - from) as usize)
         }
+    }
+
+    /// As much of a range of a lane's buffer as was ever filled, for recovery.
+    pub(crate) fn filled_bytes(&self, lane: usize, from: u64, to: u64) -> &[u8] {
+        let buffer = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT;
+        let first = from / PAGE_BYTES * PAGE_BYTES;
+        let mut pages = (first..to.min(BUFFER_BYTES_MAX)).step_by(PAGE_BYTES as usize);
+        let hole = pages.find(|at| !self.device.may_be_staged(buffer + at, PAGE_BYTES));
+        self.bytes(lane, from, hole.unwrap_or(to))
     }
 
     /// Loads words from an address inside the staging memory, which may be stored to at the same time: the caller finds out

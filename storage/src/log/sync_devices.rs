@@ -81,7 +81,7 @@ impl Log {
             return Ok(());
         }
         device.release(offset, PAGE_BYTES)?;
-        device.write(offset, &[&headers])
+        device.write(offset, &headers)
     }
 
     /// Does so for all free blocks, those included of which the devices have the first page alone. By then the devices say

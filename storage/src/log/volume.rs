@@ -19,8 +19,8 @@ use crate::log::staging::NamespaceStaging;
 use crate::ranges::ByteRanges;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use entry::CopiedEntry;
 pub(crate) use entry::VolumeEntry;
-use entry::{CopiedEntry, HEADER_WORDS};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -291,60 +291,29 @@ impl Volume {
     /// A copy of an entry, read by calls of the system. `None`: it cannot be read, or the bytes are no entry.
     #[cold]
     fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
-        let mut copy = CopiedEntry::of_a_header();
-        self.device
-            .read(offset, copy.words.as_flattened_mut())
-            .ok()?;
-        let body_bytes = body_bytes_of(copy.words.as_flattened().first_chunk()?);
-        if ENTRY_HEADER_BYTES as u64 + body_bytes > bytes_max {
-            return None;
-        }
-        copy.body_bytes = body_bytes as usize;
-        copy.words
-            .resize(HEADER_WORDS + copy.body_bytes.div_ceil(8), [0; 8]);
-        let (_, body) = copy
-            .words
-            .as_flattened_mut()
-            .split_at_mut(ENTRY_HEADER_BYTES);
-        let body = body.get_mut(..copy.body_bytes)?;
-        self.device
-            .read(offset + ENTRY_HEADER_BYTES as u64, body)
-            .ok()?;
-        Some(copy)
+        CopiedEntry::load(bytes_max, |at, words| {
+            let read = self.device.read(offset + at, words.as_flattened_mut());
+            read.is_ok()
+        })
     }
 
     /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
     fn staged_entry(&self, block: &BlockState, in_block: u64) -> Option<CopiedEntry> {
         let staging = self.staging.as_ref()?;
-        let mut copy = CopiedEntry::of_a_header();
         loop {
             let address = block.staged_at().wrapping_add(in_block as usize);
-            let mut loaded = staging.load(address, &mut copy.words);
-            if loaded && let Some(raw) = copy.words.as_flattened().first_chunk() {
-                let body_bytes = body_bytes_of(raw);
-                if in_block + ENTRY_HEADER_BYTES as u64 + body_bytes <= self.block_bytes {
-                    copy.body_bytes = body_bytes as usize;
-                    let all = HEADER_WORDS + copy.body_bytes.div_ceil(8);
-                    copy.words.resize(all, [0; 8]);
-                    let (_, rest) = copy.words.split_at_mut(HEADER_WORDS);
-                    loaded = staging.load(address.wrapping_add(ENTRY_HEADER_BYTES), rest);
-                } else {
-                    loaded = false;
-                }
-            }
+            let copy = CopiedEntry::load(self.block_bytes - in_block, |at, words| {
+                staging.load(address.wrapping_add(at as usize), words)
+            });
             // A writer of another tenancy's bytes has noted before that this entry is on the device.
             fence(Ordering::Acquire);
             if block.is_flushed(unit_of(in_block)) {
                 return None;
             }
-            if loaded {
-                return Some(copy);
+            // If nothing moved, the bytes there are no entry.
+            if copy.is_some() || block.staged_at().wrapping_add(in_block as usize) == address {
+                return copy;
             }
-            if block.staged_at().wrapping_add(in_block as usize) == address {
-                // Nothing moved: the bytes there are no entry.
-                return None;
-            }
-            copy.words.truncate(HEADER_WORDS);
         }
     }
 

@@ -39,7 +39,7 @@ impl Core {
     /// Forgets tombstones of which no older version is on any device. Returns how many.
     ///
     /// Reads the directories of the blocks that hold anything superseded, 12 bytes an entry, and the headers of entries where
-    /// there is no directory. An older version of another record that has the same partition and tag keeps a tombstone.
+    /// there is no directory yet. An older version of another record that has the same partition and tag keeps a tombstone.
     pub(crate) fn drop_tombstones(&self) -> Result<u64> {
         // Defragmentation must not move anything meanwhile: a copy could appear in a block that has been looked at.
         let mut defrag = self.defrag.lock();
@@ -164,14 +164,17 @@ fn rule_out(
         }
     };
     let life = BlockLife::of(volume, id, block);
-    let lines = walk.lines_of(life, block, filled.map(|filled| filled.entries));
-    // An unreadable entry is found again below, if it matters.
-    walk.take_unreadable_bytes();
-    if let Some(lines) = lines {
-        let lines = lines.iter();
-        lines.for_each(|line| meet(line.kind, line.identity, line.lsn));
+    // The directory of a block that is being filled is written at this moment, entries are not.
+    if filled.is_none()
+        && let Some(lines) = walk.lines_of(life, block, None)
+    {
+        for line in lines {
+            meet(line.kind, line.identity, line.lsn);
+        }
         return true;
     }
+    // An unreadable entry is found again below, if it matters.
+    walk.take_unreadable_bytes();
     let end = filled.map_or(life.end(), |filled| id.offset_bytes() + filled.end);
     let mut at = id.offset_bytes() + ENTRIES_AT;
     while at < end {

@@ -161,27 +161,26 @@ impl RecordLock<'_> {
             return None;
         }
         let held = self.entry.get();
-        let newest = match (Images::number_of(seen.location), held) {
+        let location = match (Images::number_of(seen.location), held) {
             (Some(_), Some(VolumeEntry::Image(image))) => {
                 let content = image.content();
                 let parts = &content.parts;
-                (!should_fold(content, self.had_image))
-                    .then(|| (parts.len(), parts.last().map(|part| part.location)))?
+                let newest = parts.last().map(|part| part.location);
+                newest.filter(|_| !should_fold(content, self.had_image))?
             }
             // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
             (Some(_), _) | (None, Some(VolumeEntry::Built(_))) => return None,
-            (None, _) => (1, Some(seen.location)),
+            (None, _) => seen.location,
         };
-        let (count, location) = newest;
         let body_bytes = prefix_bytes(version.key) + version.payload.len();
         // A chain of a record too large for one entry could never be folded.
         if EntryHeader::span_for(body_bytes) > entry_units_max(self.core.log.block_bytes()) {
             return None;
         }
         let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
-        let before = (location?, old.lsn());
+        let before = (location, old.lsn());
         let prefix = prefix_bytes(version.key);
-        let delta = encode(before, count, prefix, &splices, version.payload);
+        let delta = encode(before, prefix, &splices, version.payload);
         if seen.size_units + EntryHeader::span_for(delta.len()) > SIZE_UNITS_MAX {
             return None;
         }

@@ -1,7 +1,6 @@
 //! One reading of all blocks, by a thread for each core: durable versions go to the index, and aside everything that has to be judged
 //! as a whole.
 
-use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{
     Appended, EntryHeader, EntryKind, EntryView, FLAG_COPIED, FLAG_REAPPENDED, Lsn, is_version,
@@ -15,10 +14,12 @@ use crate::log::block_walk::BlockWalk;
 use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
+use crate::recovery::Chain;
 use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, Gleanings};
-use crate::recovery::scan::{damaged_directory, scan_block};
+use crate::recovery::scan::scan_block;
 use crate::recovery::sighting::{BlockEnd, Flaw, KnownState, Sighting, UsedBlock};
 use crate::recovery::young::Young;
+use crate::stats::Traffic;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of the entries in the
@@ -35,7 +36,7 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
-/// The findings of an opening that reads the log.
+/// The findings of an opening that reads the log, or the index snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
@@ -71,6 +72,12 @@ pub(crate) struct Recovered {
     pub(crate) whole: u64,
     /// Headers of blocks to be written anew: not the same in both copies, or not known to be durable.
     pub(crate) headers: Vec<BlockHeader>,
+    /// Of the snapshot: the number up to which all was durable, the traffic of earlier openings, the notes of the observer, and
+    /// the records with chains of deltas.
+    pub(crate) durable_lsn: u64,
+    pub(crate) traffic: Traffic,
+    pub(crate) notes: Vec<u8>,
+    pub(crate) chains: Option<Vec<Chain>>,
 }
 
 /// Where the durable numbers of a block end.
@@ -140,8 +147,6 @@ pub(crate) struct Sweep<'a> {
     pub(crate) blocks: &'a [UsedBlock],
     pub(crate) known: &'a KnownState,
     pub(crate) progress: &'a OpeningProgress,
-    /// Whether directories are looked at, which an opening needs after damage alone.
-    pub(crate) checks_directories: bool,
 }
 
 impl Sweep<'_> {
@@ -155,7 +160,6 @@ impl Sweep<'_> {
         }
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let mut gleanings = Vec::new();
-        self.expect_reads(ReadPattern::InOrder);
         std::thread::scope(|scope| {
             let judges: Vec<_> = (0..threads)
                 .map(|_| scope.spawn(|| self.judge(&next, &done)))
@@ -170,19 +174,12 @@ impl Sweep<'_> {
                 }
             }
         });
-        self.expect_reads(ReadPattern::Scattered);
         for_all_partitions(threads, || {
             let mut enterer = Enterer::new(self.index, self.log, self.damaged);
             let gleanings = &gleanings;
             move |partition| enterer.enter(partition, gleanings)
         });
         found
-    }
-
-    fn expect_reads(&self, pattern: ReadPattern) {
-        for volume in self.log.volumes() {
-            volume.device().expect_reads(pattern);
-        }
     }
 
     fn judge(&self, next: &AtomicUsize, done: &AtomicU64) -> (Gleanings, Recovered) {
@@ -268,11 +265,6 @@ impl Judge<'_> {
         let end = scan_block(volume, block, staging, bytes, |sighting| {
             self.see(block, sighting);
         });
-        if self.sweep.checks_directories {
-            let sectors = damaged_directory(volume, block, bytes, &end).into_iter();
-            let flaws = sectors.map(|offset| (block.id, Flaw::Directory { offset }));
-            self.found.flaws.extend(flaws);
-        }
         if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
             && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
         {
@@ -421,7 +413,7 @@ impl Judge<'_> {
                     }
                 }
             }
-            Flaw::Directory { .. } | Flaw::Header { .. } => {}
+            Flaw::Header { .. } => {}
         }
     }
 

@@ -87,14 +87,13 @@ pub(crate) struct Chain {
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
-/// written; [`Recovered::headers`] should be. `checks_directories`: for `verify`.
+/// written; [`Recovered::headers`] should be.
 pub(crate) fn recover(
     log: &Log,
     index: &DigestIndex,
     sets: &Sets,
     known: &KnownState,
     progress: &OpeningProgress,
-    checks_directories: bool,
 ) -> Result<Recovered> {
     let used = used_blocks(log, known);
     let damaged = Damaged::default();
@@ -105,7 +104,6 @@ pub(crate) fn recover(
         blocks: &used.blocks,
         known,
         progress,
-        checks_directories,
     };
     let mut found = sweep.run();
     found.flaws.extend(used.flaws);

@@ -6,22 +6,20 @@ use crate::core::removals::Removals;
 use crate::core::{Core, Counters, METADATA_COPIES, Namespace};
 use crate::device::{
     Device, DeviceError, DeviceState, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
-    MemoryDevice, ReadMode, block_bytes_for, damaged_copies, new_device_id, newest_state,
-    read_header, read_state, repair_copies,
+    MemoryDevice, block_bytes_for, damaged_copies, new_device_id, newest_state, read_header,
+    read_state, repair_copies,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::DigestIndex;
 use crate::location::UNIT_BYTES;
 use crate::log::block::entry_units_max;
-use crate::log::staging::NamespaceStaging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::background;
 use crate::options::{Opening, Options, Storage};
 use crate::recovery::{KnownState, chains, count_chains, count_live, recover, snapshot};
 use crate::sets::Sets;
-use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
@@ -124,14 +122,7 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         undurable: Undurable,
     ) -> Result<(Self, Opening)> {
-        let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
-        let log = Log::new(
-            options.name.clone(),
-            volumes,
-            staging,
-            options.write_lanes,
-            options.image_bytes_max,
-        );
+        let (log, mut known) = log_of(devices, &options)?;
         let mut index = DigestIndex::new();
         let mut sets = Sets::new();
         let snapshot = match snapshot_dir(&options.storage) {
@@ -141,22 +132,18 @@ impl Core {
             }
             _ => None,
         };
-        let mut earlier_traffic = Traffic::default();
-        let mut snapshot_chains = None;
         let mut recovered = match snapshot {
-            Some(restored) => {
+            Some(recovered) => {
                 if let Some(observer) = &options.observer {
-                    observer.restore(&restored.notes);
+                    observer.restore(&recovered.notes);
                 }
-                known.state.durable_lsn = known.state.durable_lsn.max(restored.durable_lsn);
-                earlier_traffic = restored.traffic;
-                snapshot_chains = Some(restored.chains);
-                restored.recovered
+                known.state.durable_lsn = known.state.durable_lsn.max(recovered.durable_lsn);
+                recovered
             }
             None => {
                 // An unreadable snapshot may have left something behind.
                 (index, sets) = (DigestIndex::new(), Sets::new());
-                recover(&log, &index, &sets, &known, &options.progress, false)?
+                recover(&log, &index, &sets, &known, &options.progress)?
             }
         };
         let state = DeviceState {
@@ -188,7 +175,8 @@ impl Core {
             }
         }
         recovered.enter_lost(&log, &index);
-        let chains = snapshot_chains.unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
+        let chains =
+            (recovered.chains.take()).unwrap_or_else(|| chains(&log, &index, &recovered.deltas));
         count_live(&log, &index, &sets);
         count_chains(&log, &index, &sets, &chains);
         for place in &recovered.metadata {
@@ -209,7 +197,7 @@ impl Core {
             counters: Counters::default(),
             metadata: Mutex::new(recovered.metadata),
             defrag: Mutex::default(),
-            earlier_traffic,
+            earlier_traffic: recovered.traffic,
             closed: AtomicBool::new(false),
             opened_for_reading: undurable == Undurable::Read,
             close_done: Mutex::new(false),
@@ -277,11 +265,11 @@ impl Core {
     }
 }
 
-/// The volumes of devices, the staging memory beside them, and their state.
-pub(crate) fn volumes_of(
+/// A log over devices that is not started yet, and their state.
+pub(crate) fn log_of(
     devices: Vec<Arc<dyn Device>>,
-    read_mode: ReadMode,
-) -> Result<(Vec<Volume>, Option<Arc<NamespaceStaging>>, KnownState)> {
+    options: &Options,
+) -> Result<(Log, KnownState)> {
     let staging = staging_of(&devices);
     let newest = newest_state(devices.iter().map(Arc::as_ref));
     let mut volumes = Vec::with_capacity(devices.len());
@@ -306,7 +294,13 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, &header, staging, read_mode));
+        volumes.push(Volume::new(
+            device,
+            number,
+            &header,
+            staging,
+            options.read_mode,
+        ));
     }
     let state = newest.unwrap_or_default();
     let is_same_life = |volume: &Volume| {
@@ -319,7 +313,14 @@ pub(crate) fn volumes_of(
         may_have_lost: state.sync_failed || !volumes.iter().all(is_same_life),
         state,
     };
-    Ok((volumes, staging, known))
+    let log = Log::new(
+        options.name.clone(),
+        volumes,
+        staging,
+        options.write_lanes,
+        options.image_bytes_max,
+    );
+    Ok((log, known))
 }
 
 fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {

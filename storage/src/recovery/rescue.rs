@@ -471,14 +471,14 @@ impl EndOfBlock {
             && from < self.end
         {
             let bytes = staging.bytes(lane, from - start, self.end - start);
-            device.write(offset + from, &[bytes])?;
+            device.write(offset + from, bytes)?;
         }
         let mut directory = Directory::new(volume.place(self.block.header.incarnation, offset));
         for (line, at_units) in &self.lines {
             directory.push(*line, *at_units);
         }
         if let Some((from_end, bytes)) = directory.pending() {
-            device.write(offset + id.bytes() - from_end, &[&bytes])?;
+            device.write(offset + id.bytes() - from_end, &bytes)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, EntryPlace};
 use crate::location::UNIT_BYTES;
 use crate::log::block::ENTRIES_AT;
 use crate::log::block_walk::{BlockLife, BlockWalk, PIECE_BYTES};
-use crate::log::directory::{DirectoryLine, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
+use crate::log::directory::{DirectoryLine, ReadDirectory, unit_of};
 use crate::log::staging::{BUFFER_BYTES_MAX, NamespaceStaging};
 use crate::log::volume::Volume;
 use crate::recovery::sighting::{BlockEnd, Flaw, Sighting, UsedBlock};
@@ -33,6 +33,7 @@ struct BlockScan<'a, F> {
     staged_from: Option<u64>,
     unknown: bool,
     last_lsn: u64,
+    /// Nothing of the directory is before this.
     directory_at: u64,
 }
 
@@ -56,73 +57,25 @@ pub(crate) fn scan_block(
         staged_from: None,
         unknown: false,
         last_lsn: block.header.ended.map_or(0, |ended| ended.last_lsn.0),
-        directory_at: block.id.bytes(),
+        directory_at: ENTRIES_AT,
     }
     .run()
-}
-
-/// Finds the sectors of a block's directory that were durable and do not hold: offsets in the device. `bytes` is what
-/// [`scan_block`] has read the block into, and `end` its result.
-pub(crate) fn damaged_directory(
-    volume: &Volume,
-    block: &UsedBlock,
-    bytes: &mut BlockWalk,
-    end: &BlockEnd,
-) -> Vec<u64> {
-    let (start, block_end) = (block.id.offset_bytes(), block.life(volume).end());
-    let (from, sectors) = match block.durable_entries {
-        None if end.sealed && end.directory_at < block.id.bytes() => {
-            let sectors = (block.id.bytes() - end.directory_at) as usize / SECTOR_BYTES;
-            (start + end.directory_at, Some(sectors))
-        }
-        None => (start + ENTRIES_AT, None),
-        // Staging memory may have replaced the bytes of the device.
-        Some(entries) => {
-            let from = block_end - directory_bytes(entries as usize);
-            bytes.begin(from);
-            let sectors = directory_bytes(entries as usize) as usize / SECTOR_BYTES;
-            (from, Some(sectors))
-        }
-    };
-    bytes.reach(volume, block_end);
-    let place = volume.place(block.header.incarnation, start);
-    let directory = ReadDirectory::read(bytes.at(from), place);
-    let damaged = directory.damaged_sectors(sectors).into_iter();
-    let offset = |number| block_end - (number as u64 + 1) * SECTOR_BYTES as u64;
-    damaged.map(offset).collect()
-}
-
-/// The next item of a block.
-enum ScannedEntry {
-    /// An entry of this span, in bytes, or damage of it.
-    Step(u64),
-    /// A filler begins here, or the directory.
-    Sealed,
-    /// The entries end here.
-    End,
 }
 
 impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     fn run(mut self) -> BlockEnd {
         let mut at = ENTRIES_AT;
-        let sealed = loop {
-            if at >= self.block.id.bytes() {
-                break true;
-            }
-            match self.next(at) {
-                ScannedEntry::Step(bytes) => at += bytes,
-                ScannedEntry::Sealed => break true,
-                ScannedEntry::End => break false,
-            }
-        };
+        while at < self.block.id.bytes()
+            && let Some(bytes) = self.next(at)
+        {
+            at += bytes;
+        }
         self.tell_damage();
         BlockEnd {
             end: at,
-            sealed,
             staged_from: self.staged_from,
             unknown: self.unknown,
             last_lsn: self.last_lsn,
-            directory_at: self.directory_at,
             lines: self.lines,
         }
     }
@@ -146,14 +99,15 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         self.bytes.header_at(self.life, self.offset(at))
     }
 
-    fn next(&mut self, at: u64) -> ScannedEntry {
+    /// Visits the next item, an entry or damage. Returns its span, in bytes. `None`: the entries end here.
+    fn next(&mut self, at: u64) -> Option<u64> {
         self.reach(at + ENTRY_HEADER_BYTES as u64);
         match self.header(at) {
             Some(header) if header.kind == EntryKind::Filler => {
                 self.last_lsn = header.lsn.0;
                 // Below it there may be sectors of a directory that an interrupted recovery wrote.
                 self.directory_at = at + u64::from(header.span_units) * UNIT_BYTES;
-                ScannedEntry::Sealed
+                None
             }
             Some(header) => self.entry(at, &header),
             None => self.no_header(at),
@@ -161,7 +115,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 
     /// An entry with a header that holds.
-    fn entry(&mut self, at: u64, header: &EntryHeader) -> ScannedEntry {
+    fn entry(&mut self, at: u64, header: &EntryHeader) -> Option<u64> {
         let span = u64::from(header.span_units) * UNIT_BYTES;
         self.reach(at + span);
         let offset = self.offset(at);
@@ -176,13 +130,13 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 header,
                 entry,
             });
-            return ScannedEntry::Step(span);
+            return Some(span);
         }
         if at >= self.block.durable_to {
             return self.behind_durable(at);
         }
         self.damaged(at, header);
-        ScannedEntry::Step(span)
+        Some(span)
     }
 
     fn damaged(&mut self, at: u64, header: &EntryHeader) {
@@ -193,37 +147,37 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Behind the durable part, where no entry holds: goes on in staging memory, if it has not done so and that continues the
     /// block here. Of the durable part the block has all, and staging memory may have less after a power failure.
-    fn behind_durable(&mut self, at: u64) -> ScannedEntry {
+    fn behind_durable(&mut self, at: u64) -> Option<u64> {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
         else {
-            return ScannedEntry::End;
+            return None;
         };
         if !(start..start + BUFFER_BYTES_MAX).contains(&at) {
-            return ScannedEntry::End;
+            return None;
         }
         // It must be an entry there: here it may be torn.
-        let staged = staging.bytes(lane, at - start, self.block.id.bytes() - start);
+        let staged = staging.filled_bytes(lane, at - start, self.block.id.bytes() - start);
         let raw = staged.first_chunk::<ENTRY_HEADER_BYTES>();
         if raw.is_none_or(|raw| EntryHeader::decode_checked(raw, self.place(at)).is_none()) {
-            return ScannedEntry::End;
+            return None;
         }
         self.staged_from = Some(at);
         self.bytes.overlay(self.offset(at), staged);
-        ScannedEntry::Step(0)
+        Some(0)
     }
 
     /// Where an entry should begin and no header holds: the end, or damage.
-    fn no_header(&mut self, at: u64) -> ScannedEntry {
+    fn no_header(&mut self, at: u64) -> Option<u64> {
         if at >= self.block.durable_to {
             return self.behind_durable(at);
         }
         if self.block.is_durable() && self.is_at_directory(at) {
-            return ScannedEntry::Sealed;
+            return None;
         }
         let to = self.next_header_after(at);
         self.damage.push(at..to);
-        ScannedEntry::Step(to - at)
+        Some(to - at)
     }
 
     /// Whether the gap between the entries and the directory is too short for a filler.
@@ -238,12 +192,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn directory(&mut self) -> ReadDirectory {
         self.reach(self.block.id.bytes());
-        let from = if self.directory_at == self.block.id.bytes() {
-            ENTRIES_AT
-        } else {
-            self.directory_at
-        };
-        ReadDirectory::read(self.bytes.at(self.offset(from)), self.place(0))
+        ReadDirectory::read(self.bytes.at(self.offset(self.directory_at)), self.place(0))
     }
 
     /// Where the next header begins that holds; at the latest where the durable part of the block ends.
@@ -279,9 +228,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
-        self.directory_at = self
-            .directory_at
-            .min(self.block.id.bytes() - directory.bytes());
         let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);

@@ -33,8 +33,6 @@ pub(crate) enum Flaw {
         bytes: u64,
         unknown: bool,
     },
-    /// A sector of the directory.
-    Directory { offset: u64 },
     /// A copy of the block's header. `lost`: the other one, too, and with them the block.
     Header { offset: u64, lost: bool },
 }
@@ -45,7 +43,6 @@ impl Flaw {
             Self::Entry { offset, .. }
             | Self::Lost { offset, .. }
             | Self::Bytes { offset, .. }
-            | Self::Directory { offset }
             | Self::Header { offset, .. } => *offset,
         }
     }
@@ -96,16 +93,12 @@ impl UsedBlock {
 pub(crate) struct BlockEnd {
     /// The first byte behind its entries.
     pub(crate) end: u64,
-    /// From there on it is closed: a filler spans the rest.
-    pub(crate) sealed: bool,
     /// From here on the entries were found in staging memory alone.
     pub(crate) staged_from: Option<u64>,
     /// Entries of unknown owners are lost.
     pub(crate) unknown: bool,
     /// No entry has a higher number. 0: nothing says so.
     pub(crate) last_lsn: u64,
-    /// Where the directory begins, as far as it can be read.
-    pub(crate) directory_at: u64,
     /// For each entry its line, and the unit in which it begins.
     pub(crate) lines: Vec<(DirectoryLine, u32)>,
 }

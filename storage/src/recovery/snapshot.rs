@@ -51,17 +51,6 @@ const SUM_BYTES: u64 = 8;
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
 
-/// The content of a snapshot beside the index and the sets.
-#[derive(Debug, Default)]
-pub(crate) struct Restored {
-    pub(crate) recovered: Recovered,
-    pub(crate) durable_lsn: u64,
-    pub(crate) traffic: Traffic,
-    /// What the observer noted.
-    pub(crate) notes: Vec<u8>,
-    pub(crate) chains: Vec<Chain>,
-}
-
 /// A file with a sum over the bytes that pass, in pieces.
 struct Summed<F> {
     file: F,
@@ -290,7 +279,7 @@ pub(crate) fn read(
     index: &DigestIndex,
     sets: &Sets,
     progress: &OpeningProgress,
-) -> Result<Option<Restored>> {
+) -> Result<Option<Recovered>> {
     let Some(mut reader) = SnapshotReader::open(&dir.join(FILE_NAME)) else {
         return Ok(None);
     };
@@ -303,8 +292,7 @@ pub(crate) fn read(
         namespace: log.namespace().to_owned(),
         reason: format!("{FILE_NAME}: {error}"),
     })?;
-    Ok(decoded.map(|(mut restored, blocks)| {
-        let recovered = &mut restored.recovered;
+    Ok(decoded.map(|(mut recovered, blocks)| {
         for (volume, header, filled_units) in blocks {
             match volume.block(header.index) {
                 // Its header was lost already.
@@ -322,7 +310,7 @@ pub(crate) fn read(
                 None => {}
             }
         }
-        restored
+        recovered
     }))
 }
 
@@ -337,38 +325,34 @@ fn decode<'a>(
     index: &DigestIndex,
     sets: &Sets,
     progress: &OpeningProgress,
-) -> io::Result<Option<(Restored, Vec<KnownBlock<'a>>)>> {
+) -> io::Result<Option<(Recovered, Vec<KnownBlock<'a>>)>> {
     let is_it = reader.array()? == *MAGIC && reader.u32()? == VERSION;
     if !is_it || reader.u64()? != id {
         return Ok(None);
     }
-    let mut restored = Restored {
-        recovered: Recovered {
-            last_lsn: reader.u64()?,
-            ..Recovered::default()
-        },
+    let mut recovered = Recovered {
+        last_lsn: reader.u64()?,
         durable_lsn: reader.u64()?,
-        ..Restored::default()
+        next_block: reader.u64()?,
+        traffic: Traffic {
+            requested_bytes: reader.u64()?,
+            appended_bytes: reader.u64()?,
+            moved_bytes: reader.u64()?,
+        },
+        ..Recovered::default()
     };
-    let recovered = &mut restored.recovered;
     recovered.report.from_snapshot = true;
-    recovered.next_block = reader.u64()?;
-    restored.traffic = Traffic {
-        requested_bytes: reader.u64()?,
-        appended_bytes: reader.u64()?,
-        moved_bytes: reader.u64()?,
-    };
     let metadata = reader.bytes(METADATA_BYTES_MAX)?;
     sets.restore(&metadata).map_err(io::Error::other)?;
     for _ in 0..reader.u32()? {
         let ChainPart { location, units } = reader.part()?;
-        restored.recovered.metadata.push(Appended {
+        recovered.metadata.push(Appended {
             location,
             units,
             lsn: Lsn(reader.u64()?),
         });
     }
-    restored.notes = reader.bytes(NOTES_BYTES_MAX)?;
+    recovered.notes = reader.bytes(NOTES_BYTES_MAX)?;
     let mut blocks = Vec::new();
     for _ in 0..reader.u32()? {
         let ([device], index) = (reader.array()?, reader.u32()?);
@@ -390,12 +374,14 @@ fn decode<'a>(
         };
         blocks.push((volume, header, filled_units));
     }
+    let mut chains = Vec::new();
     for _ in 0..reader.u32()? {
         let digest = Digest::new(reader.array()?);
         let parts = (0..u16::from_le_bytes(reader.array()?)).map(|_| reader.part());
         let parts = parts.collect::<io::Result<_>>()?;
-        restored.chains.push(Chain { digest, parts });
+        chains.push(Chain { digest, parts });
     }
+    recovered.chains = Some(chains);
     let partitions = reader.u32()?;
     for done in 1..=partitions {
         let (number, count) = (reader.u32()? as usize, reader.u32()? as usize);
@@ -422,5 +408,5 @@ fn decode<'a>(
         let (done, total) = (u64::from(done), u64::from(partitions));
         progress.report(OpeningStep::ReadSnapshot, done, total);
     }
-    Ok(Some((restored, blocks)))
+    Ok(Some((recovered, blocks)))
 }

@@ -9,11 +9,12 @@ use crate::error::Result;
 use crate::index::{DigestIndex, IndexSlot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId};
+use crate::log::block_walk::{BlockLife, BlockWalk};
 use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::options::{OpeningProgress, Options, Storage};
-use crate::recovery::open::{open_read_only, volumes_of};
-use crate::recovery::sighting::Flaw;
+use crate::recovery::open::{log_of, open_read_only};
+use crate::recovery::sighting::{Flaw, UsedBlock};
 use crate::recovery::{recover, snapshot};
 use crate::sets::Sets;
 
@@ -49,7 +50,7 @@ pub struct Verification {
     pub records: u64,
     /// Deleted records that are remembered.
     pub tombstones: u64,
-    /// Headers of devices and blocks, and sectors of blocks' directories, with changed bytes. Each header has another
+    /// Headers of devices and blocks, and directories of blocks, with changed bytes. Each header has another
     /// copy, from which the next opening mends it; the entries of a block that has lost both are lost. Without its
     /// directory a block holds what it held, but damage to its entries could no longer be attributed.
     pub damaged_headers: u64,
@@ -96,17 +97,10 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let (devices, _) = open_read_only(options)?;
-        let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
+        let (log, known) = log_of(devices, options)?;
         let clean_close = Some(known.state.clean_close).filter(|id| *id != 0);
-        let log = Log::new(
-            options.name.clone(),
-            volumes,
-            staging,
-            options.write_lanes,
-            options.image_bytes_max,
-        );
         let (index, sets) = (DigestIndex::new(), Sets::new());
-        let mut recovered = recover(&log, &index, &sets, &known, &options.progress, true)?;
+        let mut recovered = recover(&log, &index, &sets, &known, &options.progress)?;
         recovered.enter_young(&log, &index);
         recovered.enter_lost(&log, &index);
         let mut found = Verification {
@@ -130,6 +124,31 @@ impl Namespace {
         flaws.sort_by_key(|(id, flaw)| (*id, flaw.offset()));
         for (id, flaw) in flaws {
             found.judge(&log, &index, *id, flaw);
+        }
+        let mut walk = BlockWalk::default();
+        for UsedBlock {
+            id,
+            durable_entries,
+            ..
+        } in recovered.ends.iter().map(|end| end.block)
+        {
+            if let Some(volume) = log.volumes().get(id.device)
+                && let Some(block) = volume.block(id.index)
+                && let life = BlockLife::of(volume, id, block)
+                && walk.lines_of(life, block, durable_entries).is_none()
+            {
+                found.damaged_headers += 1;
+                let (what, first) = (
+                    format!("directory of block {}", id.index),
+                    SECTOR_BYTES as u64,
+                );
+                found.note(
+                    id.device,
+                    life.end() - first,
+                    first,
+                    what + ", changed since it was written",
+                );
+            }
         }
         for partition in 0..PARTITIONS {
             let guard = epoch::pin();
@@ -211,12 +230,6 @@ impl Verification {
                 };
                 let what = format!("header of block {}, {what}", id.index);
                 self.note(id.device, offset, BLOCK_HEADER_BYTES, what);
-            }
-            Flaw::Directory { .. } => {
-                self.damaged_headers += 1;
-                let number = id.index;
-                let what = format!("directory of block {number}, changed since it was written");
-                self.note(id.device, offset, SECTOR_BYTES as u64, what);
             }
         }
     }

@@ -28,9 +28,7 @@ fn end_of(sectors: usize) -> u64 {
 }
 
 fn fill(device: &SimulatedDevice, sector: usize, byte: u8) {
-    device
-        .write(end_of(sector), &[&[byte; SECTOR_LEN]])
-        .unwrap();
+    device.write(end_of(sector), &[byte; SECTOR_LEN]).unwrap();
 }
 
 fn sector(device: &SimulatedDevice, sector: usize) -> Vec<u8> {
@@ -229,10 +227,10 @@ fn a_full_disk_refuses_reservations_and_writes_but_no_extension() {
         other => panic!("{other:?}"),
     }
     assert_eq!(device.reserved_bytes(), PAGE_BYTES);
-    let error = device.write(end_of(0), &[&[1; 3 * PAGE_LEN]]).unwrap_err();
+    let error = device.write(end_of(0), &[1; 3 * PAGE_LEN]).unwrap_err();
     assert!(matches!(error, DeviceError::Full { .. }), "{error}");
     assert_eq!(count(&device, 1), 16, "what there was space for");
-    device.write(end_of(3), &[&[2; SECTOR_LEN]]).unwrap();
+    device.write(end_of(3), &[2; SECTOR_LEN]).unwrap();
     assert!(device.reserve_staging(0, 1).is_err());
     device.release(end_of(8), PAGE_BYTES).unwrap();
     device.reserve_staging(0, 1).unwrap();
@@ -356,7 +354,7 @@ fn a_failed_write_stores_a_beginning_of_its_bytes() {
         device.fail_write(2);
         fill(&device, 0, 9);
         let error = device
-            .write(end_of(0), &[&vec![1; sectors * SECTOR_LEN]])
+            .write(end_of(0), &vec![1; sectors * SECTOR_LEN])
             .unwrap_err();
         assert!(
             matches!(

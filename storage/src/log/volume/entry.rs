@@ -1,11 +1,11 @@
 //! Entries as readers get them: lent in place, or copied.
 
 use crate::bytes::slice;
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView};
+use crate::entry::{ENTRY_HEADER_BYTES, EntryView, body_bytes_of};
 use crate::image::{ImageContent, ImageRef};
 use std::cell::Cell;
 
-pub(super) const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
+const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
 /// An entry in place, or a copy.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl VolumeEntry<'_> {
 /// The bytes of a staged entry. Their memory is used again by the thread's next copy.
 #[derive(Debug)]
 pub(crate) struct CopiedEntry {
-    pub(super) words: Vec<[u8; 8]>,
-    pub(super) body_bytes: usize,
+    words: Vec<[u8; 8]>,
+    body_bytes: usize,
 }
 
 thread_local! {
@@ -54,15 +54,28 @@ thread_local! {
 }
 
 impl CopiedEntry {
-    /// A copy of a header that is not there yet, in the memory of the thread's last copy.
-    pub(super) fn of_a_header() -> Self {
-        let mut words = COPY.take();
-        words.clear();
-        words.resize(HEADER_WORDS, [0; 8]);
-        Self {
-            words,
+    /// Copies an entry of at most `bytes_max` bytes into the memory of the thread's last copy. `load` reads words at an
+    /// offset of it, if it can.
+    #[inline]
+    pub(super) fn load(bytes_max: u64, load: impl Fn(u64, &mut [[u8; 8]]) -> bool) -> Option<Self> {
+        let mut copy = Self {
+            words: COPY.take(),
             body_bytes: 0,
+        };
+        copy.words.clear();
+        copy.words.resize(HEADER_WORDS, [0; 8]);
+        if !load(0, &mut copy.words) {
+            return None;
         }
+        let body_bytes = body_bytes_of(copy.words.as_flattened().first_chunk()?);
+        if ENTRY_HEADER_BYTES as u64 + body_bytes > bytes_max {
+            return None;
+        }
+        copy.body_bytes = body_bytes as usize;
+        let words = HEADER_WORDS + copy.body_bytes.div_ceil(8);
+        copy.words.resize(words, [0; 8]);
+        let (_, body) = copy.words.split_at_mut(HEADER_WORDS);
+        load(ENTRY_HEADER_BYTES as u64, body).then_some(copy)
     }
 
     pub(super) fn view(&self) -> EntryView<'_> {

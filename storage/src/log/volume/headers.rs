@@ -90,7 +90,7 @@ impl Volume {
                 self.reach_mirror(header.index)?;
             }
             let is_blank = || self.read_header_copy(offset, header.index) == HeaderCopy::Blank;
-            match self.device.write(offset, &[&raw]) {
+            match self.device.write(offset, &raw) {
                 Err(error @ DeviceError::Full { .. }) if is_free && is_blank() => full = Err(error),
                 done => {
                     done?;
