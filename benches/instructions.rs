@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_375,
+        limit: 4_265,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -72,12 +72,12 @@ const MEASURED: &[Measured] = &[
     // and clock.
     Measured {
         name: "storage put",
-        limit: 2_070,
+        limit: 2_045,
         run: put_to_storage,
     },
     Measured {
         name: "put-followed",
-        limit: 4_375,
+        limit: 4_265,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -87,7 +87,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_790,
+        limit: 13_570,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -102,7 +102,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 11_360,
+        limit: 10_770,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -116,23 +116,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 20_460,
+        limit: 19_935,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_090,
+        limit: 10_025,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_310,
+        limit: 5_215,
         run: put_by_turns,
     },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_400,
+        limit: 1_395,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -198,7 +198,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_420,
+        limit: 5_370,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -209,7 +209,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_150,
+        limit: 13_050,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -222,7 +222,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_960,
+        limit: 4_860,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -232,17 +232,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_510,
+        limit: 3_435,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 18_980,
+        limit: 18_740,
         run: fetch_followers,
     },
     Measured {
         name: "two hops",
-        limit: 46_000,
+        limit: 45_065,
         run: go_two_hops,
     },
 ];

@@ -30,31 +30,38 @@ pub(super) fn record_with_bins(entry: &EntryView<'_>, bins: &[&str]) -> Result<R
 }
 
 /// The size of a record. Refuses one that is larger than `limit`, and names the bin to blame, or the key.
-#[inline]
+#[inline(always)]
 pub(super) fn check_size(limit: u64, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
     let size = record_bytes(key, body);
     if size <= limit {
-        return Ok(size);
+        Ok(size)
+    } else {
+        Err(too_big(size, limit, key, body))
     }
+}
+
+#[cold]
+fn too_big(size: u64, limit: u64, key: Option<&[u8]>, body: &[u8]) -> Error {
     if record_bytes(key, &[]) >= limit {
-        return Err(Error::KeyTooBig {
+        return Error::KeyTooBig {
             // The first byte is the type.
             bytes: key.map_or(0, |key| key.len() as u64 - 1),
             limit,
-        });
+        };
     }
     let largest_bin = RecordView::parse(body)
         .ok()
         .and_then(|view| view.largest_bin());
-    Err(Error::RecordTooBig {
+    Error::RecordTooBig {
         size,
         limit,
         largest_bin,
         record: None,
-    })
+    }
 }
 
 /// The size in bytes of a record of this stored key and these bins, compared with `max_record_bytes`.
+#[inline]
 pub(crate) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
     RECORD_OVERHEAD_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
 }

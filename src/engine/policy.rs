@@ -90,6 +90,7 @@ pub enum Expiration {
 
 impl Expiration {
     /// The void time: seconds since 2010, 0 = never.
+    #[inline(always)]
     pub(super) fn void_time(
         self,
         now_ms: u64,
@@ -105,14 +106,19 @@ impl Expiration {
             },
             Self::After(live) => live,
         };
-        check_time_to_live(live)?;
-        let void_time = now_ms / 1000 + live.as_secs();
-        u32::try_from(void_time).map_err(|_| {
-            Error::parameter(format!(
-                "a record cannot expire at second {void_time} after 2010: the clock is wrong"
-            ))
-        })
+        void_time_after(live, now_ms)
     }
+}
+
+#[inline(never)]
+fn void_time_after(live: Duration, now_ms: u64) -> Result<u32> {
+    check_time_to_live(live)?;
+    let void_time = now_ms / 1000 + live.as_secs();
+    u32::try_from(void_time).map_err(|_| {
+        Error::parameter(format!(
+            "a record cannot expire at second {void_time} after 2010: the clock is wrong"
+        ))
+    })
 }
 
 /// Refuses times to live that cannot be kept.

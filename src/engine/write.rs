@@ -62,6 +62,7 @@ impl<'a> WriteTarget<'a> {
     ///
     /// # Errors
     /// [`Error::ShardCompanion`].
+    #[inline]
     fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
             (_, ShardAccess::Own) | (ShardRole::None, _) => Ok(ShardRole::None),
@@ -75,6 +76,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// The key of the new version. When both keys exist they are equal; borrow the caller's to avoid a copy.
+    #[inline]
     fn key_to_store(&self, stored: Option<&[u8]>) -> Option<Cow<'a, [u8]>> {
         match (self.key, stored) {
             (Some(key), Some(_)) => Some(Cow::Borrowed(key)),
@@ -84,6 +86,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// The expiration to be set: the root of a sharded collection does not expire by the way.
+    #[inline]
     fn check_expiration(&self, role: ShardRole, wanted: Expiration) -> Result<Expiration> {
         match (role, wanted) {
             (ShardRole::Root, Expiration::NamespaceDefault) => Ok(Expiration::DontUpdate),
@@ -249,6 +252,7 @@ impl Evaluated<'_> {
 
 impl NamespaceCore {
     /// Writes one record. `must_exist`: refuse under any policy if there is no record. The new body is written to `body`.
+    #[inline(always)]
     pub(super) fn write(
         &self,
         body: &mut Vec<u8>,
@@ -339,15 +343,12 @@ impl NamespaceCore {
         }
         let set_id = live.map(EntryView::set_id).or(target.set_id);
         let set_id = set_id.ok_or_else(|| wrong_set(target.set_name))?;
-        let stored_key = live.and_then(EntryView::key);
+        let (stored_key, payload) = live.map_or((None, &[][..]), EntryView::key_and_payload);
         if let (Some(live), Some(_)) = (live, target.filter) {
             self.check_filter(target.filter, live, target.set_name, now_ms)?;
         }
         check_key(target.key, stored_key)?;
-        let (parsed, role) = match live {
-            Some(live) => parse_with_role(live.payload()),
-            None => (None, ShardRole::None),
-        };
+        let (parsed, role) = parse_with_role(payload);
         let role = target.concerning(role)?;
         let metadata = Metadata {
             generation: found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),
@@ -378,7 +379,7 @@ impl NamespaceCore {
         // A replaced record is not read. Policy violations take precedence over a malformed record.
         let old = match (parsed, live) {
             _ if policy.replaces() => None,
-            (None, Some(live)) => return Err(RecordView::malformed(live.payload())),
+            (None, Some(_)) => return Err(RecordView::malformed(payload)),
             (parsed, _) => parsed,
         };
         let edited = edit(old, &facts, body)?;

@@ -1,7 +1,6 @@
 //! The path of writes of several records that are known beforehand: lock all records in the order of their digests, edit each
 //! where it lies, publish one group, unlock. The steps and the checks are a single write's (`write.rs`).
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -15,15 +14,13 @@ use super::transaction::{KnownWrite, TransactionPolicy, WriteAction};
 use super::uncommitted::{Uncommitted, check_limit, update_time};
 use super::write::{EditOutcome, WriteRefusal, seen_by_write};
 use crate::expression::RecordFacts;
-use crate::operation::{Checked, Mode, Operation, OperationResults, merge};
+use crate::operation::{Checked, Mode, Operation, merge};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
 /// A record of a group, as its writes have left it.
 #[derive(Default)]
 struct WrittenMember {
-    /// Its writes, in the order of their digests.
-    writes: Range<usize>,
     /// Whether there was something to delete before the first write.
     was_there: bool,
     written: Option<Uncommitted>,
@@ -69,21 +66,10 @@ impl NamespaceCore {
         let mut order: SmallVec<[(Digest, usize); 2]> =
             (writes.iter().map(|write| write.digest).zip(0..)).collect();
         order.sort_unstable();
-        let (mut members, mut digests) = (
-            SmallVec::<[WrittenMember; 2]>::new(),
-            SmallVec::<[Digest; 2]>::new(),
-        );
-        for of_record in order.chunk_by(|(one, _), (next, _)| one == next) {
-            let from = members
-                .last()
-                .map_or(0, |last: &WrittenMember| last.writes.end);
-            digests.extend(of_record.first().map(|(digest, _)| *digest));
-            members.push(WrittenMember {
-                writes: from..from + of_record.len(),
-                ..WrittenMember::default()
-            });
-        }
-        check_limit(members.len(), policy.max_records, "records", "max_records")?;
+        let by_record = || order.chunk_by(|(one, _), (next, _)| one == next);
+        let digests = by_record().filter_map(|of_record| of_record.first());
+        let digests: SmallVec<[Digest; 2]> = digests.map(|(digest, _)| *digest).collect();
+        check_limit(digests.len(), policy.max_records, "records", "max_records")?;
         let locked = self.storage.lock_all(&digests, policy.total_timeout);
         let mut locked = locked.map_err(|(digest, error)| {
             let error = self.refused(error, policy.total_timeout);
@@ -94,30 +80,31 @@ impl NamespaceCore {
         })?;
 
         let now_ms = self.clock.now_ms();
-        let mut results = vec![OperateResult::gone(); writes.len()];
+        let mut results = Vec::with_capacity(writes.len());
+        results.resize_with(writes.len(), OperateResult::gone);
         let mut reasons = Vec::new();
+        let mut members = SmallVec::<[WrittenMember; 2]>::with_capacity(digests.len());
         // In the order of the locks, since a large group is beyond the processor's caches.
-        for (at, member) in members.iter_mut().enumerate() {
+        for (at, ((lock, _), of_record)) in locked.iter().zip(by_record()).enumerate() {
             if let Some((ahead, _)) = locked.get(at + AHEAD) {
                 ahead.prefetch();
             }
-            let Some((lock, _)) = locked.get(at) else {
-                continue;
-            };
-            for (_, position) in order.get(member.writes.clone()).unwrap_or_default() {
+            let mut member = WrittenMember::default();
+            for (_, position) in of_record {
                 let slot = writes.get(*position).zip(results.get_mut(*position));
                 let Some((write, result)) = slot else {
                     continue;
                 };
-                match self.write_member(write, lock, member, buffer, now_ms) {
-                    Ok(written) => *result = written,
-                    Err(refused) => reasons.push((*position, write.named(refused.error))),
+                let at = (lock, now_ms);
+                if let Err(refused) = self.write_member(write, at, &mut member, buffer, result) {
+                    reasons.push((*position, write.named(refused.error)));
                 }
                 // Before the next one, so that the buffer stays within the limit. A refusal names its records.
                 if reasons.is_empty() {
                     check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
                 }
             }
+            members.push(member);
         }
         if !reasons.is_empty() {
             reasons.sort_unstable_by_key(|(position, _)| *position);
@@ -157,25 +144,26 @@ impl NamespaceCore {
     fn write_member(
         &self,
         write: &KnownWrite<'_>,
-        lock: &RecordLock<'_>,
+        (lock, now_ms): (&RecordLock<'_>, u64),
         member: &mut WrittenMember,
         buffer: &mut Vec<u8>,
-        now_ms: u64,
-    ) -> std::result::Result<OperateResult, WriteRefusal> {
+        result: &mut OperateResult,
+    ) -> std::result::Result<(), WriteRefusal> {
         let is_live = |entry: &EntryView<'_>| !expired(entry, now_ms);
         let written = member.written.as_ref();
         let pending = written.and_then(|written| written.to_read(&write.digest, buffer));
-        let found = match written {
-            Some(_) => Ok(pending.as_ref().map(BufferedVersion::view)),
-            None => {
-                let found = lock.entry();
-                member.was_there = match &found {
-                    Ok(entry) => entry.as_ref().is_some_and(is_live),
-                    Err(_) => true,
-                };
-                found
-            }
+        let is_first = written.is_none();
+        let found = if is_first {
+            lock.entry()
+        } else {
+            Ok(pending.as_ref().map(BufferedVersion::view))
         };
+        if is_first {
+            member.was_there = match &found {
+                Ok(entry) => entry.as_ref().is_some_and(is_live),
+                Err(_) => true,
+            };
+        }
         let policy = write.policy.unwrap_or(&DEFAULT_WRITE);
         let stored_key = write.key.stored();
         let target = |set_id| {
@@ -185,7 +173,6 @@ impl NamespaceCore {
         let checked = match &write.action {
             WriteAction::Delete => {
                 let target = target(write.set.core.id());
-                let mut result = OperateResult::gone();
                 result.queued_behind = Some(lock.queued_behind());
                 match self.judge_deletion(&target, policy, found, now_ms) {
                     Ok(loses_shards) => {
@@ -196,7 +183,7 @@ impl NamespaceCore {
                     Err(refused) if matches!(refused.error, Error::NotFound { .. }) => {}
                     Err(refused) => return Err(refused),
                 }
-                return Ok(result);
+                return Ok(());
             }
             WriteAction::Operate(operations) => {
                 Some(Checked::new(operations, Mode::of(policy.replaces()))?)
@@ -207,12 +194,12 @@ impl NamespaceCore {
         let target = target(write.set.id_for(policy, must_exist)?);
         let live = seen_by_write(found, &target, policy)?.filter(is_live);
         let from = buffer.len();
-        let mut results = OperationResults::default();
         let mut edit = |old: Option<RecordView<'_>>,
                         facts: &RecordFacts<'_>,
                         body: &mut Vec<u8>| match (&checked, &write.action) {
             (Some(checked), _) => {
-                let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
+                let checked = checked.seeing(facts);
+                let bin_count = checked.execute(old, body, &mut result.results)?;
                 Ok(EditOutcome::Body(bin_count))
             }
             (None, WriteAction::Put(bins)) => {
@@ -229,8 +216,8 @@ impl NamespaceCore {
         if written.is_some() {
             member.written = written;
         }
-        let outcome = evaluated.outcome(lock.queued_behind(), lsn);
-        Ok(outcome.into_result(results))
+        evaluated.outcome(lock.queued_behind(), lsn).note_in(result);
+        Ok(())
     }
 }
 

@@ -83,6 +83,7 @@ impl Bins {
     }
 
     /// Sets a bin; a new one goes to the end. Returns the value that it had.
+    #[inline]
     pub fn insert(&mut self, name: BinName, value: Value) -> Option<Value> {
         match self.entries.iter_mut().find(|(bin, _)| *bin == name) {
             Some((_, slot)) => Some(std::mem::replace(slot, value)),

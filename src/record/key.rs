@@ -73,13 +73,15 @@ impl Key<'_> {
     #[inline]
     pub(crate) fn stored(&self) -> SmallVec<[u8; 64]> {
         self.with_bytes(|kind, bytes| {
-            let mut stored = [kind.number(); 64];
-            if let Some(slot) = stored.get_mut(1..=bytes.len()) {
-                slot.copy_from_slice(bytes);
-                return SmallVec::from_buf_and_len(stored, 1 + bytes.len());
+            let front = [kind.number(); 64];
+            let mut stored = SmallVec::from_buf_and_len(front, front.len().min(1 + bytes.len()));
+            match stored.get_mut(1..=bytes.len()) {
+                Some(slot) => slot.copy_from_slice(bytes),
+                None => {
+                    stored.truncate(1);
+                    stored.extend_from_slice(bytes);
+                }
             }
-            let mut stored = SmallVec::from_slice(&[kind.number()]);
-            stored.extend_from_slice(bytes);
             stored
         })
     }

@@ -55,7 +55,7 @@ impl<'a> RecordView<'a> {
         Error::malformed("record", source.unwrap_or(CodecError::Truncated))
     }
 
-    #[inline]
+    #[inline(always)]
     fn each(
         body: &'a [u8],
         mut look: impl FnMut(&RawBin<'a>) -> std::result::Result<(), CodecError>,

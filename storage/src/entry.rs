@@ -443,37 +443,39 @@ impl<'a> EntryView<'a> {
         self.body
     }
 
-    /// Splits the body into key and payload. Both are empty in an entry that is shorter than its
-    /// flags say: its checks do not hold.
+    /// Returns the stored user key, if the record keeps it, and what the caller stored. Both are
+    /// empty in an entry that is shorter than its flags say: its checks do not hold.
     #[inline]
-    fn split(&self) -> (&'a [u8], &'a [u8]) {
+    #[must_use]
+    pub fn key_and_payload(&self) -> (Option<&'a [u8]>, &'a [u8]) {
         let rest = self.body;
         if self.flags() & FLAG_KEYED == 0 {
-            return (&[], rest);
+            return (None, rest);
         }
         // Keys are short: one byte of length.
         let (length, rest) = match rest.split_first() {
             Some((length @ 0..0x80, rest)) => (usize::from(*length), rest),
             _ => match take_varint(rest) {
                 Some(found) => found,
-                None => return (&[], &[]),
+                None => return (Some(&[]), &[]),
             },
         };
-        rest.split_at_checked(length).unwrap_or((&[], &[]))
+        let (key, payload) = rest.split_at_checked(length).unwrap_or((&[], &[]));
+        (Some(key), payload)
     }
 
     /// The stored user key, if the record keeps it: bytes as the caller gave them.
     #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&'a [u8]> {
-        (self.flags() & FLAG_KEYED != 0).then(|| self.split().0)
+        self.key_and_payload().0
     }
 
     /// What the caller stored.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
-        self.split().1
+        self.key_and_payload().1
     }
 }
 
@@ -489,15 +491,15 @@ pub(crate) struct NewEntry<'a> {
 impl<'a> NewEntry<'a> {
     #[inline]
     pub(crate) fn new(header: EntryHeader, key: Option<&'a [u8]>, payload: &'a [u8]) -> Self {
-        let mut entry = Self {
-            header,
+        let keyed = if key.is_some() { FLAG_KEYED } else { 0 };
+        Self {
+            header: EntryHeader {
+                flags: header.flags | keyed,
+                ..header
+            },
             key: key.map(|key| (Varint::new(key.len()), key)),
             payload,
-        };
-        if key.is_some() {
-            entry.header.flags |= FLAG_KEYED;
         }
-        entry
     }
 
     /// Returns the header and the parts of the body.

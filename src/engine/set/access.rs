@@ -62,10 +62,11 @@ pub(in crate::engine) trait RecordAccess {
                 Ok(EditOutcome::Body(merge(old, bins, body)?))
             };
         match self.write(policy, key, digest, false, &mut edit) {
+            Ok(outcome) => Ok(outcome),
             Err(Error::HasEdges { .. }) => {
                 self.write_or_delete(policy, key, digest, false, &mut edit)
             }
-            wrote => wrote,
+            Err(error) => Err(error),
         }
     }
 
@@ -167,21 +168,24 @@ pub(in crate::engine) trait RecordAccess {
         }
         self.base().core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let mut results = OperationResults::default();
+        let mut result = OperateResult::gone();
         let mut edit =
             |old: Option<RecordView<'_>>, facts: &RecordFacts<'_>, body: &mut Vec<u8>| {
                 // Another run begins anew.
-                results.clear();
-                let bin_count = checked.seeing(facts).execute(old, body, &mut results)?;
+                result.results.clear();
+                let checked = checked.seeing(facts);
+                let bin_count = checked.execute(old, body, &mut result.results)?;
                 Ok(EditOutcome::Body(bin_count))
             };
-        let wrote = match self.write(policy, key, digest, must_exist, &mut edit) {
+        let outcome = match self.write(policy, key, digest, must_exist, &mut edit) {
+            Ok(outcome) => outcome,
             Err(Error::HasEdges { .. }) => {
-                self.write_or_delete(policy, key, digest, must_exist, &mut edit)
+                self.write_or_delete(policy, key, digest, must_exist, &mut edit)?
             }
-            wrote => wrote,
+            Err(error) => return Err(error),
         };
-        Ok(wrote?.into_result(results))
+        outcome.note_in(&mut result);
+        Ok(result)
     }
 
     /// Deletes a record with its edges, since a deletion of it alone was refused. Returns the number of a write that includes it;
@@ -240,17 +244,14 @@ pub(in crate::engine) trait RecordAccess {
 }
 
 impl WriteOutcome {
-    /// The outcome as callers get it.
+    /// Adds the outcome to what the operations have returned.
     #[inline]
-    pub(in crate::engine) fn into_result(self, results: OperationResults) -> OperateResult {
-        OperateResult {
-            generation: self.generation,
-            record_bytes: self.record_bytes,
-            void_time: self.void_time,
-            queued_behind: Some(self.queued_behind),
-            lsn: self.lsn,
-            results,
-        }
+    pub(in crate::engine) fn note_in(self, result: &mut OperateResult) {
+        result.generation = self.generation;
+        result.record_bytes = self.record_bytes;
+        result.void_time = self.void_time;
+        result.queued_behind = Some(self.queued_behind);
+        result.lsn = self.lsn;
     }
 }
 

@@ -467,31 +467,26 @@ pub(in crate::engine) fn one_each<N: AsRef<str>, V: Into<Value>>(
         .collect()
 }
 
-/// Checks what a put is to set.
+/// Bins by checked names, for a put; a name that comes twice takes its last value.
+#[inline]
 pub(in crate::engine) fn bins_to_put<N: AsRef<str>, V: Into<Value>>(
     policy: &WritePolicy,
     bins: impl IntoIterator<Item = (N, V)>,
 ) -> Result<Bins> {
-    let bins = named(bins)?;
-    if bins.is_empty() {
-        return Err(Error::parameter(
-            "a put without bins: name at least one, or use touch or delete",
-        ));
-    }
-    if policy.replaces() && bins.iter().any(|(_, value)| *value == Value::Nil) {
-        return Err(Error::parameter(
-            "a bin cannot be removed from a record that is replaced: leave it out, or update",
-        ));
-    }
-    Ok(bins)
-}
-
-/// Bins by checked names; a name that comes twice takes its last value.
-fn named<N: AsRef<str>, V: Into<Value>>(bins: impl IntoIterator<Item = (N, V)>) -> Result<Bins> {
     let bins = bins.into_iter();
     let mut named = Bins::with_capacity(bins.size_hint().0.min(MAX_BINS));
     for (name, value) in bins {
         named.set(name.as_ref(), value)?;
+    }
+    if named.is_empty() {
+        return Err(Error::parameter(
+            "a put without bins: name at least one, or use touch or delete",
+        ));
+    }
+    if policy.replaces() && named.iter().any(|(_, value)| *value == Value::Nil) {
+        return Err(Error::parameter(
+            "a bin cannot be removed from a record that is replaced: leave it out, or update",
+        ));
     }
     Ok(named)
 }

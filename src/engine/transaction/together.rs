@@ -11,7 +11,7 @@ use crate::engine::namespace::Namespace;
 use crate::engine::policy::{DEFAULT_WRITE, Expiration, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, RecordCall, Set, bins_to_put};
 use crate::engine::store::Store;
-use crate::operation::{Operation, OperationResults};
+use crate::operation::Operation;
 use crate::record::{Bins, Key};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -373,7 +373,8 @@ fn make(set: &TransactionSet<'_>, write: &KnownWrite<'_>) -> Result<Made> {
         WriteAction::Put(bins) => {
             let digest = set.base().digest_of(key);
             let put = set.merge_at(policy, key, digest, bins)?;
-            let mut result = put.into_result(OperationResults::default());
+            let mut result = OperateResult::gone();
+            put.note_in(&mut result);
             // There was no wait yet.
             result.queued_behind = None;
             Ok((result, true))

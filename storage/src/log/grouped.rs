@@ -31,15 +31,18 @@ thread_local! {
 /// A thread keeps the memory of this many headers, and more while groups use an eighth of it.
 const KEPT_HEADERS_MAX: usize = 1_024;
 
-impl BlockPiece {
-    fn new() -> Self {
+impl Default for BlockPiece {
+    #[inline]
+    fn default() -> Self {
         Self {
             headers: HEADERS.try_with(Cell::take).unwrap_or_default(),
             entries: Assembled::new(),
             first: Location::from_packed(0),
         }
     }
+}
 
+impl BlockPiece {
     /// Whether an empty block has room for the piece and one more entry of `bytes`.
     fn has_room(&self, bytes: u64, block_bytes: u64) -> bool {
         let lines = directory_bytes(self.headers.len() + 3);
@@ -72,6 +75,7 @@ impl Drop for BlockPiece {
 }
 
 /// Entries that are put together to be appended as a group, a piece a block.
+#[derive(Default)]
 pub(crate) struct EntryGroup {
     /// Pieces that have no room for the entry behind them: most groups have none.
     full: Vec<BlockPiece>,
@@ -81,13 +85,9 @@ pub(crate) struct EntryGroup {
 }
 
 impl EntryGroup {
-    /// A group that is to have `count` entries, of which there is none yet.
-    pub(crate) fn of(count: usize) -> Self {
-        Self {
-            full: Vec::new(),
-            last: BlockPiece::new(),
-            left: count,
-        }
+    /// Says how many entries the group is to have.
+    pub(crate) fn expect(&mut self, count: usize) {
+        self.left = count;
     }
 
     /// Adds an entry.
@@ -99,8 +99,7 @@ impl EntryGroup {
         if !self.last.headers.is_empty() {
             header.flags |= FLAG_HAS_PREVIOUS;
             if !self.last.has_room(bytes, block_bytes) {
-                self.full
-                    .push(std::mem::replace(&mut self.last, BlockPiece::new()));
+                self.full.push(std::mem::take(&mut self.last));
             }
         }
         debug_assert!(self.left > 0, "more entries than the group was to have");

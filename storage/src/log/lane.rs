@@ -118,6 +118,7 @@ impl Assembled {
 }
 
 impl Drop for Assembled {
+    #[inline]
     fn drop(&mut self) {
         if self.words.capacity() <= KEPT_WORDS_MAX.max(8 * self.used) {
             ASSEMBLED.set(std::mem::take(&mut self.words));

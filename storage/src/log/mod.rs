@@ -256,6 +256,7 @@ impl Log {
     }
 
     /// Prefetches an entry that is about to be read in full.
+    #[inline]
     pub(crate) fn prefetch(&self, location: Location, units: u32, guard: &Guard) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch(location, units);

@@ -355,6 +355,7 @@ impl Volume {
     }
 
     /// Has the memory of an entry fetched, up to [`PREFETCH_BYTES`].
+    #[inline]
     pub(crate) fn prefetch(&self, location: Location, units: u32) {
         let bytes = (u64::from(units) * UNIT_BYTES).min(PREFETCH_BYTES);
         // A look at a small entry fetches all of it anyway.

@@ -17,7 +17,8 @@ pub type GroupMember<'n, 'c> = (RecordLock<'n>, Option<Change<'c>>);
 /// How many members of a large group the memory is fetched for ahead.
 pub(crate) const AHEAD: usize = 16;
 
-/// A group that is in the log.
+/// A group on its way into the log.
+#[derive(Default)]
 struct AppendedGroup {
     entries: EntryGroup,
     /// Those members that were written by what they change, with their positions.
@@ -34,9 +35,10 @@ impl Core {
         mut members: Vec<GroupMember<'_, '_>>,
         done: Option<impl FnOnce(bool)>,
     ) -> Result<Option<Lsn>> {
-        let applied = self.append_patiently(&mut members);
+        let mut group = AppendedGroup::default();
+        let appended = self.append_patiently(&mut members, &mut group);
         let mut lsn = None;
-        if let Ok(Some(group)) = &applied {
+        if appended.is_ok() {
             let mut edits = group.edits.iter().peekable();
             let mut entries = group.entries.appended();
             let mut position = 0;
@@ -68,7 +70,7 @@ impl Core {
         if let Some(done) = done {
             done(lsn.is_some());
         }
-        applied.map(|_| lsn)
+        appended.map(|()| lsn)
     }
 
     /// Has the memory fetched that publishing these members changes.
@@ -81,20 +83,21 @@ impl Core {
         }
     }
 
-    /// `None`: there is nothing to change.
     fn append_patiently(
         &self,
         members: &mut [GroupMember<'_, '_>],
-    ) -> Result<Option<AppendedGroup>> {
+        group: &mut AppendedGroup,
+    ) -> Result<()> {
         let mut patience = SpaceWait::default();
         loop {
             self.check_open()?;
-            match self.append_changes(members) {
+            match self.append_changes(members, group) {
                 Err(full @ Error::StopWrites { .. }) => {
                     let mut locks: Vec<_> = members.iter_mut().map(|(lock, _)| lock).collect();
                     if !patience.wait(self, &mut locks) {
                         return Err(full);
                     }
+                    *group = AppendedGroup::default();
                 }
                 appended => return appended,
             }
@@ -102,7 +105,11 @@ impl Core {
     }
 
     /// Appends the changes as a group: an edit of a large record by what it changes.
-    fn append_changes(&self, members: &[GroupMember<'_, '_>]) -> Result<Option<AppendedGroup>> {
+    fn append_changes(
+        &self,
+        members: &[GroupMember<'_, '_>],
+        AppendedGroup { entries, edits }: &mut AppendedGroup,
+    ) -> Result<()> {
         let mut purpose = SpacePurpose::Delete;
         let mut count = 0;
         for (lock, change) in members {
@@ -114,11 +121,10 @@ impl Core {
             }
         }
         if count == 0 {
-            return Ok(None);
+            return Ok(());
         }
         self.log.check_writable(purpose)?;
-        let mut edits = Vec::new();
-        let mut entries = EntryGroup::of(count);
+        entries.expect(count);
         for (position, (lock, change)) in members.iter().enumerate() {
             if let Some((ahead, _)) = members.get(position + AHEAD) {
                 ahead.prefetch();
@@ -138,7 +144,6 @@ impl Core {
                 None => entries.push(lock.entry_of(change), self.log.block_bytes())?,
             }
         }
-        self.log.append_group(purpose, &mut entries)?;
-        Ok(Some(AppendedGroup { entries, edits }))
+        self.log.append_group(purpose, entries)
     }
 }

@@ -53,8 +53,9 @@ impl RecordLock<'_> {
     #[inline]
     pub(super) fn write(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         match self.try_write(change) {
+            Ok(lsn) => Ok(lsn),
             Err(full @ Error::StopWrites { .. }) => self.write_with_patience(change, full),
-            result => result,
+            Err(error) => Err(error),
         }
     }
 
