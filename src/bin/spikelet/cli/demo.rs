@@ -521,6 +521,7 @@ fn measure_records(namespace: &Namespace, figures: &mut DemoFigures) -> Result<(
 impl DemoFigures {
     fn report(&self, arguments: &DemoArguments, source: &str, answers: Section) -> Report {
         let micros = |micros: f64| duration(Duration::from_secs_f64(micros / 1e6));
+        let times = |number: u64| format!("{} times", count(number));
         let each = match arguments.batch {
             1 => "latency of an edge",
             _ => "latency of a batch",
@@ -546,45 +547,35 @@ impl DemoFigures {
             .fact("edges", format!("{edges} in {took} from {threads} threads"))
             .fact("edges a second", count(self.edges_per_s))
             .fact(each, latencies)
-            .fact(
-                "waited for a record",
-                format!("{} times", count(self.waits)),
-            )
+            .fact("waited for a record", times(self.waits))
             .fact("KEY_BUSY", format!("{}, repeated", count(self.key_busy)))
-            .fact(
-                "met others",
-                format!("{} times, begun again", count(self.conflicts)),
-            );
+            .fact("met others", times(self.conflicts) + ", begun again");
         let how = if self.from_snapshot {
             "from the index snapshot"
         } else {
             "by reading the log"
         };
         let opened = duration(Duration::from_secs_f64(self.reopen_ms / 1e3));
+        let (verified, index) = (
+            count(self.verified_edges),
+            decimal(self.index_bytes_per_record, 1),
+        );
+        let longest = format!("{} elements", count(self.max_degree));
         let reopened = Section::new("After closing and opening again")
             .fact("opened in", format!("{opened}, {how}"))
-            .fact(
-                "edges on both sides",
-                format!("{} of {edges}", count(self.verified_edges)),
-            )
+            .fact("edges on both sides", format!("{verified} of {edges}"))
             .fact("missing edges", count(self.missing_edges))
             .fact("wrong lists", count(self.wrong_lists))
             .fact("lists over several records", count(self.sharded_records))
             .fact("the largest record", bytes(self.max_record_bytes))
             .fact("live records", bytes(self.live_bytes))
             .fact("on the device", bytes(self.bytes_on_device))
-            .fact(
-                "index, bytes a record",
-                decimal(self.index_bytes_per_record, 1),
-            );
+            .fact("index, bytes a record", index);
         Report::new("The follow graph")
             .fact("source", source)
             .fact("nodes", count(self.nodes))
             .fact("edges", edges)
-            .fact(
-                "longest list",
-                format!("{} elements", count(self.max_degree)),
-            )
+            .fact("longest list", longest)
             .section(loading)
             .section(answers)
             .section(reopened)

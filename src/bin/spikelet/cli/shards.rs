@@ -267,10 +267,6 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<CommandOutcome, Command
 
 fn list(collections: &[CollectionLine]) -> Section {
     let title = format!("Sharded collections: {}", count(collections.len() as u64));
-    let section = Section::new(title);
-    if collections.is_empty() {
-        return section;
-    }
     let state = |one: &CollectionLine| {
         let scheme = &one.found.scheme;
         match (one.found.missing.len(), one.found.leftovers().count()) {
@@ -279,7 +275,7 @@ fn list(collections: &[CollectionLine]) -> Section {
             (missing, _) => format!("{scheme}, {missing} MISSING"),
         }
     };
-    section.table(ReportTable::of(
+    let table = ReportTable::of(
         "By namespace, set and key",
         collections,
         &[
@@ -294,7 +290,8 @@ fn list(collections: &[CollectionLine]) -> Section {
             ("largest record", &|one| Cell::bytes(one.largest_bytes)),
             ("state", &|one| Cell::text(state(one))),
         ],
-    ))
+    );
+    Section::new(title).table(table.if_any())
 }
 
 /// Returns whether a key is the one that a user has typed, as it is or as a report shows it.

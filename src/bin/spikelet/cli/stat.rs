@@ -122,16 +122,10 @@ impl NamespaceStat {
             };
             section = section.fact("hot keys", format!("none: {why}"));
         }
-        if !self.sets.is_empty() {
-            section = section.table(self.sets_table());
-        }
-        if let Some(table) = secondary_indexes_table("Secondary indexes", &self.indexes) {
-            section = section.table(table);
-        }
-        if !self.hot_keys.is_empty() {
-            section = section.table(self.hot_table());
-        }
         section
+            .table(self.sets_table().if_any())
+            .table(secondary_indexes_table("Secondary indexes", &self.indexes))
+            .table(self.hot_table().if_any())
     }
 
     fn sets_table(&self) -> ReportTable {

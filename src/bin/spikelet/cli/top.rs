@@ -1,6 +1,5 @@
 //! `spikelet top`: the operations of a store and its hot records, as they happen.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use console::{Key, Term};
-use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, OperationSnapshot, StoreSnapshot};
+use spikelet::monitor::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
@@ -298,42 +297,31 @@ fn report(source: &str, snapshot: StoreSnapshot, most: u8, order: Order) -> Repo
 fn section(namespace: &NamespaceSnapshot) -> Section {
     let blocks = namespace.used_blocks + namespace.available_blocks;
     let free = namespace.available_blocks as f64 / blocks.max(1) as f64 * 100.0;
-    let size_a_second = |per_second: Option<f64>| {
-        per_second.map_or_else(String::new, |rate| {
-            format!(", {} a second", bytes(rate as u64))
-        })
+    let sized = |sum: u64, per_second: Option<f64>| match per_second {
+        Some(rate) => format!("{}, {} a second", bytes(sum), bytes(rate as u64)),
+        None => bytes(sum),
     };
-    let each = namespace.sync_ms.map_or_else(String::new, |took| {
-        format!(", {} ms each", decimal(took, 2))
-    });
+    let live = format!(
+        "{} on {} of devices, {} % of their blocks free",
+        bytes(namespace.live_bytes),
+        bytes(namespace.device_bytes),
+        decimal(free, 0)
+    );
+    let log = sized(namespace.log_bytes, namespace.log_bytes_per_s);
+    let moved = sized(namespace.moved_bytes, namespace.moved_bytes_per_s);
+    let mut syncs = counted(namespace.syncs, namespace.syncs_per_s);
+    if let Some(took) = namespace.sync_ms {
+        syncs += &format!(", {} ms each", decimal(took, 2));
+    }
+    let key_busy = counted(namespace.key_busy, namespace.key_busy_per_s);
     let mut section = Section::new(format!("Namespace {}", namespace.name))
         .fact("records", count(namespace.records))
-        .fact(
-            "live",
-            format!(
-                "{} on {} of devices, {} % of their blocks free",
-                bytes(namespace.live_bytes),
-                bytes(namespace.device_bytes),
-                decimal(free, 0)
-            ),
-        )
-        .fact(
-            "log",
-            bytes(namespace.log_bytes) + &size_a_second(namespace.log_bytes_per_s),
-        )
-        .fact(
-            "cleaning moved",
-            bytes(namespace.moved_bytes) + &size_a_second(namespace.moved_bytes_per_s),
-        )
-        .fact(
-            "syncs",
-            counted(namespace.syncs, namespace.syncs_per_s) + &each,
-        )
+        .fact("live", live)
+        .fact("log", log)
+        .fact("cleaning moved", moved)
+        .fact("syncs", syncs)
         .fact("waits", counted(namespace.waits, namespace.waits_per_s))
-        .fact(
-            "KEY_BUSY",
-            counted(namespace.key_busy, namespace.key_busy_per_s),
-        );
+        .fact("KEY_BUSY", key_busy);
     for error in &namespace.errors {
         let label = format!("error {}", error.code);
         section = section.fact(label, counted(error.count, error.per_s));
@@ -344,14 +332,7 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
     if let Some(why) = &namespace.read_only {
         section = section.fact("read-only", why.clone());
     }
-    let used: Vec<&OperationSnapshot> = namespace
-        .operations
-        .iter()
-        .filter(|operation| operation.count > 0)
-        .collect();
-    if !used.is_empty() {
-        section = section.table(operation_table(&used));
-    }
+    section = section.table(operation_table(namespace));
     if namespace.hot.is_empty() {
         section = section.fact("hot records", "none: no writer has waited");
     } else {
@@ -360,16 +341,14 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
             section = section.paragraph(NO_KEY);
         }
     }
-    if !namespace.collections.is_empty() {
-        section = section.table(collection_table(namespace));
-    }
-    if !namespace.transitions.is_empty() {
-        section = section.table(transition_table(namespace));
-    }
     section
+        .table(collection_table(namespace))
+        .table(transition_table(namespace))
 }
 
-fn operation_table(used: &[&OperationSnapshot]) -> ReportTable {
+/// Returns the table of the kinds of operations that were used; `None`: there are none.
+fn operation_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
+    let used = namespace.operations.iter().filter(|one| one.count > 0);
     let micros = |micros: Option<f64>| {
         Cell::optional(micros, |micros| {
             Cell::text(duration(Duration::from_secs_f64(micros / 1e6)))
@@ -387,15 +366,14 @@ fn operation_table(used: &[&OperationSnapshot]) -> ReportTable {
             ("in all", &|one| Cell::count(one.count)),
         ],
     )
+    .if_any()
 }
 
 fn counted(number: u64, per_second: Option<f64>) -> String {
-    let mut text = count(number);
-    if let Some(rate) = per_second {
-        // Writing to a string does not fail.
-        let _ = write!(text, ", {} a second", decimal(rate, 1));
+    match per_second {
+        Some(rate) => format!("{}, {} a second", count(number), decimal(rate, 1)),
+        None => count(number),
     }
-    text
 }
 
 fn hot_table(hot: &[HotRecordSnapshot]) -> ReportTable {
@@ -431,7 +409,7 @@ fn shards(hot: &HotRecordSnapshot) -> String {
     }
 }
 
-fn collection_table(namespace: &NamespaceSnapshot) -> ReportTable {
+fn collection_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
     ReportTable::of(
         "Sharded collections: hot, or changed of late",
         &namespace.collections,
@@ -442,9 +420,10 @@ fn collection_table(namespace: &NamespaceSnapshot) -> ReportTable {
             ("state", &|one| Cell::text(printable(&one.scheme))),
         ],
     )
+    .if_any()
 }
 
-fn transition_table(namespace: &NamespaceSnapshot) -> ReportTable {
+fn transition_table(namespace: &NamespaceSnapshot) -> Option<ReportTable> {
     let from = |shards: u64| match shards {
         0 => "one record".to_owned(),
         shards => count(shards),
@@ -475,6 +454,7 @@ fn transition_table(namespace: &NamespaceSnapshot) -> ReportTable {
             }),
         ],
     )
+    .if_any()
 }
 
 fn set_name(set: &str) -> String {

@@ -65,38 +65,31 @@ impl NamespaceCheck {
         } else {
             ", there is none to compare with"
         };
+        let [leftovers, disagreements] =
+            [found.leftover_entries, found.index_disagreements].map(count);
         let section = Section::new(format!("Namespace {}: {judgement}", self.name))
             .fact("closed", closed)
             .fact("blocks", count(found.blocks))
             .fact(
                 "entries",
-                format!("{}, superseded ones included", count(found.entries)),
+                count(found.entries) + ", superseded ones included",
             )
             .fact("records", count(found.records))
             .fact("deleted, remembered", count(found.tombstones))
             .fact("damaged entries", count(found.damaged_entries))
             .fact(
                 "leftovers",
-                format!(
-                    "{} entries, overwritten by whole ones since: no damage",
-                    count(found.leftover_entries)
-                ),
+                format!("{leftovers} entries, overwritten by whole ones since: no damage"),
             )
             .fact("damaged headers", count(found.damaged_headers))
             .fact(
                 "lost",
-                format!(
-                    "{}, in which no entry can be read",
-                    bytes(found.damaged_bytes)
-                ),
+                bytes(found.damaged_bytes) + ", in which no entry can be read",
             )
             .fact(
                 "snapshot disagrees in",
-                format!("{} records{compared}", count(found.index_disagreements)),
+                format!("{disagreements} records{compared}"),
             );
-        if found.places.is_empty() {
-            return section;
-        }
         let table = ReportTable::of(
             "Places",
             &found.places,
@@ -107,7 +100,7 @@ impl NamespaceCheck {
                 ("what", &|place| Cell::text(&place.what)),
             ],
         );
-        section.table(table)
+        section.table(table.if_any())
     }
 }
 

@@ -32,11 +32,7 @@ impl FinishedRun {
                 ("model mean", &|row| millis(row.expected_mean_us)),
             ],
         );
-        Some(if table.rows.is_empty() {
-            section
-        } else {
-            section.table(table)
-        })
+        Some(section.table(table.if_any()))
     }
 }
 

@@ -103,10 +103,13 @@ impl Section {
         self.block(ReportBlock::Verdict(verdict))
     }
 
-    /// Adds a table.
+    /// Adds a table, if there is one.
     #[must_use]
-    pub(crate) fn table(self, table: ReportTable) -> Self {
-        self.block(ReportBlock::Table(table))
+    pub(crate) fn table(self, table: impl Into<Option<ReportTable>>) -> Self {
+        match table.into() {
+            Some(table) => self.block(ReportBlock::Table(table)),
+            None => self,
+        }
     }
 
     /// Adds a chart.

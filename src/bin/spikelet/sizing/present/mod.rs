@@ -111,14 +111,10 @@ impl Sizing {
             section = section.paragraph("There is no record.");
         }
         if let Some(set) = self.sets.first() {
-            if !self.verdict.keys.is_empty() {
-                section = section.table(tables::records(
-                    self,
-                    "The keys behind it",
-                    &self.verdict.keys,
-                ));
-            }
-            section = section.chart(charts::histogram(self, set));
+            let keys = tables::records(self, "The keys behind it", &self.verdict.keys);
+            section = section
+                .table(keys.if_any())
+                .chart(charts::histogram(self, set));
         }
         if self.writes_per_s_unassigned {
             section = section.paragraph(
@@ -195,10 +191,8 @@ impl Sizing {
                     "By generation: the writes since a record was created. After 65,535 it begins again at 1.",
                 );
         }
-        if !self.contended.is_empty() {
-            let caption = "The records that writers fought over";
-            section = section.table(tables::records(self, caption, &self.contended));
-        }
+        let caption = "The records that writers fought over";
+        section = section.table(tables::records(self, caption, &self.contended).if_any());
         if let Some(table) = tables::sharded(self) {
             section = section
                 .table(table)

@@ -32,6 +32,8 @@ fn verdict(
 
 /// The bound of a record, to compare with.
 const BOUND: f64 = SWEET_SPOT_BYTES as f64;
+/// Where nothing is to be done about any bin.
+const NO_HELP: (SizeRemedy, Option<String>) = (SizeRemedy::Nothing, None);
 
 pub(super) fn element(set: &SetFacts<'_>) -> Option<SetVerdict> {
     let (bin, found) = heaviest_collection(set.stats)?;
@@ -89,12 +91,15 @@ pub(super) fn collections(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> 
         _ => SizeRemedy::Shard,
     };
     let begins = collection_words(set, bin, found, bound);
+    let level = word(bound == SWEET_SPOT_BYTES, remedy);
+    let (figures, helps) = ((p99 as f64, BOUND), (remedy, Some(bin.to_owned())));
+    let sentence = format!("{begins}.{}", set.why_not(remedy));
     Some(verdict(
-        word(bound == SWEET_SPOT_BYTES, remedy),
+        level,
         "collection_bytes_p99",
-        (p99 as f64, BOUND),
-        (remedy, Some(bin.to_owned())),
-        format!("{begins}.{}", set.why_not(remedy)),
+        figures,
+        helps,
+        sentence,
     ))
 }
 
@@ -150,13 +155,9 @@ pub(super) fn records(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
         "{which} takes {}{or_more}, {what} the 128 KiB that one record should hold.",
         bytes(p99)
     );
-    Some(verdict(
-        word(is_beyond, remedy),
-        "record_bytes_p99",
-        (p99 as f64, BOUND),
-        (remedy, bin),
-        sentence + &set.why_not(remedy),
-    ))
+    let (level, figures) = (word(is_beyond, remedy), (p99 as f64, BOUND));
+    let (helps, sentence) = ((remedy, bin), sentence + &set.why_not(remedy));
+    Some(verdict(level, "record_bytes_p99", figures, helps, sentence))
 }
 
 pub(super) fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
@@ -178,16 +179,9 @@ pub(super) fn large_records(set: &SetFacts<'_>) -> Option<SetVerdict> {
         bytes(max),
         share(max)
     );
-    let remedy = set.heaviest_remedy();
-    let sentence = sentence + &set.why_not(remedy.0);
-    let figures = (max as f64, BOUND);
-    Some(verdict(
-        Word::Watch,
-        "record_bytes_max",
-        figures,
-        remedy,
-        sentence,
-    ))
+    let (level, helps) = (Word::Watch, set.heaviest_remedy());
+    let (figures, sentence) = ((max as f64, BOUND), sentence + &set.why_not(helps.0));
+    Some(verdict(level, "record_bytes_max", figures, helps, sentence))
 }
 
 pub(super) fn limit(set: &SetFacts<'_>, part: f64) -> Option<SetVerdict> {
@@ -205,13 +199,9 @@ pub(super) fn limit(set: &SetFacts<'_>, part: f64) -> Option<SetVerdict> {
         bytes(cap),
         set.why_not(remedy),
     );
-    Some(verdict(
-        word(part >= NEAR, remedy),
-        "record_bytes_max_of_limit",
-        (max as f64, part * cap as f64),
-        (remedy, bin),
-        sentence,
-    ))
+    let (level, helps) = (word(part >= NEAR, remedy), (remedy, bin));
+    let (decided_by, figures) = ("record_bytes_max_of_limit", (max as f64, part * cap as f64));
+    Some(verdict(level, decided_by, figures, helps, sentence))
 }
 
 pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
@@ -231,21 +221,18 @@ pub(super) fn rate(set: &SetFacts<'_>, bound: f64) -> Option<SetVerdict> {
         return None;
     }
     let remedy = set.remedy_for_rate();
-    Some(verdict(
-        word(is_beyond, remedy),
-        "writes_per_s",
-        (rate, WRITES_PER_SECOND),
-        (remedy, None),
-        format!(
-            "Its hottest record is said to take {} writes a second, {} the {WRITES_PER_SECOND} that one record takes well.",
-            decimal(rate, 1),
-            if is_beyond {
-                "beyond"
-            } else {
-                "more than half of"
-            }
-        ),
-    ))
+    let (level, figures) = (word(is_beyond, remedy), (rate, WRITES_PER_SECOND));
+    let beyond = if is_beyond {
+        "beyond"
+    } else {
+        "more than half of"
+    };
+    let sentence = format!(
+        "Its hottest record is said to take {} writes a second, {beyond} the {WRITES_PER_SECOND} that one record takes well.",
+        decimal(rate, 1)
+    );
+    let helps = (remedy, None);
+    Some(verdict(level, "writes_per_s", figures, helps, sentence))
 }
 
 /// Judges the collections that are sharded already, each by its largest shard.
@@ -265,13 +252,9 @@ pub(super) fn shards(set: &SetFacts<'_>, bound: u64) -> Option<SetVerdict> {
             bytes(found.largest_bytes),
             if is_beyond { "beyond" } else { "near" }
         );
-        verdict(
-            word(is_beyond, SizeRemedy::Shard),
-            "shard_bytes_max",
-            (found.largest_bytes as f64, BOUND),
-            (SizeRemedy::Shard, bin.clone()),
-            sentence,
-        )
+        let (level, helps) = (word(is_beyond, SizeRemedy::Shard), (SizeRemedy::Shard, bin.clone()));
+        let figures = (found.largest_bytes as f64, BOUND);
+        verdict(level, "shard_bytes_max", figures, helps, sentence)
     })
 }
 
@@ -284,13 +267,7 @@ pub(super) fn sample(set: &SetFacts<'_>) -> Option<SetVerdict> {
             bytes(judged.max())
         );
         let figures = (judged.max() as f64, BOUND);
-        verdict(
-            Word::Watch,
-            "sample",
-            figures,
-            (SizeRemedy::Nothing, None),
-            sentence,
-        )
+        verdict(Word::Watch, "sample", figures, NO_HELP, sentence)
     })
 }
 
@@ -306,11 +283,5 @@ pub(super) fn fine(set: &SetFacts<'_>) -> SetVerdict {
         )
     };
     let figures = (judged.max() as f64, BOUND);
-    verdict(
-        Word::Ok,
-        "record_bytes_max",
-        figures,
-        (SizeRemedy::Nothing, None),
-        sentence,
-    )
+    verdict(Word::Ok, "record_bytes_max", figures, NO_HELP, sentence)
 }
