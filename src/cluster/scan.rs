@@ -9,6 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use super::failure::of_cluster;
 use super::link::{self, Link};
 use super::value::received;
+use crate::expressions::{and, eq, set_name};
 use crate::record::{Bins, Key, Metadata};
 use crate::{Expression, Record, Result};
 
@@ -60,13 +61,23 @@ impl Scanned<'_> {
         ended
     }
 
+    /// The filter that is sent. A query without a set is for all records of the namespace, of whichever set.
+    fn whole_filter(&self) -> Option<Expression> {
+        let is_without_set = || eq(set_name(), "");
+        match (self.filter, self.set) {
+            (None, "") => Some(is_without_set()),
+            (Some(filter), "") => Some(and([is_without_set(), filter.clone()])),
+            (filter, _) => filter.cloned(),
+        }
+    }
+
     fn policy(&self, with_bins: bool) -> Result<QueryPolicy> {
         let mut policy = QueryPolicy {
             records_per_second: self.records_per_second.unwrap_or_default(),
             include_bin_data: with_bins,
             ..QueryPolicy::default()
         };
-        if let Some(filter) = self.filter {
+        if let Some(filter) = self.whole_filter() {
             let filter = filter.encoded_bytes()?.to_vec();
             policy.base_policy.filter_expression =
                 Some(theirs::expressions::from_packed_bytes(filter));

@@ -1,7 +1,9 @@
 //! A store that another process serves, and the embedded one beside it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use spikelet::cluster::{Cluster, ClusterBuilder, ClusterSet};
@@ -67,6 +69,42 @@ impl Drop for Served {
         let _ = kill_process(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// The bytes of a row of an answer before its fields and bins. The end of an answer to a batch is a
+/// row with a flag in its fourth byte.
+pub const ROW_HEADER: usize = 22;
+
+/// Passes bytes on between clients and a served store, and shows the body of each answer to a
+/// request for records to `change` before. Returns the address.
+pub fn answering(served: &str, change: impl Fn(&mut Vec<u8>) + Clone + Send + 'static) -> String {
+    const MESSAGE: u8 = 3;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    let served = served.to_owned();
+    thread::spawn(move || {
+        while let Ok((mut client, _)) = listener.accept() {
+            let mut server = TcpStream::connect(&served).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || io::copy(&mut from, &mut to));
+            let change = change.clone();
+            thread::spawn(move || {
+                let mut header = [0; 8];
+                while server.read_exact(&mut header).is_ok() {
+                    let len = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
+                    let mut body = vec![0; len as usize];
+                    server.read_exact(&mut body).unwrap();
+                    if header[1] == MESSAGE {
+                        change(&mut body);
+                    }
+                    if client.write_all(&header).is_err() || client.write_all(&body).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    addr
 }
 
 /// A set of a served store, and the same one embedded.

@@ -21,6 +21,7 @@ mod program;
 mod records;
 mod relations;
 mod round_trips;
+mod saved;
 mod sharded;
 mod sizing;
 mod watched;

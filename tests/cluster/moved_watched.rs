@@ -6,14 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use spikelet::backup::{self, PieceStart, Reader, SavedRecord};
-use spikelet::cluster::Comparison;
 use spikelet::monitor::Monitor;
 use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::record::KeyHash;
 use spikelet::relation::declared_relations;
 use spikelet::{
-    Expiration, Key, NamespaceConfig, RecordSet, RecordStore, Store, WritePolicy, operations as ops,
+    Expiration, NamespaceConfig, RecordSet, RecordStore, Store, WritePolicy, operations as ops,
 };
 
 use crate::common::Served;
@@ -133,7 +131,12 @@ fn sets_without_changes_are_compared_whole_and_one_made_after_the_copy_comes_alo
     let put = |store: &Store, set: &str, count: i64, value: i64| {
         let set = store.set(set).unwrap();
         for number in 0..count {
-            set.put(number, [("i", value)]).unwrap();
+            let expires = match number % 2 {
+                0 => Expiration::Never,
+                _ => Expiration::After(Duration::from_secs(3_600)),
+            };
+            let policy = WritePolicy::default().expiration(expires);
+            set.put_with(&policy, number, [("i", value)]).unwrap();
         }
     };
     let asked = std::sync::atomic::AtomicU64::new(0);
@@ -259,50 +262,6 @@ fn an_index_that_is_made_during_the_move_comes_along() {
     assert_eq!((code, &found["indexes"]), (0, &1.into()), "{found:#}");
     let indexes = served.cluster().info("sindex-list:namespace=test").unwrap();
     assert!(indexes.contains("late"), "{indexes}");
-}
-
-#[test]
-fn another_expiry_is_told_from_other_bins() {
-    let source = store(None, KeyHash::Xxh3);
-    let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3_600)));
-    let things = source.set("things").unwrap();
-    things.put_with(&hour, 1, [("i", 1)]).unwrap();
-    let namespace = source.namespace("test").unwrap();
-    let piece = backup::piece(&namespace, PieceStart::default()).unwrap();
-    let mut saved: Vec<SavedRecord> = Vec::new();
-    let mut reader = Reader::new(&piece.text[..]).unwrap();
-    while let Some(record) = reader.next_record().unwrap() {
-        saved.push(record);
-    }
-    let cluster = Served::in_memory();
-    let served = cluster.cluster();
-    let compared = |saved: &[SavedRecord]| served.compare_saved(saved).remove(0).unwrap();
-    assert_eq!(compared(&saved), Comparison::Missing);
-    served.put_saved(&saved).remove(0).unwrap();
-    assert_eq!(compared(&saved), Comparison::Same);
-    let mut later = saved.clone();
-    later[0].void_time += 5;
-    let Comparison::OtherExpiry(seconds) = compared(&later) else {
-        panic!("another expiry is not seen");
-    };
-    assert!((-7..=-3).contains(&seconds), "{seconds}");
-    later[0].void_time = 0;
-    assert_eq!(compared(&later), Comparison::Different);
-}
-
-#[test]
-fn deleting_says_whether_there_was_a_record() {
-    let served = Served::in_memory();
-    let cluster = served.cluster();
-    let things = cluster.records("things").unwrap();
-    let put = [ops::put("i", 1)];
-    things
-        .operate_on(&WritePolicy::default(), &1.into(), &put)
-        .unwrap();
-    let digest = KeyHash::Ripemd160.digest("things", &Key::from(1));
-    let address = [("things".to_owned(), digest)];
-    let found = || cluster.delete_saved(&address).remove(0).unwrap();
-    assert!(found() && !found());
 }
 
 #[test]

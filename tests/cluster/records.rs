@@ -1,11 +1,8 @@
 //! Policies, batches, scans and errors of a cluster.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use spikelet::cluster::{Cluster, TlsFiles};
@@ -15,7 +12,7 @@ use spikelet::{
     Value, WritePolicy, expressions, operations as ops,
 };
 
-use crate::common::{Both, Served};
+use crate::common::{Both, ROW_HEADER, Served, answering};
 
 fn policy() -> WritePolicy {
     WritePolicy::default()
@@ -314,53 +311,31 @@ fn a_write_without_an_answer_is_in_doubt_and_a_read_is_not() {
     assert!(matches!(read.value(0), Some(Value::Int(1..=3))));
 }
 
-/// Passes bytes on between clients and a served store. Once `gives_up` is set, each row of an
-/// answer to a batch has the result code of a server that has given up.
+/// A served store that answers, once `gives_up` is set, each row of a batch with the result code of
+/// a server that has given up.
 fn giving_up(served: &str, gives_up: &'static AtomicBool) -> String {
     const TIMEOUT: u8 = 9;
-    const MESSAGE: u8 = 3;
-    const ROW_HEADER: usize = 22;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap().to_string();
-    let served = served.to_owned();
-    thread::spawn(move || {
-        while let Ok((mut client, _)) = listener.accept() {
-            let mut server = TcpStream::connect(&served).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || io::copy(&mut from, &mut to));
-            thread::spawn(move || {
-                let mut header = [0; 8];
-                while server.read_exact(&mut header).is_ok() {
-                    let len = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
-                    let mut body = vec![0; len as usize];
-                    server.read_exact(&mut body).unwrap();
-                    let is_of_rows = header[1] == MESSAGE && body.len() > 2 * ROW_HEADER;
-                    if is_of_rows && gives_up.load(Ordering::Relaxed) {
-                        let mut at = 0;
-                        while at < body.len() {
-                            let row = &mut body[at..];
-                            // The last row is the end of the answer.
-                            if row[3] & 1 == 0 {
-                                row[5] = TIMEOUT;
-                            }
-                            let parts = u16::from_be_bytes([row[18], row[19]])
-                                + u16::from_be_bytes([row[20], row[21]]);
-                            let mut end = ROW_HEADER;
-                            for _ in 0..parts {
-                                let bytes: [u8; 4] = row[end..end + 4].try_into().unwrap();
-                                end += 4 + u32::from_be_bytes(bytes) as usize;
-                            }
-                            at += end;
-                        }
-                    }
-                    if client.write_all(&header).is_err() || client.write_all(&body).is_err() {
-                        return;
-                    }
-                }
-            });
+    answering(served, |body| {
+        if !gives_up.load(Ordering::Relaxed) || body.len() <= 2 * ROW_HEADER {
+            return;
         }
-    });
-    addr
+        let mut at = 0;
+        while at < body.len() {
+            let row = &mut body[at..];
+            // The last row is the end of the answer.
+            if row[3] & 1 == 0 {
+                row[5] = TIMEOUT;
+            }
+            let parts =
+                u16::from_be_bytes([row[18], row[19]]) + u16::from_be_bytes([row[20], row[21]]);
+            let mut end = ROW_HEADER;
+            for _ in 0..parts {
+                let bytes: [u8; 4] = row[end..end + 4].try_into().unwrap();
+                end += 4 + u32::from_be_bytes(bytes) as usize;
+            }
+            at += end;
+        }
+    })
 }
 
 #[test]
