@@ -216,7 +216,7 @@ impl RelationSide {
             .clone()
             .record_exists_action(RecordExistsAction::UpdateOnly)
             .filter(and([is_unsharded(&self.bin), eq(size, 0)]))
-            .of_relation();
+            .of_shards();
         let records = store.records(&self.set)?;
         match records.operate_on(&policy, owner, &[delete_bin(&self.bin)]) {
             Ok(_) => Ok(true),

@@ -21,9 +21,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         let mut audit = RelationAudit::default();
-        // What the former layout finds besides has not been moved yet.
-        let first = usize::from(self.former_has_all());
-        for place in self.places().skip(first) {
+        // What the former layout finds besides has not been moved yet, and is not listed.
+        let is_moving = self.former_has_all();
+        for place in self.places().skip(usize::from(is_moving)) {
             for parent in self.named(place, place.all_parents(&self.store))? {
                 let checked = self.verify_parent(place, &parent, repair, &mut audit);
                 self.named(place, checked)?;
@@ -33,7 +33,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             }
         }
         let place = &self.current;
-        let is_listed = matches!(place.layout, Layout::KeyList { .. });
+        let is_listed = matches!(place.layout, Layout::KeyList { .. }) && !is_moving;
         for (parent, child) in self.named(place, self.named_parents(is_listed))? {
             let (listed, parent) = (place.listed(), &parent);
             let checked = listed.verify_record(&self.store, parent, child, repair, &mut audit);
