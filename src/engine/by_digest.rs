@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use spikelet_storage::{Attempt, Change, Digest, EntryView, NewVersion};
@@ -119,9 +120,10 @@ impl Namespace {
         self.core.max_record_bytes
     }
 
-    /// The time to live of records when the writer leaves it to the namespace.
-    pub(crate) fn default_time_to_live(&self) -> Option<Duration> {
-        self.core.default_time_to_live
+    /// The time to live, in seconds, of records when the writer leaves it to the namespace; 0: no end. The next write
+    /// takes over what is stored here.
+    pub(crate) fn default_ttl(&self) -> &AtomicU64 {
+        &self.core.default_ttl
     }
 
     /// Has the memory fetched that requests for these digests will touch.
@@ -405,7 +407,7 @@ impl NamespaceCore {
         let Some(live) = touched(&metadata, percent, now_ms) else {
             return Ok(());
         };
-        let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
+        let void_time = Expiration::After(live).void_time(now_ms, 0, None)?;
         let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
         let payload = entry.payload().to_vec();
         let change = Change::Put(NewVersion {

@@ -40,7 +40,8 @@ pub(super) struct NamespaceCore {
     pub(super) key_hash: KeyHash,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) max_record_bytes: u64,
-    pub(super) default_time_to_live: Option<Duration>,
+    /// Seconds; 0: no end.
+    pub(super) default_ttl: AtomicU64,
     /// Whether the records are in memory and on no device.
     pub(super) in_memory: bool,
     pub(super) opening: Opening,
@@ -197,7 +198,9 @@ impl NamespaceCore {
             key_hash: config.key_hash,
             clock,
             max_record_bytes: config.max_record_bytes,
-            default_time_to_live: config.default_time_to_live,
+            default_ttl: AtomicU64::new(
+                config.default_time_to_live.map_or(0, |live| live.as_secs()),
+            ),
             in_memory,
             opening,
             _open_dir: dir.as_deref().map(OpenDir::new),

@@ -91,18 +91,13 @@ pub enum Expiration {
 impl Expiration {
     /// The void time: seconds since 2010, 0 = never.
     #[inline(always)]
-    pub(super) fn void_time(
-        self,
-        now_ms: u64,
-        default: Option<Duration>,
-        old: Option<u32>,
-    ) -> Result<u32> {
+    pub(super) fn void_time(self, now_ms: u64, default_ttl: u64, old: Option<u32>) -> Result<u32> {
         let live = match self {
             Self::Never => return Ok(0),
             Self::DontUpdate if old.is_some() => return Ok(old.unwrap_or_default()),
-            Self::NamespaceDefault | Self::DontUpdate => match default {
-                None => return Ok(0),
-                Some(live) => live,
+            Self::NamespaceDefault | Self::DontUpdate => match default_ttl {
+                0 => return Ok(0),
+                seconds => Duration::from_secs(seconds),
             },
             Self::After(live) => live,
         };

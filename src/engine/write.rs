@@ -356,7 +356,7 @@ impl NamespaceCore {
                 .check_expiration(role, policy.expiration)?
                 .void_time(
                     now_ms,
-                    self.default_time_to_live,
+                    self.default_ttl.load(Ordering::Relaxed),
                     found.map(|found| found.void_time),
                 )?,
             // Never backwards on one record.

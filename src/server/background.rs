@@ -287,6 +287,7 @@ impl BackgroundJob {
                     call,
                     filter,
                     policy: &self.policy,
+                    effects: &served.counters.background_effects,
                 };
                 let ends = Instant::now() + CALL_TIME;
                 self.alone(address, || {

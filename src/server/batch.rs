@@ -7,6 +7,7 @@
 //!         fields: u16, operations: u16, the fields, the operations
 //! ```
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -169,8 +170,8 @@ impl<'a> Batch<'a> {
         let (Some(count @ 1..), Some(flags)) = head else {
             return Err(result_code::PARAMETER);
         };
-        let limit = shared.limits.max_batch_rows();
-        if limit != 0 && count > limit {
+        let limit = shared.limits.max_batch_rows.load(Ordering::Relaxed);
+        if limit != 0 && u64::from(count) > limit {
             return Err(TOO_MANY_ROWS);
         }
         if count as usize > cursor.len() / ROW_BYTES_MIN {

@@ -386,7 +386,7 @@ fn with_unit(value: &str, units: &[(char, u64)]) -> std::result::Result<u64, Str
         .ok_or_else(|| "the number is too large".to_owned())
 }
 
-fn seconds(value: &str) -> std::result::Result<u64, String> {
+pub(crate) fn seconds(value: &str) -> std::result::Result<u64, String> {
     with_unit(value, &[('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)])
 }
 

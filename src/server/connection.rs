@@ -384,7 +384,7 @@ impl Open {
         let connections = &shared.connections;
         let before = connections.open.fetch_add(1, Ordering::Relaxed);
         let open = Self(Arc::clone(shared));
-        if before >= shared.limits.max_connections() as u64 {
+        if before >= shared.limits.max_connections.load(Ordering::Relaxed) {
             connections.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }

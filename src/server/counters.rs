@@ -35,10 +35,6 @@ impl RequestOutcome {
 pub(crate) struct ByOutcome([AtomicU64; 5]);
 
 impl ByOutcome {
-    fn add(&self, outcome: RequestOutcome) {
-        self.add_many(outcome, 1);
-    }
-
     pub(crate) fn add_many(&self, outcome: RequestOutcome, count: u64) {
         if let Some(counter) = self.0.get(outcome as usize) {
             counter.fetch_add(count, Ordering::Relaxed);
@@ -49,6 +45,29 @@ impl ByOutcome {
         self.0
             .get(outcome as usize)
             .map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Adds the counts of a kind of request.
+    fn add_to(&self, pairs: &mut Vec<(String, u64)>, kind: &str) {
+        use RequestOutcome::{Error, FilteredOut, NotFound, Success, Timeout};
+        let success = match kind.ends_with("udf") {
+            true => "complete",
+            false => "success",
+        };
+        // A write that found nothing has failed.
+        let looks = kind.ends_with("read") || kind.ends_with("delete");
+        let (apart, errors) = match looks {
+            true => (Some(("not_found", self.get(NotFound))), 0),
+            false => (None, self.get(NotFound)),
+        };
+        let counts = [
+            (success, self.get(Success)),
+            ("error", self.get(Error) + errors),
+            ("timeout", self.get(Timeout)),
+            ("filtered_out", self.get(FilteredOut)),
+        ];
+        let counts = counts.into_iter().chain(apart);
+        pairs.extend(counts.map(|(name, count)| (format!("{kind}_{name}"), count)));
     }
 }
 
@@ -72,17 +91,51 @@ impl From<Verb> for RequestKind {
     }
 }
 
+/// The effect of a function on its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FunctionEffect {
+    Read,
+    Write,
+    Delete,
+    /// It failed.
+    Error,
+}
+
+/// Counts of functions by effect.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionEffects([AtomicU64; 4]);
+
+impl FunctionEffects {
+    pub(crate) fn add(&self, effect: FunctionEffect) {
+        if let Some(counter) = self.0.get(effect as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The counts, by their names behind `origin`.
+    fn by_name(&self, origin: &str) -> impl Iterator<Item = (String, u64)> {
+        let names = ["read_success", "write_success", "delete_success", "error"];
+        names.into_iter().zip(&self.0).map(move |(name, count)| {
+            let name = format!("{origin}_lang_{name}");
+            (name, count.load(Ordering::Relaxed))
+        })
+    }
+}
+
+/// Counts of requests from one origin.
+#[derive(Debug, Default)]
+pub(crate) struct OriginCounters {
+    /// By [`RequestKind`].
+    requests: [ByOutcome; 4],
+    /// Of calls of functions.
+    pub(crate) effects: FunctionEffects,
+}
+
 /// Counts of the requests about records of a namespace.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounters {
-    read: ByOutcome,
-    write: ByOutcome,
-    delete: ByOutcome,
-    batch_read: ByOutcome,
-    batch_write: ByOutcome,
-    batch_delete: ByOutcome,
-    function: ByOutcome,
-    batch_function: ByOutcome,
+    single: OriginCounters,
+    rows: OriginCounters,
     /// Requests that were refused for a generation other than the one they named.
     pub(crate) generation_refusals: AtomicU64,
     /// Writes that were refused because the record would be too large.
@@ -97,22 +150,23 @@ pub(crate) struct RequestCounters {
     pub(crate) background_operations: ByOutcome,
     /// Calls of functions by background queries.
     pub(crate) background_functions: ByOutcome,
+    pub(crate) background_effects: FunctionEffects,
 }
 
 impl RequestCounters {
+    /// The counters of the rows of batches, or of single requests.
+    pub(crate) const fn origin(&self, of_batch: bool) -> &OriginCounters {
+        match of_batch {
+            true => &self.rows,
+            false => &self.single,
+        }
+    }
+
     /// Counts a request by the code of its answer.
     pub(crate) fn count(&self, kind: RequestKind, of_batch: bool, code: u8) {
-        let counters = match (kind, of_batch) {
-            (RequestKind::Read, false) => &self.read,
-            (RequestKind::Write, false) => &self.write,
-            (RequestKind::Delete, false) => &self.delete,
-            (RequestKind::Function, false) => &self.function,
-            (RequestKind::Read, true) => &self.batch_read,
-            (RequestKind::Write, true) => &self.batch_write,
-            (RequestKind::Delete, true) => &self.batch_delete,
-            (RequestKind::Function, true) => &self.batch_function,
-        };
-        counters.add(RequestOutcome::of(code));
+        if let Some(counters) = self.origin(of_batch).requests.get(kind as usize) {
+            counters.add_many(RequestOutcome::of(code), 1);
+        }
         let refusals = match code {
             result_code::GENERATION => &self.generation_refusals,
             result_code::RECORD_TOO_BIG => &self.too_big_refusals,
@@ -132,54 +186,20 @@ impl RequestCounters {
     /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
     /// counts; one that it does not count apart is an error.
     pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
-        const FOUND: &[RequestOutcome] = &[RequestOutcome::NotFound, RequestOutcome::FilteredOut];
-        const FILTERED: &[RequestOutcome] = &[RequestOutcome::FilteredOut];
-        let all = [
-            ("client_read", "success", &self.read, FOUND),
-            ("client_write", "success", &self.write, FILTERED),
-            ("client_delete", "success", &self.delete, FOUND),
-            ("client_udf", "complete", &self.function, FILTERED),
-            ("batch_sub_read", "success", &self.batch_read, FOUND),
-            ("batch_sub_write", "success", &self.batch_write, FILTERED),
-            ("batch_sub_delete", "success", &self.batch_delete, FOUND),
-            ("batch_sub_udf", "complete", &self.batch_function, FILTERED),
-            (
-                "udf_sub_udf",
-                "complete",
-                &self.background_functions,
-                FILTERED,
-            ),
-            (
-                "ops_sub_write",
-                "success",
-                &self.background_operations,
-                FILTERED,
-            ),
-        ];
         let mut pairs = Vec::new();
-        for (kind, success, counts, apart) in all {
-            let not_found = match apart.contains(&RequestOutcome::NotFound) {
-                true => 0,
-                false => counts.get(RequestOutcome::NotFound),
-            };
-            pairs.push((
-                format!("{kind}_{success}"),
-                counts.get(RequestOutcome::Success),
-            ));
-            let errors = counts.get(RequestOutcome::Error) + not_found;
-            pairs.push((format!("{kind}_error"), errors));
-            pairs.push((
-                format!("{kind}_timeout"),
-                counts.get(RequestOutcome::Timeout),
-            ));
-            for outcome in apart {
-                let word = match outcome {
-                    RequestOutcome::NotFound => "not_found",
-                    _ => "filtered_out",
-                };
-                pairs.push((format!("{kind}_{word}"), counts.get(*outcome)));
+        for (origin, counters) in [("client", &self.single), ("batch_sub", &self.rows)] {
+            for (kind, counts) in ["read", "write", "delete", "udf"]
+                .iter()
+                .zip(&counters.requests)
+            {
+                counts.add_to(&mut pairs, &format!("{origin}_{kind}"));
             }
+            pairs.extend(counters.effects.by_name(origin));
         }
+        self.background_functions.add_to(&mut pairs, "udf_sub_udf");
+        self.background_operations
+            .add_to(&mut pairs, "ops_sub_write");
+        pairs.extend(self.background_effects.by_name("udf_sub"));
         pairs
     }
 }

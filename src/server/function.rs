@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::command::{CommandRefusal, RecordCommand, expiration, found, wrote};
+use super::counters::{FunctionEffect, FunctionEffects};
 use super::function_call::{FunctionCall, FunctionChange, RecordInput, key_value};
 use super::ops::code;
 use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
@@ -13,7 +14,7 @@ use crate::engine::{DigestAddress, ReadTouch};
 use crate::operation::{Checked, Mode, OperationResults, operations};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::{Bins, Metadata};
-use crate::value::{ParticleType, write_stored};
+use crate::value::{ParticleType, write_answer};
 use crate::{Error, Expression, Value, WritePolicy};
 
 /// The most calls at once: each may take the memory of a state.
@@ -56,6 +57,7 @@ pub(crate) struct RecordFunction<'a> {
     pub(crate) call: &'a FunctionCall,
     pub(crate) filter: Option<&'a Expression>,
     pub(crate) policy: &'a WritePolicy,
+    pub(crate) effects: &'a FunctionEffects,
 }
 
 /// A call that is done.
@@ -82,15 +84,24 @@ impl RecordFunction<'_> {
             let record = self.read(address)?;
             let met = record.metadata;
             let result = blocking(|| functions.call(self.call, record, ends));
-            let result = result.map_err(CommandRefusal::Function)?;
+            let result = result.map_err(|text| {
+                self.effects.add(FunctionEffect::Error);
+                CommandRefusal::Function(text)
+            })?;
+            let effect = match &result.change {
+                FunctionChange::None => FunctionEffect::Read,
+                FunctionChange::Remove => FunctionEffect::Delete,
+                FunctionChange::Write { .. } => FunctionEffect::Write,
+            };
             // Encode the value before the write: a call whose value cannot be sent has changed nothing.
             let mut value = Vec::new();
-            let kind = write_stored(&result.value, &mut value).map_err(Error::from)?;
+            let kind = write_answer(&result.value, &mut value).map_err(Error::from)?;
             if reserve(value.len() + VALUE_HEAD_BYTES) == BudgetRoom::Refused {
                 return Err(CommandRefusal::Code(result_code::OVERLOAD));
             }
             match self.write(address, met.as_ref(), result.change, scratch) {
                 Ok(answer) => {
+                    self.effects.add(effect);
                     return Ok(Applied {
                         value: (kind, value),
                         answer,
@@ -196,6 +207,7 @@ impl RecordCommand<'_> {
             call: &call,
             filter: self.filter,
             policy: &self.policy(served)?,
+            effects: &served.counters.origin(self.row.is_some()).effects,
         };
         let ends = Instant::now() + self.timeout();
         let reserve = |bytes| reply.reserve(bytes);

@@ -77,7 +77,7 @@ impl FunctionCall {
             .ok_or(result_code::PARAMETER)?;
         let decode = || {
             let mut normal = Vec::with_capacity(encoded.len());
-            normalize_element(encoded, EncodePurpose::Storage, &mut normal)?;
+            normalize_element(encoded, EncodePurpose::Lookup, &mut normal)?;
             Value::decode_front(&mut normal.as_slice())
         };
         let arguments = match encoded {

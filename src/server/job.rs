@@ -11,7 +11,7 @@ use super::served::ServedNamespace;
 use crate::Error;
 
 /// How many finished jobs are remembered: Aerospike's `query-max-done`.
-const DONE_MAX: usize = 100;
+const DONE_MAX: u64 = 100;
 
 /// What kind of query a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,21 @@ impl Job {
 }
 
 /// All jobs that are known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Jobs {
     /// The oldest first.
     known: Mutex<VecDeque<Arc<Job>>>,
+    /// How many that have ended are remembered.
+    pub(crate) max_done: AtomicU64,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            max_done: DONE_MAX.into(),
+        }
+    }
 }
 
 impl Jobs {
@@ -221,12 +232,13 @@ impl Jobs {
         if start.id != 0 && known.iter().any(|job| job.id == start.id) {
             return None;
         }
-        let done = known.iter().filter(|job| !is_running(job)).count();
-        if done > DONE_MAX
-            && let Some(oldest) = known.iter().position(|job| !is_running(job))
-        {
-            known.remove(oldest);
-        }
+        let done = known.iter().filter(|job| !is_running(job)).count() as u64;
+        let mut surplus = done.saturating_sub(self.max_done.load(Ordering::Relaxed));
+        known.retain(|job| {
+            let stays = surplus == 0 || is_running(job);
+            surplus -= u64::from(!stays);
+            stays
+        });
         let job = Arc::new(Job::of(start));
         known.push_back(Arc::clone(&job));
         Some(job)

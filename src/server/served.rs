@@ -1,7 +1,7 @@
 //! A namespace under service.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use super::community::CommunityEdition;
@@ -46,6 +46,8 @@ pub(crate) struct ServedNamespace {
     pub(crate) functions: Arc<Functions>,
     /// Calls of functions under way.
     pub(crate) calls: AtomicUsize,
+    /// The most records a second of a background query.
+    pub(crate) max_background_rps: AtomicU64,
     /// Whether clients are told that the namespace is strongly consistent.
     pub(crate) is_strongly_consistent: bool,
     /// `None`: it behaves as this server does.

@@ -1,7 +1,7 @@
 //! What all connections share: the store, its namespaces with their counters, who this server is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,6 +18,12 @@ use super::served::{HoldConfig, ServedNamespace};
 use super::transaction::table::Transactions;
 use crate::record::KeyHash;
 use crate::{Error, Namespace, Result, Store};
+
+/// Aerospike's default of `query-threads-limit`.
+const QUERIES_MAX: u64 = 128;
+
+/// Aerospike's default of `background-query-max-rps`.
+const BACKGROUND_RPS_MAX: u64 = 10_000;
 
 /// The limits that a server starts with.
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +59,13 @@ pub(crate) struct NamespaceFeatures {
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
 #[derive(Debug)]
 pub(crate) struct LiveLimits {
-    max_connections: AtomicUsize,
-    /// 0: connections may be silent as long as they like.
-    idle_timeout_ms: AtomicU64,
-    max_batch_rows: AtomicU32,
+    pub(crate) max_connections: AtomicU64,
+    /// 0: connections may be silent as long as they like. They take it over with their next request.
+    pub(crate) idle_timeout_ms: AtomicU64,
+    /// The most rows of a batch; 0: as many as fit.
+    pub(crate) max_batch_rows: AtomicU64,
+    /// The most queries at once.
+    pub(crate) max_queries: AtomicU64,
 }
 
 impl LiveLimits {
@@ -66,38 +75,16 @@ impl LiveLimits {
             limit.as_millis().clamp(1, u128::from(u64::MAX)) as u64
         });
         Self {
-            max_connections: limits.max_connections.into(),
+            max_connections: (limits.max_connections as u64).into(),
             idle_timeout_ms: idle_ms.into(),
-            max_batch_rows: limits.max_batch_rows.into(),
+            max_batch_rows: u64::from(limits.max_batch_rows).into(),
+            max_queries: QUERIES_MAX.into(),
         }
-    }
-
-    pub(crate) fn max_connections(&self) -> usize {
-        self.max_connections.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_max_connections(&self, most: usize) {
-        self.max_connections.store(most, Ordering::Relaxed);
     }
 
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         let ms = self.idle_timeout_ms.load(Ordering::Relaxed);
         (ms > 0).then(|| Duration::from_millis(ms))
-    }
-
-    /// Sets how long a connection may be silent; 0: as long as it likes. Connections take it over
-    /// with their next request.
-    pub(crate) fn set_idle_timeout_ms(&self, ms: u64) {
-        self.idle_timeout_ms.store(ms, Ordering::Relaxed);
-    }
-
-    /// The most rows of a batch; 0: as many as fit.
-    pub(crate) fn max_batch_rows(&self) -> u32 {
-        self.max_batch_rows.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_max_batch_rows(&self, most: u32) {
-        self.max_batch_rows.store(most, Ordering::Relaxed);
     }
 }
 
@@ -175,6 +162,7 @@ impl ServerShared {
                 transactions: Transactions::default(),
                 functions: Arc::clone(&functions),
                 calls: AtomicUsize::new(0),
+                max_background_rps: BACKGROUND_RPS_MAX.into(),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =

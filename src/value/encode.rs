@@ -29,13 +29,21 @@ pub(crate) fn encode(
 }
 
 /// Appends the encoding of a list that is a whole bin. See [`encode`].
-pub(crate) fn encode_list(list: &List, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    write_list(list, EncodePurpose::Storage, out, 0)
+pub(super) fn encode_list(
+    list: &List,
+    purpose: EncodePurpose,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    write_list(list, purpose, out, 0)
 }
 
 /// Appends the encoding of a map that is a whole bin. See [`encode`].
-pub(crate) fn encode_map(map: &Map, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    write_map(map, EncodePurpose::Storage, out, 0)
+pub(super) fn encode_map(
+    map: &Map,
+    purpose: EncodePurpose,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    write_map(map, purpose, out, 0)
 }
 
 fn element(

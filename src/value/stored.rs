@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use super::encode::{encode_list, encode_map, write_list_head, write_map_head};
+use super::encode::{EncodePurpose, encode_list, encode_map, write_list_head, write_map_head};
 use super::msgpack::{
     SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader, write_float,
     write_int, write_raw_header,
@@ -21,6 +21,20 @@ use super::{CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, Valu
 /// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing
 /// and has the type [`ParticleType::Null`].
 pub(crate) fn write_stored(value: &Value, out: &mut Vec<u8>) -> Result<ParticleType, CodecError> {
+    write_value(value, EncodePurpose::Storage, out)
+}
+
+/// As [`write_stored`], for a value that goes to a client: its maps may have any key.
+#[cfg(feature = "server")]
+pub(crate) fn write_answer(value: &Value, out: &mut Vec<u8>) -> Result<ParticleType, CodecError> {
+    write_value(value, EncodePurpose::Lookup, out)
+}
+
+fn write_value(
+    value: &Value,
+    purpose: EncodePurpose,
+    out: &mut Vec<u8>,
+) -> Result<ParticleType, CodecError> {
     let bytes = |out: &mut Vec<u8>, bytes: &[u8], kind| {
         out.extend_from_slice(bytes);
         Ok(kind)
@@ -37,8 +51,8 @@ pub(crate) fn write_stored(value: &Value, out: &mut Vec<u8>) -> Result<ParticleT
         Value::Blob(blob) => bytes(out, blob, ParticleType::Blob),
         Value::GeoJson(text) => bytes(out, text.as_bytes(), ParticleType::GeoJson),
         Value::Hll(sketch) => bytes(out, sketch, ParticleType::Hll),
-        Value::List(list) => encode_list(list, out).map(|()| ParticleType::List),
-        Value::Map(map) => encode_map(map, out).map(|()| ParticleType::Map),
+        Value::List(list) => encode_list(list, purpose, out).map(|()| ParticleType::List),
+        Value::Map(map) => encode_map(map, purpose, out).map(|()| ParticleType::Map),
         Value::BigInt(value) => Err(CodecError::IntegerTooBig(*value)),
         Value::Wildcard | Value::Infinity => Err(CodecError::NotStorable),
     }

@@ -219,6 +219,53 @@ fn values_of_all_types_come_and_go() {
 }
 
 #[test]
+fn arguments_may_hold_what_no_record_may() {
+    let (_running, mut wire) = served(
+        "function put(rec, value)
+           rec.v = value
+           if aerospike:exists(rec) then aerospike:update(rec) else rec.i = 1 aerospike:create(rec) end
+           return rec.v
+         end
+         function count(rec, m)
+           local seen = 0
+           for key in map.pairs(m) do seen = seen + 1 end
+           return list{m, seen, map.size(m)}
+         end",
+    );
+    let with = |function: &str, arguments: &[u8]| {
+        Message::about(0, WRITE, 0, 1)
+            .field(30, b"m")
+            .field(31, function.as_bytes())
+            .field(32, arguments)
+    };
+    // Nil, wildcard, infinity: the bin goes.
+    for value in [
+        &[0x91, 0xc0][..],
+        &[0x91, 0xd4, 0xff, 0],
+        &[0x91, 0xd4, 0xff, 1],
+    ] {
+        wire.ask(&with("put", &[0x91, 5]));
+        let answer = wire.ask(&with("put", value));
+        assert_eq!(
+            (answer.code, told(&answer, "SUCCESS").kind),
+            (0, 0),
+            "{value:?}"
+        );
+        assert_eq!(wire.ask(&Message::get(1)).ops.len(), 1, "{value:?}");
+    }
+    // A map with the key nil comes back as it went. A loop passes over that key.
+    let answer = wire.ask(&with("count", &[0x91, 0x82, 0xc0, 7, 1, 8]));
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(
+        told(&answer, "SUCCESS").value,
+        [0x93, 0x82, 0xc0, 7, 1, 8, 1, 2]
+    );
+    // No record holds it.
+    assert_ne!(wire.ask(&with("put", &[0x91, 0x81, 0xc0, 7])).code, 0);
+    assert!(wire.is_alive());
+}
+
+#[test]
 fn a_name_that_no_bin_can_have_fails_the_update_and_not_the_call() {
     let (_running, mut wire) = served(
         "function bad(rec, known)
@@ -418,6 +465,12 @@ fn a_stream_filters_maps_aggregates_and_reduces() {
         told(&rows[0], "SUCCESS").value,
         b"\x82\x00\xcd\x09\x92\x01\xcd\x09\xc4"
     );
+    // No index is asked about a set that nobody has written.
+    let range = [1, 1, b'i', 1, 0, 0, 0, 1, 4, 0, 0, 0, 1, 7];
+    let mut nowhere = stream("m.count", &[]).field(22, &range);
+    assert_eq!(wire.ask(&nowhere).code, 201);
+    nowhere.fields[1].1 = b"nowhere".to_vec();
+    assert_eq!(wire.ask_many(&nowhere), (vec![], 0));
     let (rows, code) = wire.ask_many(&stream("m.fails", &[]));
     let text = told(&rows[0], "FAILURE");
     assert!(
@@ -448,6 +501,11 @@ fn a_function_is_called_for_all_records_in_the_background() {
     let (rows, code) = wire.ask_many(&job);
     assert_eq!((rows.len(), code), (0, 0));
     until(|| wire.info("query-show:trid=9")[0].contains("status=done(ok)"));
+    let statistics = wire.info("namespace/test").remove(0);
+    for (name, count) in [("write_success", 99), ("error", 1), ("read_success", 0)] {
+        let expected = format!(";udf_sub_lang_{name}={count};");
+        assert!(statistics.contains(&expected), "{expected}");
+    }
     let shown = &wire.info("query-show:trid=9")[0];
     assert!(shown.contains("recs-succeeded=99:recs-failed=1"), "{shown}");
     assert!(shown.contains("job-type=background-udf"), "{shown}");

@@ -2,6 +2,7 @@
 //! server runs.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use spikelet::record::KeyHash;
 use spikelet::server::Server;
@@ -200,7 +201,7 @@ fn partitions_are_told_with_their_records() {
 }
 
 #[test]
-fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
+fn limits_change_while_the_server_runs_and_others_say_why_not() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
     let rows: Vec<_> = (0..3)
@@ -227,17 +228,31 @@ fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
 
     for (what, why) in [
         (
-            "context=namespace;id=test;default-ttl=5",
-            "default-ttl cannot be changed while the server runs",
+            "context=namespace;id=test;nsup-period=5",
+            "nsup-period cannot be changed while the server runs, of its context only background-query-max-rps, default-ttl;",
         ),
+        (
+            "context=namespace;id=test;default-ttl=11y",
+            "default-ttl=11y",
+        ),
+        (
+            "context=namespace;id=test;default-ttl=4000d",
+            "not 0 to 315360000",
+        ),
+        (
+            "context=namespace;id=nope;default-ttl=1",
+            "unknown namespace",
+        ),
+        ("context=namespace;default-ttl=1", "missing namespace"),
         (
             "context=service;cluster-name=x",
-            "only batch-max-requests, proto-fd-idle-ms and proto-fd-max",
+            "only batch-max-requests, proto-fd-idle-ms, proto-fd-max, query-max-done, query-threads-limit;",
         ),
         (
-            "context=service;proto-fd-max=many",
-            "proto-fd-max=many is no number",
+            "context=network;service.port=1",
+            "while the server runs; set",
         ),
+        ("context=service;proto-fd-max=many", "proto-fd-max=many"),
         ("context=service;proto-fd-max=0", "proto-fd-max=0"),
         ("context=service", "nothing is to be changed"),
         ("context=wibble;x=1", "bad context"),
@@ -257,6 +272,96 @@ fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
         pairs(&mut wire, "get-config:context=service")["batch-max-requests"],
         "2"
     );
+}
+
+#[test]
+fn changed_limits_of_queries_and_of_times_to_live_hold_for_the_next_request() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = |wire: &mut Wire, what: &str| {
+        let told = wire.info(&format!("set-config:context={what}\n")).remove(0);
+        assert_eq!(told, "ok", "{what}");
+    };
+    wire.ask(&Message::put(1, "i", 1));
+    set(
+        &mut wire,
+        "namespace;id=test;default-ttl=2h;background-query-max-rps=7",
+    );
+    let config = pairs(&mut wire, "get-config:context=namespace;namespace=test");
+    assert_eq!(config["default-ttl"], "7200");
+    assert_eq!(config["background-query-max-rps"], "7");
+    let demo = running
+        .store
+        .namespace("test")
+        .unwrap()
+        .set("demo")
+        .unwrap();
+    let expires_at = |key: i64| demo.get(key).unwrap().unwrap().metadata().expires_at();
+    assert_eq!(expires_at(1), None, "written before the change");
+    wire.ask(&Message::put(2, "i", 1));
+    let left = expires_at(2).unwrap().duration_since(SystemTime::now());
+    assert!(left.is_ok_and(|left| left.as_secs() > 7000));
+    // The queries of the background, at most 7 records a second.
+    let mut background = |asked: u32| {
+        let job = Message::new(0, WRITE, 0)
+            .field(0, b"test")
+            .field(1, b"demo")
+            .field(10, &asked.to_be_bytes())
+            .op(5, 1, "i", &1_i64.to_be_bytes());
+        wire.ask(&job).code
+    };
+    assert_eq!([background(8), background(7)], [4, 0]);
+
+    set(&mut wire, "service;query-max-done=0");
+    until(|| wire.info("query-show")[0].matches("status=done").count() == 1);
+    assert_eq!(wire.ask_many(&query()).1, 0);
+    assert_eq!(
+        wire.info("query-show")[0].matches("trid=").count(),
+        1,
+        "the last one"
+    );
+}
+
+#[test]
+fn dashboards_find_the_statistics_that_have_a_meaning_here() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let node = pairs(&mut wire, "statistics");
+    for (name, value) in [
+        ("admin_connections", "0"),
+        ("batch_index_delay", "0"),
+        ("deprecated_requests", "0"),
+    ] {
+        assert_eq!(node.get(name).map(|value| &**value), Some(value), "{name}");
+    }
+    if cfg!(target_os = "linux") {
+        for name in [
+            "system_free_mem_kbytes",
+            "host_free_mem_pct",
+            "threads_joinable",
+        ] {
+            assert!(node[name].parse::<u64>().unwrap() > 0, "{name}");
+        }
+    }
+    let namespace = pairs(&mut wire, "namespace/test");
+    for (name, value) in [
+        ("data_compression_ratio", "1.000"),
+        ("effective_active_rack", "0"),
+        ("effective_is_quiesced", "false"),
+        ("evict_ttl", "0"),
+        ("evict_void_time", "0"),
+        ("migrate_records_unreadable", "0"),
+        ("ops_sub_tsvc_error", "0"),
+        ("pending_quiesce", "false"),
+        ("truncating", "false"),
+        ("udf_sub_tsvc_timeout", "0"),
+    ] {
+        assert_eq!(
+            namespace.get(name).map(|value| &**value),
+            Some(value),
+            "{name}"
+        );
+    }
 }
 
 #[test]

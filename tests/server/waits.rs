@@ -3,7 +3,7 @@
 //! The writes wait until the test lets them go on: an answer that comes meanwhile has not waited for them.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spikelet::record::KeyHash;
 use spikelet::server::Server;
@@ -216,4 +216,66 @@ fn committed_writes_are_answered_once_they_are_durable() {
     assert!(namespace.durable_lsn() >= namespace.last_lsn());
     // The rows share theirs.
     assert!(namespace.stats().storage.syncs - syncs < 10);
+}
+
+/// Times a request, prints how long it took, and returns the 99th percentile in microseconds.
+fn p99_us(what: &str, mut request: impl FnMut()) -> u128 {
+    let mut micros: Vec<u128> = (0..2_000)
+        .map(|_| {
+            let began = Instant::now();
+            request();
+            began.elapsed().as_micros()
+        })
+        .collect();
+    micros.sort_unstable();
+    println!("{what}: p50 {} us, p99 {} us", micros[1_000], micros[1_980]);
+    micros[1_980]
+}
+
+#[test]
+#[ignore = "measures: docs/benchmarks.md"]
+fn requests_beside_64_waiting_writers_take_less_than_5_ms() {
+    let running = serve();
+    let addr = running.handle.addr();
+    let namespace = running.store.namespace("test").unwrap();
+    let mut waiting = with_record_locked(&running.store, || {
+        let waiting: Vec<_> = (0..WRITERS).map(|_| begin(&running, &put(1))).collect();
+        until(|| namespace.stats().waits == WRITERS as u64);
+        let mut other = Wire::to(addr);
+        other.ask(&put(2));
+        let read = p99_us("reads", || assert_eq!(other.ask(&Message::get(2)).code, 0));
+        let write = p99_us("writes", || assert_eq!(other.ask(&put(3)).code, 0));
+        let info = p99_us("info", || assert_eq!(other.info("node\n").len(), 1));
+        let connect = p99_us("new connections", || {
+            assert_eq!(Wire::to(addr).ask(&Message::get(2)).code, 0);
+        });
+        let slowest = [read, write, info, connect].into_iter().max();
+        assert!(slowest < Some(5_000), "{slowest:?} us");
+        waiting
+    });
+    assert_eq!(codes(&mut waiting), [0; WRITERS]);
+}
+
+#[test]
+#[ignore = "measures: docs/benchmarks.md"]
+fn a_full_namespace_refuses_within_10_ms() {
+    let mut config = NamespaceConfig::new("test");
+    config.key_hash = KeyHash::Ripemd160;
+    config.max_device_bytes = 64 << 20;
+    let store = Store::builder().namespace(config).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let payload = vec![7_u8; 100 << 10];
+    let mut wire = Wire::to(handle.addr());
+    let mut write = |key| {
+        let write = Message::about(0, WRITE, 0, key).op(2, 4, "b", &payload);
+        wire.ask(&Message {
+            timeout_ms: 60_000,
+            ..write
+        })
+        .code
+    };
+    // Nothing can be cleaned: all records are live.
+    let full = (0..).find(|key| write(*key) != 0).unwrap();
+    let refusal = p99_us("refusals", || assert_eq!(write(full), 8));
+    assert!(refusal < 10_000, "{refusal} us");
 }

@@ -1,12 +1,14 @@
 //! How the server and its namespaces are kept.
 
-use std::str::FromStr;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Ask, InfoAnswer, InfoError, Pairs};
 use crate::Durability;
-use crate::server::config::pending_limit;
+use crate::policy::MAX_TIME_TO_LIVE;
+use crate::server::config::{pending_limit, seconds};
 use crate::server::served::ServedNamespace;
-use crate::server::shared::{LiveLimits, ServerShared};
+use crate::server::shared::ServerShared;
 use crate::server::transaction::table::DEFAULT_DURATION;
 use spikelet_storage::Storage;
 
@@ -15,13 +17,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     match ask.parameter(&["context"]) {
         Some("namespace") => {
-            let name = ask
-                .namespace_name()
-                .ok_or_else(|| InfoError::parameter("missing namespace"))?;
-            let served = ask
-                .served(name)
-                .ok_or_else(|| InfoError::parameter("unknown namespace"))?;
-            add_namespace_config(served, &mut pairs);
+            add_namespace_config(named(ask)?, &mut pairs);
         }
         Some("service") => add_service_config(ask.shared, &mut pairs),
         Some("network") => add_network_config(ask, &mut pairs),
@@ -35,78 +31,110 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
     Ok(pairs.0)
 }
 
-/// A limit that can be changed while the server runs. All of them are of the context `service`.
-#[derive(Clone, Copy, Debug)]
-enum LimitChange {
-    BatchRows(u32),
-    IdleTimeoutMs(u64),
-    Connections(usize),
+/// The namespace that is named.
+fn named<'a>(ask: &Ask<'a>) -> Result<&'a ServedNamespace, InfoError> {
+    let name = ask.namespace_name();
+    let name = name.ok_or_else(|| InfoError::parameter("missing namespace"))?;
+    let served = ask.served(name);
+    served.ok_or_else(|| InfoError::parameter("unknown namespace"))
 }
 
-/// The names of what [`LimitChange`] changes.
-const CHANGEABLE: &str =
-    "batch-max-requests, proto-fd-idle-ms and proto-fd-max of the context service";
+/// A number of the server, or of a namespace, that can be changed while the server runs.
+struct Setting<T> {
+    name: &'static str,
+    range: RangeInclusive<u64>,
+    cell: fn(&T) -> &AtomicU64,
+}
 
-impl LimitChange {
-    fn of(name: &str, value: &str) -> Result<Self, InfoError> {
-        match name {
-            "batch-max-requests" => number(name, value).map(Self::BatchRows),
-            "proto-fd-idle-ms" => number(name, value).map(Self::IdleTimeoutMs),
-            "proto-fd-max" => match number(name, value)? {
-                0 => Err(InfoError::parameter(
-                    "bad value: proto-fd-max=0 would leave nobody a connection",
-                )),
-                most => Ok(Self::Connections(most)),
-            },
-            _ => Err(fixed(name)),
+const fn setting<T>(
+    name: &'static str,
+    range: RangeInclusive<u64>,
+    cell: fn(&T) -> &AtomicU64,
+) -> Setting<T> {
+    Setting { name, range, cell }
+}
+
+const OF_SERVICE: &[Setting<ServerShared>] = &[
+    setting("batch-max-requests", 0..=u32::MAX as u64, |shared| {
+        &shared.limits.max_batch_rows
+    }),
+    setting("proto-fd-idle-ms", 0..=u64::MAX, |shared| {
+        &shared.limits.idle_timeout_ms
+    }),
+    // 0 would leave nobody a connection.
+    setting("proto-fd-max", 1..=u64::MAX, |shared| {
+        &shared.limits.max_connections
+    }),
+    setting("query-max-done", 0..=1000, |shared| &shared.jobs.max_done),
+    setting("query-threads-limit", 1..=1024, |shared| {
+        &shared.limits.max_queries
+    }),
+];
+
+const OF_NAMESPACE: &[Setting<ServedNamespace>] = &[
+    setting("background-query-max-rps", 1..=1_000_000, |served| {
+        &served.max_background_rps
+    }),
+    setting("default-ttl", 0..=MAX_TIME_TO_LIVE.as_secs(), |served| {
+        served.namespace.default_ttl()
+    }),
+];
+
+/// Sets values by name. All are checked before the first is changed.
+fn change<T>(settings: &[Setting<T>], of: &T, values: &[(&str, &str)]) -> Result<(), InfoError> {
+    let change = |(name, value): &(&str, &str)| {
+        let setting = settings.iter().find(|setting| setting.name == *name);
+        let setting = setting.ok_or_else(|| fixed(name, settings))?;
+        let wrong = |why| InfoError::parameter(format!("bad value: {name}={value}: {why}"));
+        let range = &setting.range;
+        match seconds(value).map_err(wrong)? {
+            number if range.contains(&number) => Ok((setting, number)),
+            _ => Err(wrong(format!("not {} to {}", range.start(), range.end()))),
         }
+    };
+    let changes: Vec<_> = values.iter().map(change).collect::<Result<_, _>>()?;
+    for (setting, number) in changes {
+        (setting.cell)(of).store(number, Ordering::Relaxed);
     }
-
-    fn apply(self, limits: &LiveLimits) {
-        match self {
-            Self::BatchRows(most) => limits.set_max_batch_rows(most),
-            Self::IdleTimeoutMs(ms) => limits.set_idle_timeout_ms(ms),
-            Self::Connections(most) => limits.set_max_connections(most),
-        }
-    }
+    Ok(())
 }
 
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T, InfoError> {
-    let wrong = |_| InfoError::parameter(format!("bad value: {name}={value} is no number"));
-    value.parse().map_err(wrong)
-}
-
-fn fixed(name: &str) -> InfoError {
+fn fixed<T>(name: &str, settings: &[Setting<T>]) -> InfoError {
+    let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+    let others = match names[..] {
+        [] => String::new(),
+        _ => format!(", of its context only {}", names.join(", ")),
+    };
     InfoError::parameter(format!(
-        "bad parameter: {name} cannot be changed while the server runs, only {CHANGEABLE}; set it in the configuration and start again"
+        "bad parameter: {name} cannot be changed while the server runs{others}; set it in the configuration and start again"
     ))
 }
 
-/// `set-config:context=service;NAME=VALUE;..`. All is checked before the first is changed.
+fn add_settings<T>(settings: &[Setting<T>], of: &T, pairs: &mut Pairs) {
+    for setting in settings {
+        pairs.add(setting.name, (setting.cell)(of).load(Ordering::Relaxed));
+    }
+}
+
+/// `set-config:context=service;NAME=VALUE;..`, `set-config:context=namespace;id=NAMESPACE;NAME=VALUE;..`.
 pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
-    let pairs: Vec<(&str, &str)> = ask
+    let values: Vec<(&str, &str)> = ask
         .parameters
         .split(';')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .filter(|(name, _)| !matches!(*name, "context" | "id" | "ns" | "namespace"))
         .collect();
-    let [(first, _), ..] = pairs.as_slice() else {
+    if values.is_empty() {
         return Err(InfoError::parameter(
             "bad parameter: nothing is to be changed",
         ));
-    };
-    match ask.parameter(&["context"]) {
-        Some("service") => {}
-        Some("namespace" | "network" | "logging" | "security") => return Err(fixed(first)),
-        _ => return Err(InfoError::parameter("bad context")),
     }
-    let changes = pairs
-        .iter()
-        .map(|(name, value)| LimitChange::of(name, value));
-    let changes: Vec<LimitChange> = changes.collect::<Result<_, _>>()?;
-    for change in &changes {
-        change.apply(&ask.shared.limits);
+    match ask.parameter(&["context"]) {
+        Some("service") => change(OF_SERVICE, ask.shared, &values)?,
+        Some("namespace") => change(OF_NAMESPACE, named(ask)?, &values)?,
+        Some("network" | "logging" | "security") => change(&[], &(), &values)?,
+        _ => return Err(InfoError::parameter("bad context")),
     }
     let parameters = ask.parameters;
     tracing::info!(parameters, "limits are changed");
@@ -114,20 +142,15 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
 }
 
 fn add_service_config(shared: &ServerShared, pairs: &mut Pairs) {
-    let idle = shared.limits.idle_timeout().unwrap_or_default();
     // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
     pairs.add("batch-index-threads", 1);
-    pairs.add("batch-max-requests", shared.limits.max_batch_rows());
     pairs.add(
         "cluster-name",
         shared.cluster_name.as_deref().unwrap_or("null"),
     );
     pairs.add("node-id", &shared.node);
-    pairs.add("proto-fd-idle-ms", idle.as_millis());
-    pairs.add("proto-fd-max", shared.limits.max_connections());
-    pairs.add("query-max-done", 100);
-    pairs.add("query-threads-limit", 128);
     pairs.add("transaction-max-ms", 1000);
+    add_settings(OF_SERVICE, shared, pairs);
 }
 
 fn add_network_config(ask: &Ask<'_>, pairs: &mut Pairs) {
@@ -150,10 +173,6 @@ pub(crate) fn capacity_bytes(served: &ServedNamespace) -> u64 {
 pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) {
     let namespace = &served.namespace;
     let options = namespace.options();
-    let default_ttl = namespace
-        .default_time_to_live()
-        .unwrap_or_default()
-        .as_secs();
     let nsup_period = if served.expires {
         // Whole seconds, and not the number that means never.
         options.expiry_period.as_secs().max(1)
@@ -163,11 +182,10 @@ pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) 
     let in_memory = matches!(options.storage, Storage::Memory);
     pairs.add("allow-ttl-without-nsup", "false");
     pairs.add("apply-ttl-reductions", "true");
-    pairs.add("background-query-max-rps", 10_000);
     pairs.add("conflict-resolution-policy", "generation");
     pairs.add("default-read-touch-ttl-pct", 0);
-    pairs.add("default-ttl", default_ttl);
     pairs.add("disallow-null-setname", "false");
+    add_settings(OF_NAMESPACE, served, pairs);
     pairs.add("max-record-size", namespace.max_record_bytes());
     pairs.add("nsup-period", nsup_period);
     pairs.add("replication-factor", 1);

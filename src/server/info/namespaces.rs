@@ -60,6 +60,9 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
             format!("{}:0", counters.batches_under_way()),
         ),
     ];
+    let [available_kb, total_kb] =
+        ["MemAvailable", "MemTotal"].map(|name| proc_number("meminfo", name));
+    let free_pct = available_kb.saturating_mul(100) / total_kb.max(1);
     let numbers = [
         ("cluster_clock_skew_stop_writes_sec", 0),
         ("cluster_clock_skew_ms", 0),
@@ -71,6 +74,14 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("rw_in_progress", 0),
         ("proxy_in_progress", 0),
         ("tree_gc_queue", 0),
+        ("system_free_mem_kbytes", available_kb),
+        ("system_free_mem_pct", free_pct),
+        ("host_free_mem_kbytes", available_kb),
+        ("host_free_mem_pct", free_pct),
+        ("threads_joinable", proc_number("self/status", "Threads")),
+        ("admin_connections", 0),
+        ("admin_connections_opened", 0),
+        ("admin_connections_closed", 0),
         ("client_connections", open),
         ("client_connections_opened", opened),
         ("client_connections_closed", opened.saturating_sub(open)),
@@ -95,6 +106,8 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
         ("batch_index_complete", load(&counters.batches_complete)),
         ("batch_index_error", load(&counters.batches_failed)),
         ("batch_index_timeout", load(&counters.batches_timed_out)),
+        ("batch_index_delay", 0),
+        ("deprecated_requests", 0),
         ("migrate_partitions_remaining", 0),
         ("fabric_bulk_send_rate", 0),
         ("fabric_bulk_recv_rate", 0),
@@ -108,6 +121,15 @@ pub(crate) fn node_statistics(shared: &ServerShared) -> Vec<(&'static str, Strin
     ];
     pairs.extend(numbers.map(|(key, value)| (key, value.to_string())));
     pairs
+}
+
+/// A number of the system, such as kilobytes of memory; 0 where there is no such file.
+fn proc_number(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{file}")).unwrap_or_default();
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let value = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
+    let number = value.and_then(|value| value.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the statistics of a namespace, by Aerospike's names.
@@ -148,11 +170,22 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     }
     add("stop_writes", stats.stop_writes.to_string());
     add("hwm_breached", "false".to_owned());
-    add("clock_skew_stop_writes", "false".to_owned());
+    for key in [
+        "clock_skew_stop_writes",
+        "truncating",
+        "pending_quiesce",
+        "effective_is_quiesced",
+        "effective_prefer_uniform_balance",
+    ] {
+        add(key, "false".to_owned());
+    }
+    add("data_compression_ratio", "1.000".to_owned());
     for (key, value) in [
         ("current_time", namespace.now_ms() / 1000),
         ("expired_objects", stats.expired),
         ("evicted_objects", 0),
+        ("evict_ttl", 0),
+        ("evict_void_time", 0),
         ("data_used_bytes", stats.live_bytes),
         ("data_total_bytes", capacity),
         ("data_used_pct", used_pct),
@@ -166,6 +199,10 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
         ("fail_key_busy", stats.key_busy),
         ("client_tsvc_error", load(&counters.unexecuted)),
         ("client_tsvc_timeout", 0),
+        ("udf_sub_tsvc_error", 0),
+        ("udf_sub_tsvc_timeout", 0),
+        ("ops_sub_tsvc_error", 0),
+        ("ops_sub_tsvc_timeout", 0),
         ("fail_generation", load(&counters.generation_refusals)),
         ("fail_record_too_big", load(&counters.too_big_refusals)),
     ] {
@@ -214,6 +251,8 @@ const OF_SEVERAL_NODES: &[&str] = &[
     "migrate_tx_partitions_imbalance",
     "migrate_records_skipped",
     "migrate_records_transmitted",
+    "migrate_records_unreadable",
+    "effective_active_rack",
     "migrate_record_retransmits",
     "migrate_record_receives",
     "migrate_signals_active",

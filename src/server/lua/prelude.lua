@@ -227,6 +227,7 @@ local function key_of(key)
 end
 
 local function shown_key(key)
+    if rawequal(key, NIL) then return nil end
     return raw_type(key) == "table" and key[1] or key
 end
 
@@ -258,8 +259,11 @@ end
 local function each(c, step)
     local keys, count = {}, 0
     for key in next, c.values do
-        count = count + 1
-        keys[count] = key
+        -- A loop would end at nil.
+        if not rawequal(key, NIL) then
+            count = count + 1
+            keys[count] = key
+        end
     end
     return iterate(keys, count, step)
 end
@@ -597,9 +601,14 @@ return {
         local m = new_map(order)
         local c = rawget(m, CONTENTS)
         for at = 1, count do
-            local value = values[at]
+            local key, value = keys[at], values[at]
             if value == nil then value = NIL end
-            put(c, keys[at], value)
+            if key == nil then
+                -- Only a client sends it.
+                c.values[NIL], c.count = value, c.count + 1
+            else
+                put(c, key, value)
+            end
         end
         return m
     end,

@@ -1,6 +1,7 @@
 //! How queries of all kinds begin.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::projection::{Projection, projection_of};
@@ -26,12 +27,6 @@ use crate::{Digest, Error, Result, WritePolicy};
 
 /// How many partitions there are.
 const PARTITIONS: u16 = 4096;
-
-/// The most queries at once: Aerospike's `query-threads-limit`.
-const QUERIES_MAX: usize = 128;
-
-/// The most records a second of a background query: Aerospike's `background-query-max-rps`.
-const BACKGROUND_RPS_MAX: u32 = 10_000;
 
 /// How long a short query may take if its client does not say: Aerospike's default.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -82,8 +77,8 @@ pub(crate) fn start<'a>(
         return Err(result_code::PARAMETER);
     }
     let condition = match IndexCondition::of(fields, &served.namespace, set) {
-        // Operations on the records of no set are done.
-        Err(result_code::INDEX_NOT_FOUND) if writes && set_id.is_none() => {
+        // Operations on the records of no set are done, and they aggregate to nothing.
+        Err(result_code::INDEX_NOT_FOUND) if (writes || call.is_some()) && set_id.is_none() => {
             return Ok(Started::Empty);
         }
         condition => condition?,
@@ -108,7 +103,7 @@ pub(crate) fn start<'a>(
     let Some(set_id) = set_id else {
         return Ok(Started::Empty);
     };
-    if !short && shared.jobs.running() >= QUERIES_MAX {
+    if !short && shared.jobs.running() as u64 >= shared.limits.max_queries.load(Ordering::Relaxed) {
         return Err(result_code::FORBIDDEN);
     }
     let filter = filter_of(fields)?;
@@ -124,10 +119,11 @@ pub(crate) fn start<'a>(
         (true, None) => JobKind::Background,
         (true, Some(_)) => JobKind::BackgroundFunction,
     };
+    let max_rps = served.max_background_rps.load(Ordering::Relaxed) as u32;
     let rps = match (writes, asked_rps) {
         (false, rps) => rps,
-        (true, 0) => BACKGROUND_RPS_MAX,
-        (true, rps @ ..=BACKGROUND_RPS_MAX) => rps,
+        (true, 0) => max_rps,
+        (true, rps) if rps <= max_rps => rps,
         (true, _) => return Err(result_code::PARAMETER),
     };
     let pace = [RateLimit::new(rps, Due::default()), limit];

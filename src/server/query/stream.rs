@@ -7,7 +7,7 @@ use crate::server::ops::code;
 use crate::server::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
 use crate::server::served::ServedNamespace;
-use crate::value::{ParticleType, Value, write_stored};
+use crate::value::{ParticleType, Value, write_answer};
 
 /// How long a stream may take for a record, or for its end.
 const STEP_TIME: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ impl StreamState {
 fn tell(values: &[Value], out: &mut ResponseBuffer<'_>) -> Result<(), String> {
     for value in values {
         let mut stored = Vec::new();
-        let kind = write_stored(value, &mut stored).map_err(|error| error.to_string())?;
+        let kind = write_answer(value, &mut stored).map_err(|error| error.to_string())?;
         let mut reply = MessageReply::begin(out);
         if reply.op(code::READ, b"SUCCESS", kind, &stored).is_err() {
             // The room that was refused is given back.
