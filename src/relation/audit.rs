@@ -185,14 +185,14 @@ impl RelationAudit {
 pub(super) struct Auditor<'a> {
     audit: RelationAudit,
     repair: Repair,
-    observe: AuditObserver<'a>,
+    observe: ProgressObserver<'a>,
 }
 
 impl<'a> Auditor<'a> {
     /// Runs an audit. `check` breaks off where [`Auditor::note_progress`] does.
     pub(super) fn run(
         repair: Repair,
-        observe: AuditObserver<'a>,
+        observe: ProgressObserver<'a>,
         check: impl FnOnce(&mut Self) -> Result<ControlFlow<()>>,
     ) -> Result<RelationAudit> {
         let mut auditor = Self {
@@ -242,4 +242,4 @@ impl<'a> Auditor<'a> {
 }
 
 /// The observer of an audit's progress, called after each record, which may stop it.
-pub(super) type AuditObserver<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;
+pub(super) type ProgressObserver<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;

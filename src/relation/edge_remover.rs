@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::address::{Address, element, link_of};
-use super::audit::{AuditObserver, RelationProgress};
+use super::audit::{ProgressObserver, RelationProgress};
 use super::graph::{SOURCE, TARGET};
 use super::keys::key_of;
 use super::side::RelationSide;
@@ -174,7 +174,7 @@ impl<'g> Deletion<'g> {
     pub(super) fn run(
         &self,
         (set, key): (&str, &Key<'_>),
-        observe: AuditObserver<'_>,
+        observe: ProgressObserver<'_>,
     ) -> Result<bool> {
         let given = Address::new(set, key);
         if let Some(transaction) = self.guard.transaction() {
@@ -235,7 +235,7 @@ impl<'g> Deletion<'g> {
         &self,
         at: usize,
         steps: &mut DeleteSteps,
-        observe: AuditObserver<'_>,
+        observe: ProgressObserver<'_>,
     ) -> Result<ControlFlow<(), bool>> {
         let Some(record) = steps.parts.get(at).map(|part| part.record.clone()) else {
             return Ok(ControlFlow::Continue(false));

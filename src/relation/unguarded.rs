@@ -1,6 +1,6 @@
 //! Deletes of records with their edges in stores that guard no relations, such as a cluster: edge by edge, and the record last.
 
-use super::audit::{AuditObserver, RelationProgress};
+use super::audit::{ProgressObserver, RelationProgress};
 use super::edge_remover::has_edges;
 use crate::engine::declaration::OnDelete;
 use crate::{Key, Result};
@@ -24,7 +24,7 @@ impl Unguarded<'_> {
         some: impl Fn() -> Result<Vec<E>>,
         remove: impl Fn(E) -> Result<bool>,
         delete: impl Fn() -> Result<bool>,
-        observe: AuditObserver<'_>,
+        observe: ProgressObserver<'_>,
     ) -> Result<bool> {
         let mut progress = RelationProgress::default();
         loop {

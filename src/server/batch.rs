@@ -56,7 +56,7 @@ const ROW_HAS_INFO4: u8 = 0x10;
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-struct RequestRow<'a> {
+struct BatchRequestRow<'a> {
     index: u32,
     digest: Digest,
     content: RowContent<'a>,
@@ -80,7 +80,7 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The next row; `None` if it is malformed, or there is none.
-    fn next(&mut self) -> Option<RequestRow<'a>> {
+    fn next(&mut self) -> Option<BatchRequestRow<'a>> {
         self.left = self.left.checked_sub(1)?;
         let cursor = &mut self.cursor;
         let index = cursor.u32()?;
@@ -94,7 +94,7 @@ impl<'a> Rows<'a> {
             RowContent::parse(cursor, flags)?
         };
         self.before = Some(content);
-        Some(RequestRow {
+        Some(BatchRequestRow {
             index,
             digest,
             content,
@@ -274,7 +274,7 @@ impl<'a> Batch<'a> {
     /// Executes a row. Returns false if the row must wait and be executed again.
     fn execute(
         &mut self,
-        row: &RequestRow<'a>,
+        row: &BatchRequestRow<'a>,
         scratch: &mut Vec<u8>,
         out: &mut ResponseBuffer<'_>,
     ) -> bool {
@@ -436,7 +436,7 @@ mod tests {
         (out, 3)
     }
 
-    fn read(bytes: &[u8], count: u32) -> Option<Vec<RequestRow<'_>>> {
+    fn read(bytes: &[u8], count: u32) -> Option<Vec<BatchRequestRow<'_>>> {
         let mut rows = Rows {
             cursor: UnreadBytes(bytes),
             left: count,

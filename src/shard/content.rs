@@ -75,12 +75,12 @@ impl Act {
 }
 
 /// One value, or none, for each operation of an act.
-pub(crate) type ActAnswers = Vec<Option<Value>>;
+pub(crate) type ActValues = Vec<Option<Value>>;
 
 /// The result of an act on one record.
 #[derive(Clone, Debug)]
 pub(crate) struct ActReply {
-    pub(crate) values: ActAnswers,
+    pub(crate) values: ActValues,
     /// The size of the record afterwards, in bytes.
     pub(crate) record_bytes: u64,
     /// Whether the record is to expire.
@@ -90,7 +90,7 @@ pub(crate) struct ActReply {
 }
 
 /// The answer of the first operation.
-pub(crate) fn first(answer: Option<ActAnswers>) -> Option<Value> {
+pub(crate) fn first(answer: Option<ActValues>) -> Option<Value> {
     answer.unwrap_or_default().into_iter().next().flatten()
 }
 
@@ -103,7 +103,7 @@ pub(crate) const fn number(value: Option<&Value>) -> i64 {
 }
 
 /// Whether the first operation has answered a smaller number than the second.
-pub(crate) fn has_grown(answer: Option<ActAnswers>) -> bool {
+pub(crate) fn has_grown(answer: Option<ActValues>) -> bool {
     match answer.as_deref() {
         Some([before, after]) => number(before.as_ref()) < number(after.as_ref()),
         _ => false,

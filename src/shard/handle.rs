@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::address::CollectionAddress;
 use super::auto_shard::{AutoSharder, NextStep, note_obstacle};
-use super::content::{Act, ActAnswers, Bin, Collection};
+use super::content::{Act, ActValues, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
 use super::protocol::lookup::Lookup;
@@ -134,7 +134,7 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
-    pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<ActAnswers>> {
+    pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<ActValues>> {
         let collection = self.executor.collection;
         let mut transitions = 0;
         loop {
@@ -194,7 +194,7 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for [`Handle::write`].
-    pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<ActAnswers>> {
+    pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<ActValues>> {
         let lost_roots = self.records.lost_roots();
         let machine = Lookup::new(hash, act, self.remembered(), token());
         let did = self.run(machine)?;
@@ -439,7 +439,7 @@ impl<R: RecordSet> Pass<'_, R> {
     ///
     /// # Errors
     /// [`ReadFailure::Stale`] if the view does not hold any more.
-    pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> ShardedReading<Vec<Option<ActAnswers>>> {
+    pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> ShardedReading<Vec<Option<ActValues>>> {
         let executor = &self.handle.executor;
         let asked: Vec<_> = acts
             .into_iter()
@@ -483,7 +483,7 @@ impl<R: RecordSet> Pass<'_, R> {
     ///
     /// # Errors
     /// As for [`Pass::ask`].
-    pub(crate) fn ask_all(&self, act: &Act) -> ShardedReading<Vec<Option<ActAnswers>>> {
+    pub(crate) fn ask_all(&self, act: &Act) -> ShardedReading<Vec<Option<ActValues>>> {
         self.ask(
             (0..self.sources())
                 .map(|source| (source, act.clone()))

@@ -2,7 +2,7 @@
 
 mod ranks;
 
-use super::content::{Act, ActAnswers, Collection, first, has_grown, number};
+use super::content::{Act, ActValues, Collection, first, has_grown, number};
 use super::element_hash::hash_of;
 use super::sharded::Sharded;
 #[cfg(doc)]
@@ -93,7 +93,7 @@ impl<R: RecordSet> ShardedMap<R> {
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 
 /// The value of the one entry that was asked for.
-fn only_value(answer: Option<ActAnswers>) -> Option<Value> {
+fn only_value(answer: Option<ActValues>) -> Option<Value> {
     let entry = first(answer).map(Maps::items)?.into_iter().next();
     entry.map(|(_, value)| value)
 }

@@ -9,7 +9,7 @@ use crate::image::{ChainPart, Image, Images};
 use crate::index::IndexSlot;
 use crate::location::Location;
 use crate::log::chain::{content_of, parts_of};
-use crate::log::volume::VolumeEntry;
+use crate::log::volume::HeldEntry;
 use std::sync::atomic::Ordering;
 
 /// Images that one read or write evicts at most.
@@ -25,7 +25,7 @@ impl Core {
         digest: &Digest,
         newest: Location,
         guard: &'a Guard,
-    ) -> Result<VolumeEntry<'a>> {
+    ) -> Result<HeldEntry<'a>> {
         let Some(content) = content_of(self.log.volumes(), newest, guard) else {
             return Err(self.damaged(newest));
         };
@@ -42,7 +42,7 @@ impl Core {
                 None => images.remove(number, guard),
             }
         }
-        Ok(VolumeEntry::Built(Box::new(content)))
+        Ok(HeldEntry::Built(Box::new(content)))
     }
 
     /// Drops some images without a look of late, if there are too many: their chains stay.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::space::SpacePurpose;
-use crate::log::volume::VolumeEntry;
+use crate::log::volume::HeldEntry;
 pub(crate) use group::AHEAD;
 pub use group::GroupMember;
 use std::cell::OnceCell;
@@ -101,7 +101,7 @@ pub struct RecordLock<'n> {
     pub(crate) core: &'n Core,
     digest: Digest,
     /// The record, once it was looked at. Before the guard, which keeps it where it is.
-    entry: OnceCell<VolumeEntry<'static>>,
+    entry: OnceCell<HeldEntry<'static>>,
     pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     pub(crate) seen: Option<IndexSlot>,
@@ -174,7 +174,7 @@ impl<'n> RecordLock<'n> {
 
     /// The entry of the slot that was seen, if it was looked at since.
     pub(crate) fn kept_entry(&self) -> Option<EntryView<'_>> {
-        self.entry.get().map(VolumeEntry::view)
+        self.entry.get().map(HeldEntry::view)
     }
 
     /// The entry of the slot that was seen, checked unless it was before, and kept from here on.
@@ -287,7 +287,7 @@ impl<'n> RecordLock<'n> {
     /// truncation by time hides the older versions with the newest one.
     #[inline]
     fn last_update(&self) -> (u64, u8) {
-        if let Some(entry @ (VolumeEntry::Lent(_) | VolumeEntry::Copied(_))) = self.entry.get() {
+        if let Some(entry @ (HeldEntry::Lent(_) | HeldEntry::Copied(_))) = self.entry.get() {
             let entry = entry.view();
             return (entry.last_update_ms(), entry.flags());
         }

@@ -7,20 +7,20 @@ use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, IndexSlot};
 use crate::location::Location;
-use crate::log::volume::VolumeEntry;
+use crate::log::volume::HeldEntry;
 
 /// A record that readers see.
 #[derive(Debug)]
 pub(crate) enum Visible<'a> {
     /// In the memory of a device, at this location.
     Lent(EntryView<'a>, Location),
-    Other(VolumeEntry<'a>),
+    Other(HeldEntry<'a>),
 }
 
 /// The result of a look-up.
 enum Found<'a> {
     Lent(EntryView<'a>, Candidate),
-    Unlent(Candidate, Option<VolumeEntry<'a>>),
+    Unlent(Candidate, Option<HeldEntry<'a>>),
 }
 
 impl Visible<'_> {
@@ -91,7 +91,7 @@ impl Core {
         guard: &'a Guard,
     ) -> Option<Found<'a>> {
         let entry = self.log.entry(candidate.location, guard);
-        let view = entry.as_ref().map(VolumeEntry::view);
+        let view = entry.as_ref().map(HeldEntry::view);
         let is_of_record = if candidate.unverified {
             self.may_be(digest, candidate.location, view.as_ref())
         } else {
@@ -189,9 +189,9 @@ impl Core {
         location: Location,
         unverified: bool,
         guard: &'a Guard,
-    ) -> Result<Option<VolumeEntry<'a>>> {
+    ) -> Result<Option<HeldEntry<'a>>> {
         let entry = self.log.entry(location, guard);
-        let whole = |entry: VolumeEntry<'a>| {
+        let whole = |entry: HeldEntry<'a>| {
             if entry.view().kind_is(EntryKind::Delta) {
                 self.imaged(&entry.view().digest(), location, guard)
             } else {
@@ -223,7 +223,7 @@ impl Core {
         &'a self,
         slot: &IndexSlot,
         guard: &'a Guard,
-    ) -> Option<VolumeEntry<'a>> {
+    ) -> Option<HeldEntry<'a>> {
         let entry = self.log.entry(slot.location, guard)?;
         (!slot.unverified || self.log.holds(slot.location, &entry.view())).then_some(entry)
     }

@@ -132,7 +132,7 @@ struct JobState {
 }
 
 /// The order in which records are met: that of the primary index.
-type IndexOrder = (usize, Digest);
+type DigestPlace = (usize, Digest);
 
 impl BackgroundOperation {
     /// How far it has come; failures are counted here and told by [`BackgroundOperation::wait`].
@@ -254,9 +254,9 @@ impl Query {
     /// a time. Damaged records without a digest go to `lost`.
     fn places_behind(
         &self,
-        after: Option<IndexOrder>,
+        after: Option<DigestPlace>,
         lost: &mut dyn FnMut(Error),
-    ) -> Result<Vec<IndexOrder>> {
+    ) -> Result<Vec<DigestPlace>> {
         let mut lowest = BinaryHeap::new();
         let mut query = self.clone();
         let is_in_order = !matches!(self.source, QuerySource::Index(_));
@@ -395,6 +395,6 @@ impl Worker {
     }
 }
 
-fn place_of(digest: Digest) -> IndexOrder {
+fn place_of(digest: Digest) -> DigestPlace {
     (digest.partition(), digest)
 }

@@ -12,7 +12,7 @@ fn a_step_removes_no_edge_that_has_come_under_restrict() {
     follows.link("ann", "bob").unwrap();
     let guard = store.relation_guard().unwrap().unwrap();
     let mut steps = DeleteSteps::new(Some(Address::new("users", "ann")));
-    let observe: AuditObserver<'_> = &mut |_| ControlFlow::Continue(());
+    let observe: ProgressObserver<'_> = &mut |_| ControlFlow::Continue(());
     let step = Deletion::new(&guard).remove_some(0, &mut steps, observe);
     assert!(matches!(step, Err(Error::HasEdges { .. })), "{step:?}");
     assert!(follows.contains("ann", "bob").unwrap());

@@ -30,11 +30,13 @@ impl WriteWindow {
         };
         let mut seen = slot.load(Ordering::Relaxed);
         loop {
-            let count = match SecondSlot::of(seen) {
-                SecondSlot { second: of, count } if of == second as u32 => count.saturating_add(1),
+            let count = match CountsOfSecond::of(seen) {
+                CountsOfSecond { second: of, count } if of == second as u32 => {
+                    count.saturating_add(1)
+                }
                 _ => 1,
             };
-            let next = SecondSlot {
+            let next = CountsOfSecond {
                 second: second as u32,
                 count,
             };
@@ -59,7 +61,7 @@ impl WriteWindow {
         let now = now_ms / 1000;
         let slots = self.seconds.iter();
         let counts = slots.map(|slot| {
-            let slot = SecondSlot::of(slot.load(Ordering::Relaxed));
+            let slot = CountsOfSecond::of(slot.load(Ordering::Relaxed));
             let age = (now as u32).wrapping_sub(slot.second);
             let is_within = (1..=WINDOW_SECONDS as u32).contains(&age);
             if is_within { u64::from(slot.count) } else { 0 }
@@ -101,12 +103,12 @@ impl WriteWindow {
 
 /// A second and its counts.
 #[derive(Clone, Copy)]
-struct SecondSlot {
+struct CountsOfSecond {
     second: u32,
     count: u32,
 }
 
-impl SecondSlot {
+impl CountsOfSecond {
     const fn of(word: u64) -> Self {
         Self {
             second: (word >> 32) as u32,

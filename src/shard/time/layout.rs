@@ -30,7 +30,7 @@ pub(super) struct TimeLayout {
 
 /// Whether the collection is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum UsePhase {
+pub(super) enum CollectionUse {
     Active,
     Deleting,
 }
@@ -77,12 +77,12 @@ pub(super) struct CompanionRoot<'a> {
 
 impl TimeLayout {
     /// Returns the collection's entry in the bin `subkeys`.
-    pub(super) fn value(self, phase: UsePhase) -> Value {
+    pub(super) fn value(self, phase: CollectionUse) -> Value {
         let mut items = vec![TIME_SHARDS.into(), self.width.to_string().into()];
         if self.shards > 1 {
             items.push(int(self.shards));
         }
-        if phase == UsePhase::Deleting {
+        if phase == CollectionUse::Deleting {
             items.push(DELETING.into());
         }
         list(items)
@@ -92,8 +92,8 @@ impl TimeLayout {
     ///
     /// # Errors
     /// [`crate::Error::ShardScheme`] for anything but this layout.
-    pub(super) fn parse(self, value: &Value) -> Result<UsePhase> {
-        for phase in [UsePhase::Active, UsePhase::Deleting] {
+    pub(super) fn parse(self, value: &Value) -> Result<CollectionUse> {
+        for phase in [CollectionUse::Active, CollectionUse::Deleting] {
             if *value == self.value(phase) {
                 return Ok(phase);
             }
@@ -315,11 +315,19 @@ mod tests {
     #[test]
     fn the_root_says_what_is_documented() {
         for (layout, phase, form) in [
-            (HOURLY, UsePhase::Active, "time-shards hourly"),
-            (HOURLY, UsePhase::Deleting, "time-shards hourly deleting"),
-            (MINUTES, UsePhase::Active, "time-shards 5-minute"),
-            (DAILY_8, UsePhase::Active, "time-shards daily 8"),
-            (DAILY_8, UsePhase::Deleting, "time-shards daily 8 deleting"),
+            (HOURLY, CollectionUse::Active, "time-shards hourly"),
+            (
+                HOURLY,
+                CollectionUse::Deleting,
+                "time-shards hourly deleting",
+            ),
+            (MINUTES, CollectionUse::Active, "time-shards 5-minute"),
+            (DAILY_8, CollectionUse::Active, "time-shards daily 8"),
+            (
+                DAILY_8,
+                CollectionUse::Deleting,
+                "time-shards daily 8 deleting",
+            ),
         ] {
             assert_eq!(layout.value(phase), words(form));
             assert_eq!(layout.parse(&words(form)).unwrap(), phase, "{form}");

@@ -14,7 +14,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
-use super::layout::{CollectionPart, DirectoryPage, PageEntry, TimeRoute, UsePhase};
+use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry, TimeRoute};
 use super::rules::{StepRule, keeps};
 use super::steps::{
     CollectionState, Direction, PartState, PlacingToken, ReadResult, RootState, StepError,
@@ -249,7 +249,7 @@ impl<S: TimeSteps> Protocol<S> {
     fn open(&self, route: TimeRoute, part: CollectionPart, token: PlacingToken) -> Result<bool> {
         let is_current = !keeps(StepRule::Evidence)
             || self.steps.root()?.collection.is_some_and(|collection| {
-                collection.phase == UsePhase::Active && collection.route == route
+                collection.phase == CollectionUse::Active && collection.route == route
             });
         if is_current {
             self.steps.open(route, part, token)?;
@@ -283,7 +283,7 @@ impl<S: TimeSteps> Protocol<S> {
         let root = self.steps.root()?;
         match root.collection {
             Some(collection)
-                if collection.phase == UsePhase::Deleting && keeps(StepRule::HelpDeleting) =>
+                if collection.phase == CollectionUse::Deleting && keeps(StepRule::HelpDeleting) =>
             {
                 self.finish_deletion(&root, collection)?;
                 Ok(Seen::Deletion)

@@ -9,7 +9,7 @@ use spikelet_storage::EPOCH_UNIX_SECONDS;
 
 use super::calendar::TimeBucket;
 use super::layout::{
-    CollectionPart, CompanionRoot, DirectoryPage, TimeLayout, TimeRoute, UsePhase,
+    CollectionPart, CollectionUse, CompanionRoot, DirectoryPage, TimeLayout, TimeRoute,
 };
 use super::steps::{
     CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
@@ -194,7 +194,7 @@ impl<R: RecordSet> RecordSteps<R> {
     }
 
     /// Returns the description with this collection in a phase.
-    fn marked(&self, root: &RootState, phase: UsePhase, epoch: Epoch) -> Result<Description> {
+    fn marked(&self, root: &RootState, phase: CollectionUse, epoch: Epoch) -> Result<Description> {
         let form = Form::of(&self.layout.value(phase))?;
         Ok(root.description.marked(self.bin, form, epoch))
     }
@@ -304,7 +304,7 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
 
     fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
         let epoch = self.next_epoch(after.max(root.description.latest()));
-        let marked = self.marked(root, UsePhase::Active, epoch)?;
+        let marked = self.marked(root, CollectionUse::Active, epoch)?;
         let guard = and([
             root.description.is_borne(),
             not(bin_exists(SHARD_OF)),
@@ -317,7 +317,7 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
 
     fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
         let epoch = self.next_epoch(root.description.latest());
-        let marked = self.marked(root, UsePhase::Deleting, epoch)?;
+        let marked = self.marked(root, CollectionUse::Deleting, epoch)?;
         self.write_existing(&self.key, root.description.is_borne(), &marked.write())
     }
 

@@ -1,7 +1,7 @@
 //! The steps of the protocol: each is one atomic operation on one record, or one look at the clock.
 
 use super::calendar::TimeBucket;
-use super::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute, UsePhase};
+use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout, TimeRoute};
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
@@ -41,7 +41,7 @@ pub(super) struct RootState {
 /// The collection's state in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CollectionState {
-    pub(super) phase: UsePhase,
+    pub(super) phase: CollectionUse,
     pub(super) route: TimeRoute,
 }
 

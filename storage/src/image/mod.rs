@@ -173,12 +173,12 @@ impl Drop for ImageRef<'_> {
     }
 }
 
-type BodySegment = Box<[AtomicPtr<Image>]>;
+type ImageTableSegment = Box<[AtomicPtr<Image>]>;
 
 /// The images of a namespace.
 #[derive(Debug)]
 pub(crate) struct Images {
-    segments: [OnceLock<BodySegment>; SEGMENTS],
+    segments: [OnceLock<ImageTableSegment>; SEGMENTS],
     numbers: Mutex<Numbers>,
     bytes: AtomicU64,
     bytes_max: u64,

@@ -35,7 +35,7 @@ use crate::log::lane::{Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Space, SpacePurpose, lanes_for};
 use crate::log::staging::NamespaceStaging;
 use crate::log::syncer::Syncer;
-use crate::log::volume::{Volume, VolumeEntry, prefetch_body};
+use crate::log::volume::{HeldEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -212,7 +212,7 @@ impl Log {
         &'a self,
         location: Location,
         guard: &'a Guard,
-    ) -> Option<VolumeEntry<'a>> {
+    ) -> Option<HeldEntry<'a>> {
         match self.volumes.get(location.device()) {
             Some(volume) => volume.entry(location, guard),
             None => self.imaged(self.image(location, guard)?, guard),
@@ -243,12 +243,12 @@ impl Log {
     }
 
     /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
-    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<VolumeEntry<'a>> {
+    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<HeldEntry<'a>> {
         if let Some(content) = image.read() {
-            return Some(VolumeEntry::Image(content));
+            return Some(HeldEntry::Image(content));
         }
         let built = content_of(&self.volumes, image.newest(), guard)?;
-        Some(VolumeEntry::Built(Box::new(built)))
+        Some(HeldEntry::Built(Box::new(built)))
     }
 
     pub(crate) fn images(&self) -> &Arc<Images> {

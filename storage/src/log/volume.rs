@@ -20,7 +20,7 @@ use crate::ranges::ByteRanges;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use entry::CopiedEntry;
-pub(crate) use entry::VolumeEntry;
+pub(crate) use entry::HeldEntry;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -202,9 +202,9 @@ impl Volume {
         &'a self,
         location: Location,
         guard: &'a Guard,
-    ) -> Option<VolumeEntry<'a>> {
+    ) -> Option<HeldEntry<'a>> {
         match self.lent_entry(location, guard) {
-            Some(view) => Some(VolumeEntry::Lent(view)),
+            Some(view) => Some(HeldEntry::Lent(view)),
             None => self.copied_entry(location, guard),
         }
     }
@@ -249,21 +249,21 @@ impl Volume {
     }
 
     /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the system.
-    fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<VolumeEntry<'a>> {
+    fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<HeldEntry<'a>> {
         let (block, in_block) = self.block_at(location)?;
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return Some(VolumeEntry::Copied(copy));
+            return Some(HeldEntry::Copied(copy));
         }
         match self.read_mode {
             ReadMode::Copied => {
                 let bytes_max = self.block_bytes - in_block;
                 self.read_entry(location.offset_bytes(), bytes_max)
-                    .map(VolumeEntry::Copied)
+                    .map(HeldEntry::Copied)
             }
             // It has got there meanwhile, or the bytes are no entry.
-            ReadMode::Mapped => self.lent_entry(location, guard).map(VolumeEntry::Lent),
+            ReadMode::Mapped => self.lent_entry(location, guard).map(HeldEntry::Lent),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::image::Images;
 use crate::index::{IndexSlot, PartitionGuard, TablePosition};
 use crate::location::Location;
 use crate::lock::{Acquire, Waiter};
-use crate::log::volume::VolumeEntry;
+use crate::log::volume::HeldEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 struct LikelyEntry {
     location: Location,
     position: TablePosition,
-    entry: VolumeEntry<'static>,
+    entry: HeldEntry<'static>,
 }
 
 impl LikelyEntry {
@@ -278,7 +278,7 @@ impl Core {
     /// Makes the image of a record that has a chain and no image yet. Returns whether it is such a
     /// record. What goes wrong shows when the record is read.
     fn makes_image(&self, slot: &IndexSlot, guard: &Guard) -> bool {
-        let is_delta = |entry: VolumeEntry<'_>| entry.view().kind_is(EntryKind::Delta);
+        let is_delta = |entry: HeldEntry<'_>| entry.view().kind_is(EntryKind::Delta);
         let lacks_image = self.any_deltas.load(Ordering::Relaxed)
             && !slot.tombstone
             && Images::number_of(slot.location).is_none()

@@ -13,7 +13,7 @@ use crate::location::Location;
 use crate::log::block::entry_units_max;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::space::SpacePurpose;
-use crate::log::volume::VolumeEntry;
+use crate::log::volume::HeldEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
@@ -162,14 +162,14 @@ impl RecordLock<'_> {
         }
         let held = self.entry.get();
         let location = match (Images::number_of(seen.location), held) {
-            (Some(_), Some(VolumeEntry::Image(image))) => {
+            (Some(_), Some(HeldEntry::Image(image))) => {
                 let content = image.content();
                 let parts = &content.parts;
                 let newest = parts.last().map(|part| part.location);
                 newest.filter(|_| !should_fold(content, self.had_image))?
             }
             // A chain without an image, or with one in use by an edit: that is for this lock's owner alone.
-            (Some(_), _) | (None, Some(VolumeEntry::Built(_))) => return None,
+            (Some(_), _) | (None, Some(HeldEntry::Built(_))) => return None,
             (None, _) => seen.location,
         };
         let body_bytes = prefix_bytes(version.key) + version.payload.len();

@@ -7,7 +7,9 @@ use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{TimeBucket, TimeWidth};
-use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute, UsePhase};
+use crate::shard::time::layout::{
+    CollectionPart, CollectionUse, DirectoryPage, TimeLayout, TimeRoute,
+};
 use crate::shard::time::record_steps::in_range;
 use crate::shard::time::steps::{
     CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
@@ -122,12 +124,12 @@ fn bin() -> BinName {
     BinName::new("said").unwrap()
 }
 
-fn form(phase: UsePhase) -> Form {
+fn form(phase: CollectionUse) -> Form {
     Form::of(&LAYOUT.value(phase)).unwrap()
 }
 
 /// The description as it was read, with the collection in this phase.
-fn marked(root: &RootState, phase: UsePhase, after: Epoch) -> Description {
+fn marked(root: &RootState, phase: CollectionUse, after: Epoch) -> Description {
     // The clock stands still: the epochs alone must do.
     let epoch = Epoch(root.description.latest().max(after).0 + 1);
     root.description.marked(bin(), form(phase), epoch)
@@ -241,13 +243,13 @@ impl Store {
                 if !self.bears(root) && hole != Some(Hole::BeginBears) {
                     return StepOutcome::FilteredOut;
                 }
-                self.description = marked(root, UsePhase::Active, *after);
+                self.description = marked(root, CollectionUse::Active, *after);
             }
             Request::MarkDeleting(root) => {
                 if !self.bears(root) && hole != Some(Hole::MarkBears) {
                     return StepOutcome::FilteredOut;
                 }
-                self.description = marked(root, UsePhase::Deleting, Epoch::default());
+                self.description = marked(root, CollectionUse::Deleting, Epoch::default());
             }
             Request::Clear(root) => {
                 if !self.bears(root) && hole != Some(Hole::ClearBears) {

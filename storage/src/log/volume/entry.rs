@@ -9,7 +9,7 @@ const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
 /// An entry in place, or a copy.
 #[derive(Debug)]
-pub(crate) enum VolumeEntry<'a> {
+pub(crate) enum HeldEntry<'a> {
     /// In the memory of a device.
     Lent(EntryView<'a>),
     /// In an image, which no thread changes meanwhile.
@@ -20,15 +20,15 @@ pub(crate) enum VolumeEntry<'a> {
     Built(Box<ImageContent>),
 }
 
-impl VolumeEntry<'_> {
+impl HeldEntry<'_> {
     /// The entry, for a caller that keeps the guard under which it was found.
     ///
     /// # Safety
     /// The guard outlives the result, and all that is taken out of it.
     #[inline(always)]
-    pub(crate) unsafe fn kept(self) -> VolumeEntry<'static> {
+    pub(crate) unsafe fn kept(self) -> HeldEntry<'static> {
         // SAFETY: as above. Only the lifetime differs.
-        unsafe { std::mem::transmute::<VolumeEntry<'_>, VolumeEntry<'static>>(self) }
+        unsafe { std::mem::transmute::<HeldEntry<'_>, HeldEntry<'static>>(self) }
     }
 
     #[inline]
