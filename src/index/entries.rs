@@ -5,7 +5,6 @@ use spikelet_storage::Digest;
 
 use super::key::{self, GeometryKey, IndexType};
 use super::ordered::EntryList;
-use super::selection::EntryRanges;
 use crate::call::{self, CallSystem};
 use crate::expression::RecordFacts;
 use crate::geo::{Geometry, GeometryCells};
@@ -176,22 +175,18 @@ impl EntryReader {
         Ok(())
     }
 
-    /// Returns whether any geometry of a record's component matches another geometry: with an entry, any whose first cell in
-    /// these ranges is that of the entry.
+    /// Returns whether any geometry of a record's component matches another geometry, and has cells that `fits` accepts.
     pub(crate) fn matches(
         &self,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,
         (component, wanted): (usize, &Geometry),
-        at: Option<(&EntryRanges, &[u8])>,
+        fits: &dyn Fn(&EntryList) -> bool,
     ) -> Result<bool> {
-        let is_at = |geometry: &Geometry| {
+        let has_cells = |geometry: &Geometry| {
             let mut cells = EntryList::default();
             add_cells(&geometry.cells(), &mut cells);
-            at.is_none_or(|(ranges, entry)| {
-                let first = cells.iter().find(|cell| ranges.contains(cell));
-                first.is_some_and(|cell| entry.starts_with(cell))
-            })
+            fits(&cells)
         };
         let mut found = false;
         if let Some(component) = self.components.get(component) {
@@ -199,7 +194,7 @@ impl EntryReader {
                 found = found
                     || kind == ParticleType::GeoJson
                         && Geometry::parse(stored)
-                            .is_ok_and(|stored| stored.matches(wanted) && is_at(&stored));
+                            .is_ok_and(|stored| stored.matches(wanted) && has_cells(&stored));
             })?;
         }
         Ok(found)

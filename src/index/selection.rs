@@ -130,12 +130,13 @@ impl EntrySelection {
             return Ok(true);
         };
         let wanted = (asked.component, &asked.geometry);
-        reader.matches(
-            record,
-            facts,
-            wanted,
-            entry.map(|entry| (&self.ranges, entry)),
-        )
+        // A geometry with several cells in the ranges is met at the first of them.
+        reader.matches(record, facts, wanted, &|cells| {
+            entry.is_none_or(|entry| {
+                let first = cells.iter().find(|cell| self.ranges.contains(cell));
+                first.is_some_and(|cell| entry.starts_with(cell))
+            })
+        })
     }
 }
 

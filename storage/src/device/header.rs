@@ -33,7 +33,9 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::{DeviceState, STATE_AT, STATE_BYTES_MAX, read_copy};
-use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, SMALL_BLOCK_BYTES};
+use super::{
+    BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, Member, SMALL_BLOCK_BYTES,
+};
 use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 
@@ -56,29 +58,6 @@ const CHECKSUM_AT: usize = 120;
 const _: () = assert!(NAMESPACE_AT + NAMESPACE_BYTES_MAX <= CHECKSUM_AT);
 const _: () = assert!(CHECKSUM_AT + 8 == STATIC_BYTES);
 const _: () = assert!(DEVICES_MAX <= u8::MAX as usize);
-
-/// Where a device belongs. The same when it is created and whenever it is opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Member {
-    /// The namespace: 1 to 31 bytes.
-    pub namespace: String,
-    /// The device's number among those of the namespace, from 0.
-    pub index: u8,
-    /// How many devices the namespace has: 1 to 15.
-    pub count: u8,
-    /// The id of the function that makes digests of keys.
-    pub key_hash: u8,
-}
-
-impl std::fmt::Display for Member {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "number {} (from 0) of {} devices of namespace {:?} with key hash {}",
-            self.index, self.count, self.namespace, self.key_hash
-        )
-    }
-}
 
 /// The static header: the identity of a device. Written when it is created.
 #[derive(Clone, PartialEq, Eq, Debug)]

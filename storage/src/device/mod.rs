@@ -32,7 +32,7 @@ mod state;
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
-pub use header::{Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
+pub use header::{Header, NAMESPACE_BYTES_MAX, new_device_id, read_header};
 pub(crate) use header::{damaged_copies, damaged_parts, repair_copies};
 pub use memory::MemoryDevice;
 #[cfg(feature = "simulated")]
@@ -44,6 +44,29 @@ pub use state::{
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
+
+/// Where a device belongs. The same when it is created and whenever it is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The namespace: 1 to 31 bytes.
+    pub namespace: String,
+    /// The device's number among those of the namespace, from 0.
+    pub index: u8,
+    /// How many devices the namespace has: 1 to 15.
+    pub count: u8,
+    /// The id of the function that makes digests of keys.
+    pub key_hash: u8,
+}
+
+impl std::fmt::Display for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "number {} (from 0) of {} devices of namespace {:?} with key hash {}",
+            self.index, self.count, self.namespace, self.key_hash
+        )
+    }
+}
 
 /// The version of the format. A device of another one is refused; 2 is the first that counts.
 pub const FORMAT_VERSION: u32 = 2;

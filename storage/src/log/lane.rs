@@ -12,7 +12,9 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT, entry_units_max};
 use crate::log::directory::{Directory, DirectoryLine, unit_of};
 use crate::log::space::SpacePurpose;
-use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, NamespaceStaging, Tenancy};
+use crate::log::staging::{
+    BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, NamespaceStaging, PAGE_BYTES, Tenancy,
+};
 use crate::log::volume::Volume;
 use crate::sync::Mutex;
 use std::cell::Cell;
@@ -20,8 +22,6 @@ use std::cell::Cell;
 /// Disk space is put behind a block in pieces: this much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
-/// A page of the file system.
-pub(crate) const PAGE_BYTES: u64 = 4096;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
 pub(crate) const SLACK_BYTES: u64 = 64 << 10;
 /// Less than this is not worth giving back when a block is closed.

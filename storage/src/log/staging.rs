@@ -18,11 +18,13 @@
 
 use crate::bytes::{seal, unseal};
 use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
-use crate::log::lane::PAGE_BYTES;
 use crate::sync::atomic::{Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+
+/// A page of the file system.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Where a lane's buffer begins.
 const BUFFER_AT: u64 = 4096;

@@ -5,7 +5,7 @@ use crate::entry::Lsn;
 use crate::error::{Error, Result};
 use crate::log::block::{BlockId, BlockPhase, ENTRIES_AT};
 use crate::log::directory::{SECTOR_BYTES, unit_of};
-use crate::log::lane::PAGE_BYTES;
+use crate::log::staging::PAGE_BYTES;
 use crate::log::syncer::SyncError;
 use crate::log::{Log, States};
 use crate::sync::atomic::Ordering;

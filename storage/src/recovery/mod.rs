@@ -20,7 +20,6 @@ use crate::digest::Digest;
 use crate::entry::{Appended, EntryHeader, EntryKind, is_version, metadata_digest};
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::image::ChainPart;
 use crate::index::{DigestIndex, SIZE_UNITS_MAX};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
@@ -33,7 +32,7 @@ use crate::options::OpeningProgress;
 pub(crate) use crate::recovery::block_reader::Recovered;
 use crate::recovery::block_reader::{Sweep, for_all_partitions, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, FoundEntry, enter_lost};
-use crate::recovery::sighting::{Flaw, UsedBlock};
+use crate::recovery::sighting::{Chain, Flaw, UsedBlock};
 
 pub(crate) use crate::recovery::sighting::KnownState;
 use crate::recovery::young::Young;
@@ -77,13 +76,6 @@ impl Recovered {
             }
         }
     }
-}
-
-/// A record with a delta as newest version, and its entries.
-#[derive(Debug)]
-pub(crate) struct Chain {
-    pub(crate) digest: Digest,
-    pub(crate) parts: Vec<ChainPart>,
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is

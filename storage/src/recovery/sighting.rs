@@ -1,11 +1,20 @@
-//! The items of a block that a scan meets: entries and damage.
+//! The items of a block that a scan meets, entries and damage, and chains of entries.
 
 use crate::device::DeviceState;
+use crate::digest::Digest;
 use crate::entry::{EntryHeader, EntryView};
+use crate::image::ChainPart;
 use crate::log::block::{BlockHeader, BlockId};
 use crate::log::block_walk::BlockLife;
 use crate::log::directory::DirectoryLine;
 use crate::log::volume::Volume;
+
+/// A record with a delta as newest version, and its entries.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) digest: Digest,
+    pub(crate) parts: Vec<ChainPart>,
+}
 
 /// An item of a block. Offsets are of the device.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::log::block::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, EndedBlock, HeaderCopy, MIRROR_AT,
     RawBlockHeader,
 };
-use crate::log::lane::PAGE_BYTES;
+use crate::log::staging::PAGE_BYTES;
 
 impl Volume {
     fn read_header_copy(&self, offset: u64, index: u32) -> HeaderCopy {
