@@ -66,6 +66,6 @@ pub(crate) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
     RECORD_OVERHEAD_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
 }
 
-/// Counted beside key and bins. With it the largest record of one bin is as large as in Aerospike: 13 bytes less than the
-/// header that storage puts in front of a record.
-const RECORD_OVERHEAD_BYTES: u64 = 56 - 13;
+/// Counted beside key and bins. A record of one bin in no set is as large as in Aerospike by it; the header that storage puts in
+/// front of a record has 16 bytes more.
+const RECORD_OVERHEAD_BYTES: u64 = 40;

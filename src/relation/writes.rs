@@ -83,7 +83,7 @@ pub(super) fn delete_with<R: RecordSet>(
     }
 }
 
-/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it was deleted.
+/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it did.
 ///
 /// Where a restart may bring the record back, it loses the reference before it is deleted: what returns refers to nothing.
 /// A record that an earlier call has left without its reference is deleted, too.
@@ -105,6 +105,6 @@ pub(super) fn delete_referring<R: RecordSet>(
         Err(error) => return Err(error),
     };
     let still = and([bin_exists(REMOVED), not(bin_exists(bin))]);
-    let is_deleted = delete_with(records, &WritePolicy::default().filter(still), key)?;
-    Ok(is_emptied || is_deleted)
+    delete_with(records, &WritePolicy::default().filter(still), key)?;
+    Ok(is_emptied)
 }

@@ -466,7 +466,8 @@ fn a_stream_filters_maps_aggregates_and_reduces() {
         b"\x82\x00\xcd\x09\x92\x01\xcd\x09\xc4"
     );
     // No index is asked about a set that nobody has written.
-    let range = [1, 1, b'i', 1, 0, 0, 0, 1, 4, 0, 0, 0, 1, 7];
+    let bound = |value: i64| [&8_u32.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    let range = [&[1, 1, b'i', 1][..], &bound(4), &bound(7)].concat();
     let mut nowhere = stream("m.count", &[]).field(22, &range);
     assert_eq!(wire.ask(&nowhere).code, 201);
     nowhere.fields[1].1 = b"nowhere".to_vec();

@@ -4,6 +4,8 @@
 //! straight to the device otherwise. A full buffer is flushed by the writer that finds it full. Under the lock everything happens
 //! in the order of the bytes, so a block never has a gap.
 
+use std::cell::Cell;
+
 use crate::bytes::slice;
 use crate::device::DeviceError;
 use crate::entry::{ENTRY_HEADER_BYTES, EntryHeader, EntryPlace, Lsn, filler, void_header};
@@ -17,7 +19,6 @@ use crate::log::staging::{
 };
 use crate::log::volume::Volume;
 use crate::sync::Mutex;
-use std::cell::Cell;
 
 /// Disk space is put behind a block in pieces: this much at first, then half as much again as it has, up to the most.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -588,14 +589,10 @@ impl LockedLane<'_> {
 }
 
 /// Writes entries, or leaves none of them.
-fn write_entries(
-    volume: &Volume,
-    offset: u64,
-    bytes: &[u8],
-) -> std::result::Result<(), DeviceError> {
+fn write_entries(volume: &Volume, at: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
     let device = volume.device();
-    device.write(offset, bytes).inspect_err(|_| {
+    device.write(at, bytes).inspect_err(|_| {
         // The rest reads as zeros, and so may be what was to be written.
-        let _ = device.write(offset, &[0; ENTRY_HEADER_BYTES]);
+        let _ = device.write(at, &[0; ENTRY_HEADER_BYTES]);
     })
 }
