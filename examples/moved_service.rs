@@ -5,6 +5,7 @@
 //! writers, a second Enter ends it.
 
 use std::io::stdin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -70,19 +71,17 @@ impl<S: RecordStore + Clone> Feeds<S> {
             assert!(self.has(earlier)?, "post {earlier} is missing");
         }
         println!("{number} posts are there; Enter stops writing");
-        let stop = AtomicBool::new(false);
-        thread::scope(|threads| {
-            threads.spawn(|| {
-                let _ = stdin().read_line(&mut String::new());
-                stop.store(true, Ordering::Relaxed);
-            });
-            while !stop.load(Ordering::Relaxed) {
-                self.post(number)?;
-                number += 1;
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok::<_, spikelet::Error>(())
-        })?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let entered = Arc::clone(&stop);
+        thread::spawn(move || {
+            let _ = stdin().read_line(&mut String::new());
+            entered.store(true, Ordering::Relaxed);
+        });
+        while !stop.load(Ordering::Relaxed) {
+            self.post(number)?;
+            number += 1;
+            thread::sleep(Duration::from_millis(1));
+        }
         println!("{number} posts are written; Enter ends the service");
         let _ = stdin().read_line(&mut String::new());
         Ok(())

@@ -99,10 +99,8 @@ impl NamespaceCore {
                 if let Err(refused) = self.write_member(write, at, &mut member, buffer, result) {
                     reasons.push((*position, write.named(refused.error)));
                 }
-                // Before the next one, so that the buffer stays within the limit. A refusal names its records.
-                if reasons.is_empty() {
-                    check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
-                }
+                // Before the next one, so that the buffer stays within the limit.
+                check_limit(buffer.len(), policy.max_bytes, "bytes", "max_bytes")?;
             }
             members.push(member);
         }

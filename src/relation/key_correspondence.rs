@@ -1,7 +1,8 @@
 //! `KeyCorrespondence`: records of one key in several sets or namespaces.
 
 use super::keys::read_one;
-use super::writes::{delete_with, puts};
+use super::writes::puts;
+use crate::operations::delete_all_bins;
 use crate::record::Record;
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, WritePolicy};
 
@@ -126,7 +127,14 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         let key = key.into();
         let mut deleted = 0;
         for set in self.sets.iter().rev() {
-            deleted += u64::from(delete_with(&set.records, &set.policy, &key)?);
+            match set
+                .records
+                .operate_on(&set.policy, &key, &[delete_all_bins()])
+            {
+                Ok(_) => deleted += 1,
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(deleted)
     }

@@ -198,7 +198,8 @@ impl ListedRecords {
         let fault = RelationFault::Orphan { key: key.clone() };
         // It may have gone since it was found.
         auditor.note_fault(fault, |_| {
-            self.list_again(store, owner, &key).map(|()| true)
+            self.side.add(store, owner, &key, &Value::Nil)?;
+            self.follow_record(store, (owner, &key), true)
         })
     }
 

@@ -104,6 +104,7 @@ pub const CASES: &[Case] = &[
                 assert!(deleted.unwrap());
             }
             assert_eq!(children.len(1).unwrap(), 0);
+            assert_eq!(records_of(cluster, &format!("{set}-c")), 0);
             assert_eq!(records_of(cluster, &format!("{set}-p")), 0);
         },
     },

@@ -239,6 +239,7 @@ fn limits_change_while_the_server_runs_and_others_say_why_not() {
             "context=namespace;id=test;default-ttl=4000d",
             "not 0 to 315360000",
         ),
+        ("context=service;proto-fd-idle-ms=1m", "no number"),
         (
             "context=namespace;id=nope;default-ttl=1",
             "unknown namespace",

@@ -32,7 +32,9 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 }
             }
             let place = &self.current;
-            let is_listed = matches!(place.layout, Layout::KeyList { .. }) && self.former.is_none();
+            // Children that have not been moved are listed elsewhere, or not at all.
+            let is_moving = first > 0 || self.former.as_ref().is_some_and(is_key_list);
+            let is_listed = is_key_list(place) && !is_moving;
             for (parent, child) in self.named(place, self.named_parents(is_listed))? {
                 let listed = &place.listed;
                 let checked = listed.verify_record(&self.store, &parent, child, auditor);
@@ -102,4 +104,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         })?;
         failed.map_or(Ok(found), Err)
     }
+}
+
+const fn is_key_list(place: &ChildPlace) -> bool {
+    matches!(place.layout, Layout::KeyList { .. })
 }

@@ -87,7 +87,11 @@ fn change<T>(settings: &[Setting<T>], of: &T, values: &[(&str, &str)]) -> Result
         let setting = setting.ok_or_else(|| fixed(name, settings))?;
         let wrong = |why| InfoError::parameter(format!("bad value: {name}={value}: {why}"));
         let range = &setting.range;
-        match seconds(value).map_err(wrong)? {
+        let number = match *name {
+            "default-ttl" => seconds(value).map_err(wrong)?,
+            _ => value.parse().map_err(|_| wrong("no number".to_owned()))?,
+        };
+        match number {
             number if range.contains(&number) => Ok((setting, number)),
             _ => Err(wrong(format!("not {} to {}", range.start(), range.end()))),
         }

@@ -605,7 +605,8 @@ return {
             if value == nil then value = NIL end
             if key == nil then
                 -- Only a client sends it.
-                c.values[NIL], c.count = value, c.count + 1
+                if c.values[NIL] == nil then c.count = c.count + 1 end
+                c.values[NIL] = value
             else
                 put(c, key, value)
             end

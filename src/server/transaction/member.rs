@@ -260,11 +260,16 @@ fn roll(
             );
             return Err(CommandRefusal::Code(result_code::PARAMETER));
         }
-        if let Some(record) = state
+        // The record itself, where the transaction deletes it.
+        let written = state
             .write_of(&address.digest)
-            .and_then(Provisional::record)
-        {
-            check_set(served, address, record.set_id())?;
+            .and_then(Provisional::record);
+        let set_id = match written {
+            Some(record) => Some(record.set_id()),
+            None => namespace.read_scanned(&address.digest, None, |record| record.set_id())?,
+        };
+        if let Some(set_id) = set_id {
+            check_set(served, address, set_id)?;
         }
         let open = (&*open, &mut *state);
         served

@@ -203,6 +203,11 @@ impl Directory {
         self.is_dirty.then(|| self.encode())
     }
 
+    /// The device may have other sectors than [`Directory::written`] was told of: they are pending again.
+    pub(crate) fn is_in_doubt(&mut self) {
+        self.is_dirty = true;
+    }
+
     fn encode(&mut self) -> (u64, Vec<u8>) {
         let mut bytes = Vec::with_capacity(self.kept.len() * SECTOR_BYTES);
         let kept_from = self.kept_from;

@@ -556,7 +556,8 @@ impl LockedLane<'_> {
         open.back_end(self.volume)?;
         let (from_end, directory) = open.directory.ended(unit_of(open.tail));
         let end = open.id.bytes() - from_end;
-        device.write(offset + end, &directory)?;
+        let ended = device.write(offset + end, &directory);
+        ended.inspect_err(|_| open.directory.is_in_doubt())?;
         // Last: if it cannot be written, entries go on in its place.
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
@@ -566,7 +567,8 @@ impl LockedLane<'_> {
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
-            write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))?;
+            write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))
+                .inspect_err(|_| open.directory.is_in_doubt())?;
         }
         let Some(open) = self.state.open.take() else {
             return Ok(());
