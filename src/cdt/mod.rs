@@ -28,6 +28,7 @@ mod cost;
 mod dispatch;
 mod edit;
 mod elements;
+mod encoded_arguments;
 mod index;
 mod insert;
 mod new_index;

@@ -105,6 +105,18 @@ impl Namespace {
         self.core.storage.set_id(name)
     }
 
+    /// Refuses a record of another set than the address names.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub(crate) fn check_set(
+        &self,
+        address: &DigestAddress<'_>,
+        record: &RemoteRecord<'_>,
+    ) -> Result<()> {
+        self.core.check_set(address.set, None, &record.entry)
+    }
+
     /// The name of a set.
     pub(crate) fn set_name_of(&self, id: u16) -> Option<String> {
         self.core.storage.set_name(id)

@@ -258,7 +258,8 @@ fn transactions_need_what_their_writes_need() {
             &[(11, "test", "other")],
         ],
     );
-    let begin = transaction::operate(7, true, &[1]);
+    assert_eq!(users[0].ask(&Message::put(2, "i", 7)).code, 0);
+    let begin = transaction::operate(7, true, &[1, 2]);
     for at in [1, 2] {
         assert_eq!(users[at].ask(&begin).code, 81);
     }
@@ -274,11 +275,16 @@ fn transactions_need_what_their_writes_need() {
         let roll = roll.field(transaction::TRANSACTION, &number);
         assert_eq!(users[3].ask(&roll).code, 81, "{set}");
     }
-    // Nor does a set of one's own help with the record of another one.
-    let mut roll = elsewhere(&Message::about(0, WRITE, 0, 1), "other");
-    roll.info[3] = transaction::ROLL_BACK;
-    let roll = roll.field(transaction::TRANSACTION, &number);
-    assert_eq!(users[3].ask(&roll).code, 4);
+    let delete = Message::about(0, WRITE | DELETE, 0, 2);
+    let delete = delete.field(transaction::TRANSACTION, &number);
+    assert_eq!(users[0].ask(&delete).code, 0);
+    // Nor does a set of one's own help with the record of another one, written or deleted.
+    for key in [1, 2] {
+        let mut roll = elsewhere(&Message::about(0, WRITE, 0, key), "other");
+        roll.info[3] = transaction::ROLL_BACK;
+        let roll = roll.field(transaction::TRANSACTION, &number);
+        assert_eq!(users[3].ask(&roll).code, 4, "{key}");
+    }
     let commit = transaction::monitor(7, 0, WRITE).op(2, 17, "fwd", &[1]);
     assert_eq!(users[1].ask(&commit).code, 81);
     assert_eq!(users[0].ask(&commit).code, 0);

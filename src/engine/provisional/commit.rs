@@ -9,6 +9,7 @@ use spikelet_storage::{
 
 use super::guards::{CommitRule, GUARDS};
 use super::{Base, Provisional, changed, stamp_of};
+use crate::engine::by_digest::DigestAddress;
 use crate::engine::core::{NamespaceCore, expired};
 use crate::engine::namespace::Namespace;
 use crate::engine::policy::Acknowledge;
@@ -36,19 +37,24 @@ impl Namespace {
     /// Whether a record has the version that a transaction has read, and no other transaction is about to change it.
     ///
     /// # Errors
-    /// The errors of storage. A record that cannot be read has changed.
-    pub(crate) fn is_unchanged(&self, digest: &Digest, stamp: u64) -> Result<bool> {
-        let core = &self.core;
+    /// [`Error::Parameter`] for a record of another set; the errors of storage. A record that cannot be read has changed.
+    pub(crate) fn is_unchanged(&self, address: &DigestAddress<'_>, stamp: u64) -> Result<bool> {
+        let (core, digest) = (&self.core, &address.digest);
         // Looked at first: who has committed in between has changed the record by then.
         if core.provisional_locks.owner(digest).is_some() {
             return Ok(false);
         }
         let now_ms = core.clock.now_ms();
         let seen = core.storage.get_versioned(digest, |version, found| {
-            let entry = found.ok()?;
-            (stamp_of(version, entry.as_ref(), now_ms) == stamp).then_some(version)
+            let Ok(entry) = found else {
+                return Ok(None);
+            };
+            if let Some(entry) = &entry {
+                core.check_set(address.set, None, entry)?;
+            }
+            Ok::<_, Error>((stamp_of(version, entry.as_ref(), now_ms) == stamp).then_some(version))
         });
-        let Some(version) = seen else {
+        let Some(version) = seen? else {
             return Ok(false);
         };
         let seen = SeenRecord {

@@ -87,7 +87,7 @@ impl Things {
             return false;
         };
         let own = self.digest(own);
-        let is_unchanged = self.namespace.is_unchanged(&self.digest(other), stamp);
+        let is_unchanged = self.namespace.is_unchanged(&address(other), stamp);
         let is_committed = is_unchanged.unwrap()
             && self
                 .namespace

@@ -209,19 +209,6 @@ fn before<'s>(
     }
 }
 
-/// Refuses a record of another set than the request names.
-fn check_set(
-    served: &ServedNamespace,
-    address: &DigestAddress<'_>,
-    set_id: u16,
-) -> std::result::Result<(), CommandRefusal> {
-    let set = served.namespace.set_name_of(set_id).unwrap_or_default();
-    match address.set.is_empty() || address.set == set {
-        true => Ok(()),
-        false => Err(CommandRefusal::Code(result_code::PARAMETER)),
-    }
-}
-
 /// Whether the record is unchanged since the transaction read it, and no transaction has it locked.
 fn verify(
     command: &RecordCommand<'_>,
@@ -232,12 +219,9 @@ fn verify(
         return Err(CommandRefusal::Code(result_code::PARAMETER));
     };
     let (namespace, digest) = (&served.namespace, &address.digest);
-    if let Some(set_id) = namespace.read_scanned(digest, None, |record| record.set_id())? {
-        check_set(served, address, set_id)?;
-    }
     // This also ends a transaction that has held the lock past its deadline.
     let is_locked = served.transactions.is_locked(namespace, digest, None);
-    match !is_locked && namespace.is_unchanged(digest, stamp)? {
+    match !is_locked && namespace.is_unchanged(address, stamp)? {
         true => Ok(AnswerHeader::code(result_code::OK)),
         false => Err(CommandRefusal::Code(result_code::MRT_VERSION_MISMATCH)),
     }
@@ -260,16 +244,18 @@ fn roll(
             );
             return Err(CommandRefusal::Code(result_code::PARAMETER));
         }
-        // The record itself, where the transaction deletes it.
         let written = state
             .write_of(&address.digest)
             .and_then(Provisional::record);
-        let set_id = match written {
-            Some(record) => Some(record.set_id()),
-            None => namespace.read_scanned(&address.digest, None, |record| record.set_id())?,
-        };
-        if let Some(set_id) = set_id {
-            check_set(served, address, set_id)?;
+        match written {
+            Some(record) => namespace.check_set(address, &record)?,
+            // The record itself, where the transaction deletes it; a damaged one names no set.
+            None => namespace
+                .read_scanned(&address.digest, None, |record| {
+                    namespace.check_set(address, record)
+                })
+                .unwrap_or_default()
+                .unwrap_or(Ok(()))?,
         }
         let open = (&*open, &mut *state);
         served

@@ -204,7 +204,7 @@ impl Directory {
     }
 
     /// The device may have other sectors than [`Directory::written`] was told of: they are pending again.
-    pub(crate) fn is_in_doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.is_dirty = true;
     }
 

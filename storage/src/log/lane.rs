@@ -557,7 +557,7 @@ impl LockedLane<'_> {
         let (from_end, directory) = open.directory.ended(unit_of(open.tail));
         let end = open.id.bytes() - from_end;
         let ended = device.write(offset + end, &directory);
-        ended.inspect_err(|_| open.directory.is_in_doubt())?;
+        ended.inspect_err(|_| open.directory.doubt())?;
         // Last: if it cannot be written, entries go on in its place.
         let left = end.saturating_sub(open.tail);
         if left >= FILLER_BYTES_MIN {
@@ -568,7 +568,7 @@ impl LockedLane<'_> {
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
             write_entries(self.volume, offset + open.tail, &header.encode(place, &[]))
-                .inspect_err(|_| open.directory.is_in_doubt())?;
+                .inspect_err(|_| open.directory.doubt())?;
         }
         let Some(open) = self.state.open.take() else {
             return Ok(());

@@ -88,6 +88,9 @@ enum Command {
     /// Changes nothing at the source.
     #[cfg(feature = "cluster")]
     Move(move_store::MoveArguments),
+    /// Copy a store into a cluster (not in this build: it needs `--features cli,cluster`).
+    #[cfg(not(feature = "cluster"))]
+    Move(NotBuilt),
     /// Show the relations that a store declares: how many references they have, the largest, the
     /// layout that suits them. Changes nothing.
     Relations(relations::RelationsArguments),
@@ -116,7 +119,7 @@ enum Command {
 }
 
 /// Arguments of a command that this build does not have: anything.
-#[cfg(not(feature = "server"))]
+#[cfg(not(all(feature = "cluster", feature = "server")))]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 struct NotBuilt {
@@ -209,6 +212,13 @@ fn first_line(file: &std::path::Path) -> Result<String, CommandFailure> {
     }
 }
 
+#[cfg(not(all(feature = "cluster", feature = "server")))]
+fn not_built(command: &str, feature: &str) -> CommandFailure {
+    CommandFailure::Input(format!(
+        "this program was built without `{command}`: build it with `--features cli,{feature}`"
+    ))
+}
+
 /// Runs the program with the arguments of the process.
 pub(crate) fn run() -> ExitCode {
     let done = match ProgramArguments::parse().command {
@@ -218,6 +228,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments),
         #[cfg(feature = "cluster")]
         Command::Move(arguments) => move_store::run(&arguments),
+        #[cfg(not(feature = "cluster"))]
+        Command::Move(_) => Err(not_built("move", "cluster")),
         Command::Relations(arguments) => relations::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
@@ -225,10 +237,7 @@ pub(crate) fn run() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
         #[cfg(not(feature = "server"))]
-        Command::Serve(_) => Err(CommandFailure::Input(
-            "this program was built without `serve`: build it with `--features cli,server`"
-                .to_owned(),
-        )),
+        Command::Serve(_) => Err(not_built("serve", "server")),
         Command::Sizing(arguments) => sizing::run(&arguments),
         Command::Shards(arguments) => shards::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
