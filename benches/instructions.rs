@@ -41,7 +41,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_115,
+        limit: 1_170,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -50,7 +50,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 915,
+        limit: 955,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -232,12 +232,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_435,
+        limit: 3_480,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 18_740,
+        limit: 19_100,
         run: fetch_followers,
     },
     Measured {
