@@ -91,12 +91,12 @@ pub(crate) struct NamespaceSizing {
     pub(crate) records: u64,
     /// Records that are damaged on the device.
     pub(crate) damaged: u64,
-    /// The memory of its index, measured.
-    pub(crate) index_bytes: u64,
-    /// Bytes of the index for each record.
-    pub(crate) index_bytes_per_record: f64,
-    /// The disk space of its devices.
-    pub(crate) device_bytes: u64,
+    /// The memory of its index, measured; `None` for a cluster.
+    pub(crate) index_bytes: Option<u64>,
+    /// Bytes of the index for each record; `None` for a cluster.
+    pub(crate) index_bytes_per_record: Option<f64>,
+    /// The disk space of its devices; `None` for a cluster.
+    pub(crate) device_bytes: Option<u64>,
     /// Bytes of log for each byte asked for, over its life; `None` where that is not known.
     pub(crate) log_write_amplification: Option<f64>,
     /// Its secondary indexes; of one set, the indexes with records of the set.

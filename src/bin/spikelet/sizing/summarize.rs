@@ -169,11 +169,9 @@ fn set_sizing(
     max_record_bytes: u64,
 ) -> SetSizing {
     let bytes = stats.counted.distribution();
-    let index = origin
-        .namespaces
-        .iter()
-        .find(|one| one.namespace == *namespace && origin.kind == "store");
-    let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
+    let mut namespaces = origin.namespaces.iter();
+    let index = namespaces.find(|one| one.namespace == *namespace);
+    let index_bytes_per_record = index.and_then(|one| one.index_bytes_per_record);
     // Counts from before a collection was sharded say nothing of its shards.
     let is_past = |hot: &RecordSizing| {
         let mut roots = stats.sharded.keys();

@@ -98,9 +98,9 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -
         namespace: namespace.name().to_owned(),
         records: stats.records,
         damaged,
-        index_bytes: stats.index_bytes,
-        index_bytes_per_record: stats.index_bytes_per_record(),
-        device_bytes: stats.device_bytes,
+        index_bytes: Some(stats.index_bytes),
+        index_bytes_per_record: Some(stats.index_bytes_per_record()),
+        device_bytes: Some(stats.device_bytes),
         log_write_amplification: known.then(|| stats.traffic.write_amplification()),
         secondary_indexes,
     }

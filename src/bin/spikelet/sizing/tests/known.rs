@@ -279,7 +279,7 @@ fn a_store_its_backup_and_its_json_lines_are_sized_alike() {
             );
         }
     }
-    assert!(store.namespaces[0].index_bytes_per_record > 0.0);
+    assert!(store.namespaces[0].index_bytes_per_record > Some(0.0));
     assert_eq!(set(&store, "a").index.aerospike_bytes, 167 * 128);
     assert!(json.namespaces.is_empty() && set(&json, "a").index.bytes.is_none());
 }

@@ -407,7 +407,7 @@ fn shards_are_said_to_take_what_they_take_with_their_headers_and_in_the_index() 
         "{told_bytes} told, {mean} found"
     );
     // Most of the index is there without a record: its growth counts.
-    let index = |sizing: &Sizing| sizing.namespaces[0].index_bytes;
+    let index = |sizing: &Sizing| sizing.namespaces[0].index_bytes.unwrap();
     let (told, grown) = (told.index_bytes.unwrap(), index(&after) - index(&before));
     assert!(
         (grown / 4..=grown * 4).contains(&told),
