@@ -12,7 +12,7 @@ use super::Cluster;
 use super::failure::of_cluster;
 use super::link::{Link, Threads, run, runtime, wait};
 use super::tls::{self, TlsFiles};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Threads that serve the client's connections.
 const THREADS: usize = 2;
@@ -137,6 +137,7 @@ impl ClusterBuilder {
     }
 
     async fn connect_in(&self, mut threads: Threads) -> Result<Cluster> {
+        self.check_hosts()?;
         let policy = self.client_policy()?;
         let connecting = Client::new(&policy, &self.hosts);
         let client = run(threads.handle()?, connecting).await;
@@ -153,6 +154,28 @@ impl ClusterBuilder {
                 Err(error)
             }
         }
+    }
+
+    /// Refuses what the client would take for the name in a certificate, and connect to its default port.
+    fn check_hosts(&self) -> Result<()> {
+        for host in self.hosts.split(',') {
+            // An address of version 6 has colons itself.
+            let after = host.rsplit_once(']').map_or(host, |(_, after)| after);
+            let tail: Vec<&str> = after.split(':').skip(1).collect();
+            let is_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
+            let is_named = match *tail {
+                [] => !host.is_empty(),
+                [port] => is_port(port) || self.tls.is_some() && port.parse::<u64>().is_err(),
+                [_, port] => self.tls.is_some() && is_port(port),
+                _ => false,
+            };
+            if !is_named {
+                return Err(Error::parameter(format!(
+                    "\"{host}\" is no node: HOST[:PORT], with a port from 1 to 65535; with TLS also HOST:NAME[:PORT]"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn client_policy(&self) -> Result<ClientPolicy> {

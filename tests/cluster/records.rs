@@ -443,6 +443,26 @@ fn a_cluster_is_connected_to_with_what_it_asks_for() {
 }
 
 #[test]
+fn a_host_whose_port_is_none_is_refused_by_its_name() {
+    let wrong = " a:x a: a:0 a:65536 a:-1 a:1:2:3 [::1]:x a:name:3000";
+    for host in wrong.split(' ') {
+        let hosts = format!("127.0.0.1:1,{host}");
+        let refused = Cluster::connect(&hosts).unwrap_err();
+        let is_named = refused.to_string().contains(&format!("\"{host}\""));
+        assert!(
+            is_named && matches!(refused, Error::Parameter(_)),
+            "{host}: {refused}"
+        );
+    }
+    // With TLS what is no number is the name in the certificate.
+    for (host, is_node) in [("a:x", true), ("a:x:1", true), ("a:x:y", false)] {
+        let builder = Cluster::builder(host).tls(TlsFiles::new("ca.pem"));
+        let refused = builder.connect().unwrap_err().to_string();
+        assert_eq!(refused.contains("ca.pem"), is_node, "{host}: {refused}");
+    }
+}
+
+#[test]
 fn calls_may_come_from_threads_that_run_tasks() {
     let served = Served::in_memory();
     let addr = served.addr.clone();
