@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::audit::RelationProgress;
 use super::declared::Declared;
 use super::edge_remover::Deletion;
-use super::keys::{BATCH, element_of, read_one};
+use super::keys::{BATCH, element_of, is_removed, read_one};
 use super::side::{RelationSide, delete_emptied};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
 use super::unguarded::Unguarded;
@@ -316,7 +316,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let edge_type = self.schema.edge_type(edge_type)?;
         let key = self.schema.edge_key(source, edge_type, target)?;
         let records = self.store.records(&self.schema.edges)?;
-        let Some(edge) = self.schema.named(read_one(&records, &key, None))? else {
+        let found = self.schema.named(read_one(&records, &key, None))?;
+        let Some(edge) = found.filter(|edge| !is_removed(edge)) else {
             return Ok(None);
         };
         let mut attributes = edge.into_bins()?;

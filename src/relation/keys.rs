@@ -11,6 +11,9 @@ use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef};
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
 
+/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
+pub(super) const REMOVED: &str = "~removed";
+
 /// Returns the key that an element of a collection is.
 ///
 /// # Errors
@@ -101,7 +104,13 @@ pub(super) fn read_one<R: RecordSet>(
     found.into_iter().next().unwrap_or(Ok(None))
 }
 
-/// Returns the keys of the wanted records of a set, companions of sharded collections aside. Memory for these keys, one scan.
+/// Returns whether a record is about to be deleted, or was, and a restart has brought it back.
+pub(super) fn is_removed(record: &Record) -> bool {
+    record.view().bin(REMOVED).is_some()
+}
+
+/// Returns the keys of the wanted records of a set, without companions of sharded collections and removed records. Memory for
+/// these keys, one scan.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a wanted record without a stored key; the first record that is damaged, after the scan.
@@ -112,7 +121,7 @@ pub(super) fn keys_in<S: RecordStore>(
 ) -> Result<Vec<Key<'static>>> {
     let (mut keys, mut keyless) = (Vec::new(), false);
     store.records(set)?.scan_records(&mut |record| {
-        if record.view().bin(SHARD_OF).is_none() && is_wanted(record) {
+        if record.view().bin(SHARD_OF).is_none() && !is_removed(record) && is_wanted(record) {
             match record.key() {
                 Some(key) => keys.push(key.into_owned()),
                 None => keyless = true,

@@ -1,14 +1,14 @@
 //! Records listed by a collection of keys.
 
 use super::audit::{Auditor, RelationFault};
-use super::keys::{element_of, key_of, read_one};
+use super::keys::{REMOVED, element_of, is_removed, key_of, read_one};
 use super::side::{RelationSide, SideEdge};
 use super::together::{Added, KnownEdit, OnExisting, make_together};
-use super::writes::{REMOVED, delete, delete_referring, names, puts, replacing};
+use super::writes::{delete_member, names, puts, replacing};
 use crate::expression::Expression;
 use crate::expressions::{bin_exists, not, or};
 use crate::record::Record;
-use crate::{Bins, Key, RecordSet, RecordStore, Result, Value};
+use crate::{Bins, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
 /// the list after the record is deleted: what dies in between leaves a key without a record. A record without its key is left
@@ -102,18 +102,16 @@ impl ListedRecords {
     /// The bins of a record by which [`ListedRecords::is_listed_by`] decides.
     fn deciding_bins(&self) -> Vec<&str> {
         let bin = self.owner_bin.as_deref();
-        bin.into_iter().flat_map(|bin| [bin, REMOVED]).collect()
+        bin.into_iter().chain([REMOVED]).collect()
     }
 
     /// Whether a record belongs to this owner.
-    fn is_listed_by(&self, record: &Record, owner: &Key<'_>) -> bool {
-        let Some(bin) = self.owner_bin.as_deref() else {
-            return true;
-        };
-        match record.get(bin) {
+    pub(super) fn is_listed_by(&self, record: &Record, owner: &Key<'_>) -> bool {
+        let bin = self.owner_bin.as_deref();
+        match bin.and_then(|bin| record.get(bin)) {
             Some(named) => named == element_of(owner),
             // It was written past the relation, and loses nothing by being listed; or it is being deleted.
-            None => record.view().bin(REMOVED).is_none(),
+            None => !is_removed(record),
         }
     }
 
@@ -167,11 +165,11 @@ impl ListedRecords {
                 let (from, to) = (owner.clone(), key.clone());
                 let fault = match record? {
                     Some(record) if self.is_listed_by(&record, owner) => continue,
-                    Some(_) => RelationFault::OfAnother {
+                    Some(_) if self.owner_bin.is_some() => RelationFault::OfAnother {
                         parent: from,
                         key: to,
                     },
-                    None => RelationFault::Dangling { from, to },
+                    _ => RelationFault::Dangling { from, to },
                 };
                 auditor.note_fault(fault, |_| {
                     store.atomically(|store| self.unlist(store, owner, key))
@@ -228,13 +226,11 @@ impl ListedRecords {
         (owner, key): (&Key<'_>, &Key<'_>),
     ) -> Result<bool> {
         let records = store.records(&self.set)?;
-        let deleted = match self.owner_bin.as_deref() {
-            Some(bin) => {
-                let own = or([not(bin_exists(bin)), names(bin, owner)]);
-                delete_referring(&records, key, bin, own)?
-            }
-            None => delete(&records, key)?,
-        };
+        let (mut policy, bin) = (WritePolicy::default(), self.owner_bin.as_deref());
+        if let Some(bin) = bin {
+            policy = policy.filter(or([not(bin_exists(bin)), names(bin, owner)]));
+        }
+        let deleted = delete_member(&records, &policy, key, bin)?;
         self.unlist(store, owner, key)?;
         Ok(deleted)
     }

@@ -1,6 +1,6 @@
 //! Writes to single records that several handles make.
 
-use super::keys::element_of;
+use super::keys::{REMOVED, element_of};
 use crate::engine::declaration::SideForm;
 use crate::expression::Expression;
 use crate::expressions::{and, bin_exists, blob_bin, eq, int_bin, not, string_bin};
@@ -8,9 +8,6 @@ use crate::operations::{self, delete_all_bins};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
 use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy};
-
-/// The only bin of a record that is about to be deleted, where a restart of the store may bring it back.
-pub(super) const REMOVED: &str = "~removed";
 
 /// Returns the operations that write these bins.
 pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
@@ -83,28 +80,36 @@ pub(super) fn delete_with<R: RecordSet>(
     }
 }
 
-/// Deletes a record that refers to another one by this bin, if the condition holds. Returns whether it did.
+/// Deletes a record of a relation by a policy. Returns whether there was one, for which the policy's filter held. `bin`: where the
+/// record refers to another one.
 ///
-/// Where a restart may bring the record back, it loses the reference before it is deleted: what returns refers to nothing.
-/// A record that an earlier call has left without its reference is deleted, too.
-pub(super) fn delete_referring<R: RecordSet>(
+/// Where a restart may bring the record back, it loses its bins before it is deleted: what returns belongs to nothing. A record
+/// that an earlier call has left without them is deleted, too.
+pub(super) fn delete_member<R: RecordSet>(
     records: &R,
+    deleting: &WritePolicy,
     key: &Key<'_>,
-    bin: &str,
-    condition: Expression,
+    bin: Option<&str>,
 ) -> Result<bool> {
-    let deleting = WritePolicy::default().filter(condition);
-    if !records.may_bring_back(&deleting) {
-        return delete_with(records, &deleting, key);
+    if !records.may_bring_back(deleting) {
+        return delete_with(records, deleting, key);
     }
-    let emptying = deleting.record_exists_action(RecordExistsAction::ReplaceOnly);
+    let mut emptying = deleting
+        .clone()
+        .record_exists_action(RecordExistsAction::ReplaceOnly);
+    if emptying.filter.is_none() {
+        emptying = emptying.filter(not(bin_exists(REMOVED)));
+    }
     let is_emptied = match records.operate_on(&emptying, key, &[operations::put(REMOVED, 1)]) {
         Ok(_) => true,
         Err(Error::FilteredOut { .. }) => false,
         Err(Error::NotFound { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let still = and([bin_exists(REMOVED), not(bin_exists(bin))]);
+    let still = match bin {
+        Some(bin) => and([bin_exists(REMOVED), not(bin_exists(bin))]),
+        None => bin_exists(REMOVED),
+    };
     delete_with(records, &WritePolicy::default().filter(still), key)?;
     Ok(is_emptied)
 }

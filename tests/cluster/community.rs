@@ -5,11 +5,13 @@ use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use spikelet::operations::{delete_all_bins, lists, maps};
-use spikelet::relation::{Layout, ManyToMany, OnDelete, OneToMany, Repair};
+use spikelet::relation::{
+    EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
+};
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
-    ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
-    Value, WritePolicy,
+    Bins, ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
+    Value, WritePolicy, bins,
 };
 
 use crate::common::Served;
@@ -130,6 +132,59 @@ fn a_child_that_was_removed_is_no_child_after_a_restart() {
         children.put(1, 2, &child).unwrap();
         assert_eq!(children.len(1).unwrap(), 2);
     }
+    drop(served);
+}
+
+#[test]
+fn an_audit_lists_nothing_again_that_was_removed_before_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let members = Members::new(&cluster, "people", ("lists", "people", "keys"));
+    let rank = |edge: &Bins| Some(edge.get("role")?.as_str()?.to_owned());
+    let types = [
+        EdgeType::new("LEADS").sort_key(rank),
+        EdgeType::new("SAW").omitted(),
+    ];
+    let graph = Graph::new(&cluster, "graph", ["USER"], types).unwrap();
+    let user = |number: i64| NodeId::new("USER", &number.to_string());
+    let role = serde_json::json!({ "role": "LEAD" });
+    for number in 1..4 {
+        members.put(number, bins! { "n" => number }).unwrap();
+        graph.put_node(&user(number), &role).unwrap();
+    }
+    for edge_type in ["LEADS", "SAW"] {
+        graph.link(&user(1), edge_type, &user(2), &role).unwrap();
+        graph.link(&user(1), edge_type, &user(3), &role).unwrap();
+        assert!(graph.unlink(&user(1), edge_type, &user(2)).unwrap());
+        assert!(!graph.unlink(&user(1), edge_type, &user(2)).unwrap());
+    }
+    assert!(members.remove(2).unwrap());
+    let served = restarted(served, path);
+    for repair in [Repair::No, Repair::Yes] {
+        let audits = [
+            members.verify(repair, |_| ControlFlow::Continue(())),
+            graph.verify(repair, |_| ControlFlow::Continue(())),
+        ];
+        for audit in audits {
+            let audit = audit.unwrap();
+            assert!(audit.is_sound(), "{:?}", audit.faults);
+        }
+    }
+    assert_eq!(members.page(None, 9).unwrap(), [1.into(), 3.into()]);
+    assert!(!members.remove(2).unwrap());
+    members.put(2, bins! { "n" => 4 }).unwrap();
+    assert_eq!(members.fetch(None, 9).unwrap().len(), 3);
+    for edge_type in ["LEADS", "SAW"] {
+        let edge =
+            || -> Option<serde_json::Value> { graph.edge(&user(1), edge_type, &user(2)).unwrap() };
+        assert_eq!(edge(), None);
+        assert!(!graph.unlink(&user(1), edge_type, &user(2)).unwrap());
+        graph.link(&user(1), edge_type, &user(2), &role).unwrap();
+        assert_eq!(edge().as_ref(), Some(&role));
+    }
+    assert_eq!(graph.edges(&user(1)).unwrap().page().unwrap().0.len(), 4);
     drop(served);
 }
 

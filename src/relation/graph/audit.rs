@@ -6,7 +6,7 @@ use super::Graph;
 use super::entries::{Edge, EdgeEntry};
 use super::schema::EdgeMap;
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
-use crate::relation::keys::keys_in;
+use crate::relation::keys::{REMOVED, keys_in};
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
@@ -87,7 +87,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
         let schema = &self.schema;
         let (side, records) = (schema.side(map), self.store.records(&schema.edges)?);
         let bins = schema.sort_bins();
-        let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
+        let bins: Vec<&str> = bins.iter().map(String::as_str).chain([REMOVED]).collect();
         let degree = side.each_page(&self.store, node, |page| {
             let edges = page
                 .iter()

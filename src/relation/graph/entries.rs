@@ -4,13 +4,11 @@ use super::schema::{EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin};
 use crate::error::{ConflictCause, RecordId};
 use crate::expression::Expression;
 use crate::expressions::{and, eq, string_bin};
-use crate::operations::delete_all_bins;
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
-use crate::relation::keys::read_one;
+use crate::relation::keys::{REMOVED, is_removed, read_one};
 use crate::relation::side::check_exists;
-use crate::relation::writes::{delete, puts, replacing};
-
+use crate::relation::writes::{delete, delete_member, puts, replacing};
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An entry of an edge in a map at one of its ends.
@@ -113,8 +111,11 @@ impl Edge<'_> {
         entries
     }
 
-    /// The entries that go with this record of the edge.
+    /// The entries that go with this record of the edge; none of a removed one.
     pub(super) fn entries_of(&self, record: &Record) -> Vec<EdgeEntry> {
+        if is_removed(record) {
+            return Vec::new();
+        }
         let sort_key = |at| {
             let found = record.get(&sort_bin(at));
             let text = found.as_ref().and_then(Value::as_str);
@@ -128,7 +129,7 @@ impl Edge<'_> {
     fn read<S: RecordStore>(&self, store: &S) -> Result<Option<Record>> {
         let records = store.records(&self.schema.edges)?;
         let bins = self.schema.sort_bins();
-        let bins: Vec<&str> = bins.iter().map(String::as_str).collect();
+        let bins: Vec<&str> = bins.iter().map(String::as_str).chain([REMOVED]).collect();
         read_one(&records, &self.key, Some(&bins))
     }
 
@@ -171,7 +172,7 @@ impl Edge<'_> {
                     | Error::Generation { .. }
                     | Error::FilteredOut { .. },
                 ) => {}
-                changed => return changed.map(|()| (found.is_some(), entries)),
+                changed => return changed.map(|()| (!entries.is_empty(), entries)),
             }
         }
         Err(Error::Conflict {
@@ -385,8 +386,8 @@ impl Edge<'_> {
             let policy = policy
                 .clone()
                 .record_exists_action(RecordExistsAction::UpdateOnly);
-            records.operate_on(&policy, &self.key, &[delete_all_bins()])?;
-            Ok(())
+            let was_there = delete_member(&records, &policy, &self.key, None)?;
+            was_there.then_some(()).ok_or_else(Error::not_found)
         })?;
         self.settle(store, Vec::new())?;
         Ok(removed)

@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::relation::keys::{element_of, from_value, key_of, read_one, to_value};
 use crate::relation::listed::ListedRecords;
 use crate::relation::side::{RelationSide, check_exists};
-use crate::relation::writes::{delete_referring, names, puts, replacing};
+use crate::relation::writes::{delete_member, names, puts, replacing};
 use crate::{
     Bins, Error, Expiration, IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore,
     Result, Value, WritePolicy, operations,
@@ -218,7 +218,10 @@ impl ChildPlace {
         };
         let is_child = match self.parent_bin_of_child() {
             Some(bin) => record.get(bin) == Some(element_of(parent)),
-            None => self.side().get(store, parent, child)?.is_some(),
+            None => {
+                self.listed.is_listed_by(&record, parent)
+                    && self.side().get(store, parent, child)?.is_some()
+            }
         };
         is_child.then(|| self.own_bins(record)).transpose()
     }
@@ -237,7 +240,8 @@ impl ChildPlace {
             Layout::Consolidated { .. } => self.side().remove(store, parent, child),
             Layout::Reference { bin, .. } => {
                 let records = store.records(self.children())?;
-                delete_referring(&records, child, bin, names(bin, parent))
+                let policy = WritePolicy::default().filter(names(bin, parent));
+                delete_member(&records, &policy, child, Some(bin))
             }
         }
     }
