@@ -16,7 +16,8 @@ use crate::{
 /// [`Cluster::async_set`](super::Cluster::async_set).
 ///
 /// The calls are the ones of [`ClusterSet`], with its errors and its rules for writes in doubt. A future that is dropped before
-/// it has ended may have written.
+/// it has ended may have written. [`OperateResult::record_bytes`] is 0: a call that wants the size reads the expression
+/// [`record_size`](crate::expressions::record_size) by [`operations::exp::read`].
 ///
 /// ```no_run
 /// # async fn follow() -> spikelet::Result<()> {
@@ -38,8 +39,11 @@ pub struct AsyncSet {
 }
 
 impl AsyncSet {
-    pub(super) const fn new(set: ClusterSet) -> Self {
-        Self { set }
+    pub(super) fn new(set: ClusterSet) -> Self {
+        let asks_sizes = false;
+        Self {
+            set: ClusterSet { asks_sizes, ..set },
+        }
     }
 
     /// Returns the name of the set.

@@ -78,7 +78,9 @@ pub(super) async fn send_one(
     operations: &[Operation],
     sent: &Prepared,
 ) -> Result<theirs::Record> {
-    let sent_policy = policy::single(policy, sent.writes, link.read_retries)?;
+    let mut sent_policy = policy::single(policy, sent.writes, link.read_retries)?;
+    // Of several answers the places must be known.
+    sent_policy.respond_per_each_op = sent.operations.len() > 1;
     let started = Instant::now();
     let client = &link.client;
     let answer = client.operate(&sent_policy, &sent.key, &sent.operations);

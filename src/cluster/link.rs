@@ -156,27 +156,27 @@ pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
 
 /// A call of the client: its sockets and timers are those of the client's runtime, whichever thread or task polls it. So is
 /// the connection that it gives back when it is dropped unfinished.
-struct InRuntime<F> {
+struct InRuntime<'c, F> {
     runtime: Handle,
     /// Until it is dropped.
-    call: Option<Pin<Box<F>>>,
+    call: Pin<&'c mut Option<F>>,
 }
 
-impl<F: Future> Future for InRuntime<F> {
+impl<F: Future> Future for InRuntime<'_, F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let Self { runtime, call } = &mut *self;
         let _entered = runtime.enter();
-        call.as_mut()
-            .map_or(Poll::Pending, |call| call.as_mut().poll(cx))
+        let call = call.as_mut().as_pin_mut();
+        call.map_or(Poll::Pending, |call| call.poll(cx))
     }
 }
 
-impl<F> Drop for InRuntime<F> {
+impl<F> Drop for InRuntime<'_, F> {
     fn drop(&mut self) {
         let _entered = self.runtime.enter();
-        self.call = None;
+        self.call.set(None);
     }
 }
 
@@ -185,7 +185,7 @@ impl<F> Drop for InRuntime<F> {
 /// # Errors
 /// [`Error::Cluster`] if the client panics.
 pub(super) async fn run<F: Future>(runtime: Handle, call: F) -> Result<F::Output> {
-    let call = Some(Box::pin(AssertUnwindSafe(call).catch_unwind()));
+    let call = pin!(Some(AssertUnwindSafe(call).catch_unwind()));
     let ended = InRuntime { runtime, call }.await;
     ended.map_err(|_| failed("the client ended in the middle of a call"))
 }

@@ -27,8 +27,8 @@
 //! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and nobody counts contended
 //!   records. Sharding by contention goes by refusals alone.
 //! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's expression `record_size`
-//!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted. A server may give the size
-//!   before the call's own writes.
+//!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted, and from an [`AsyncSet`]. A
+//!   server may give the size before the call's own writes.
 //! - Deletes are durable only where [`WritePolicy::durable_delete`](crate::WritePolicy::durable_delete) says so, and the Enterprise Edition alone has
 //!   such deletes. Without them a server that restarts may have deleted records again: elements that were removed
 //!   stay removed, but a whole record that was deleted (an unsharded list whose handle deleted it, a child of a relation) is
@@ -212,6 +212,7 @@ impl Cluster {
             link: Arc::clone(&self.link),
             name: set.into(),
             filter: None,
+            asks_sizes: self.link.tells_sizes,
         }
     }
 }

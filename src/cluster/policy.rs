@@ -68,7 +68,6 @@ pub(super) fn single(
         expiration: expiration(policy.expiration)?,
         send_key: policy.send_key,
         durable_delete: policy.durable_delete,
-        respond_per_each_op: true,
         ..theirs::WritePolicy::default()
     };
     sent.base_policy.total_timeout = millis(policy.total_timeout);

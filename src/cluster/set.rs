@@ -36,6 +36,8 @@ pub struct ClusterSet {
     pub(super) link: Arc<Link>,
     pub(super) name: Arc<str>,
     pub(super) filter: Option<Expression>,
+    /// Whether calls ask for the size of the record, too.
+    pub(super) asks_sizes: bool,
 }
 
 impl ClusterSet {
@@ -83,7 +85,7 @@ impl ClusterSet {
         operations: &[Operation],
     ) -> Result<Prepared> {
         let mut sent = Prepared::new(self.key(key)?, operations)?;
-        sent.asks_size = self.link.tells_sizes && has_size_after(policy, operations);
+        sent.asks_size = self.asks_sizes && has_size_after(policy, operations);
         if sent.asks_size && !sent.operations.is_empty() {
             let size = theirs::expressions::from_packed_bytes(RECORD_SIZE.clone());
             let size = read_exp(SIZE, size, ExpReadFlags::EVAL_NO_FAIL);

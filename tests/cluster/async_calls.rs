@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use spikelet::cluster::AsyncSet;
+use spikelet::expressions::{ExpReadFlags, record_size};
 use spikelet::operations as ops;
 use spikelet::{Error, RecordCall, RecordSet, RecordStore, Result, ShardedList, WritePolicy};
 
@@ -19,6 +20,11 @@ async fn all_calls(users: AsyncSet) {
     let visit = [ops::add("n", 2), ops::get_bin("n")];
     let visited = users.operate("alice", &visit).await.unwrap();
     assert_eq!((visited.generation, visited.value(1)), (2, Some(&3.into())));
+    // The size of the record is not asked for by itself.
+    let size = ops::exp::read("size", record_size(), ExpReadFlags::EVAL_NO_FAIL);
+    let sized = users.operate("alice", &[size]).await.unwrap();
+    let bytes = sized.value(0).and_then(spikelet::Value::as_i64).unwrap();
+    assert!(bytes > 0 && sized.record_bytes == 0, "{sized:?}");
     let read = users.get("alice").await.unwrap().unwrap();
     assert_eq!((read.get("n"), read.generation()), (Some(3.into()), 2));
     assert!(users.exists("alice").await.unwrap());
