@@ -57,9 +57,20 @@ pub(crate) fn companion_key(
         true => format!("{}{shard}", apart(root)),
         false => shard.to_string(),
     };
-    match keys.by_bin() {
-        false => suffixed_key(root, &number),
-        true => suffixed_key(root, &format!("{}:{number}", bin.as_str())),
+    named_companion_key(root, bin, keys, &number)
+}
+
+/// Returns the key of the companion with this name among those of the collection in this bin.
+pub(crate) fn named_companion_key(
+    root: &Key<'_>,
+    bin: BinName,
+    keys: KeyForm,
+    name: &str,
+) -> Key<'static> {
+    if keys.by_bin() {
+        suffixed_key(root, &format!("{}:{name}", bin.as_str()))
+    } else {
+        suffixed_key(root, name)
     }
 }
 

@@ -50,9 +50,9 @@ pub(crate) use owned_bins::{OwnedBin, OwnedBins, Replacer};
 pub use serde_struct::{from_bins, to_bins};
 pub use shard_role::ShardTransition;
 pub(crate) use shard_role::{
-    APART, CompanionName, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH,
-    SUBKEYS_EPOCHS, ShardRole, changes_sharded_bin, companion_name, describes_collection,
-    hash_shards, is_by_hash, keeps_description, parse_with_role, sharded_bins,
+    APART, HashShards, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, ShardRole,
+    changes_sharded_bin, companion_name, describes_collection, hash_shards, is_by_hash,
+    keeps_description, parse_with_role, sharded_bins,
 };
 pub use view::{RecordBins, RecordView};
 

@@ -203,19 +203,23 @@ pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards>
     Some(shards)
 }
 
-/// The description that a companion of a hash-sharded collection has of itself.
+/// The description that a companion has of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompanionName<'a> {
     /// The key of the root.
     pub(crate) root: Key<'a>,
+    /// The number of shards at its epoch; 0 for a page of a directory of buckets.
+    pub(crate) shards: i64,
     pub(crate) shard: u64,
+    /// The number of the transition that made it.
+    pub(crate) epoch: u64,
+    /// The beginning of its time, where the collection is sharded by time.
+    pub(crate) begin: Option<i64>,
     /// The bin, where the keys of the companions have its name.
     pub(crate) bin: Option<&'a str>,
 }
 
-/// Returns the description in a companion of a hash-sharded collection; `None` for all other
-/// records. Buckets and pages of time shards have their begin where the others have the name of a
-/// bin, or nothing.
+/// Returns the description in a companion; `None` for all other records.
 pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> {
     let mut items = view.bin(SHARD_OF)?.as_list()?.iter();
     let root = match items.next()?.ok()? {
@@ -224,17 +228,26 @@ pub(crate) fn companion_name(view: RecordView<'_>) -> Option<CompanionName<'_>> 
         ValueRef::Blob(key) => Key::from(key),
         _ => return None,
     };
-    let shard = items.nth(1)?.ok()?.as_i64()?;
-    let bin = match items.nth(1) {
-        None => None,
-        Some(Ok(ValueRef::String(bin))) => Some(bin),
-        Some(_) => return None,
-    };
-    Some(CompanionName {
+    let mut number = || items.next()?.ok()?.as_i64();
+    let (shards, shard, epoch) = (number()?, number()?, number()?);
+    let mut name = CompanionName {
         root,
+        shards,
         shard: u64::try_from(shard).ok()?,
-        bin,
-    })
+        epoch: u64::try_from(epoch).ok()?,
+        begin: None,
+        bin: None,
+    };
+    for item in items {
+        match item.ok()? {
+            ValueRef::Int(begin) if (name.begin, name.bin) == (None, None) => {
+                name.begin = Some(begin);
+            }
+            ValueRef::String(bin) if name.bin.is_none() => name.bin = Some(bin),
+            _ => return None,
+        }
+    }
+    Some(name)
 }
 
 /// The word behind which a form says from which shard on the keys of companions stand apart.

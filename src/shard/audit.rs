@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::description::{DESCRIPTION_BINS, DescribedCollection, Description, Form};
 use super::protocol::{self, view};
-use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_in};
+use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme};
 use crate::expressions::{bin_exists, or};
-use crate::record::Record;
+use crate::record::{Record, companion_name};
 use crate::value::ValueRef;
 use crate::{Expression, Key, RecordSet, Result, Value};
 
@@ -319,32 +319,21 @@ pub(super) fn in_words(subkeys: &Value) -> String {
 
 /// A record with the bin `shard_of`, and the root that it names.
 fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)> {
-    let Some(Value::List(items)) = record.get(SHARD_OF) else {
-        return None;
-    };
-    let [root, shards, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
-        return None;
-    };
-    let is_page = *shards == Value::Int(0);
-    let (bucket, bin) = match rest {
-        [] => (None, None),
-        [Value::Int(bucket)] => (Some(*bucket), None),
-        [Value::String(bin)] => (None, Some(bin)),
-        [Value::Int(bucket), Value::String(bin)] => (Some(*bucket), Some(bin)),
-        _ => return None,
-    };
+    let name = companion_name(record.view())?;
+    let is_page = name.shards == 0;
     let companion = ShardRecord {
         key: key.clone(),
-        shard: u64::try_from(*shard).ok()?,
-        bucket,
-        epoch: Epoch::of(epoch)?.0,
+        shard: name.shard,
+        bucket: name.begin,
+        epoch: name.epoch,
         is_page,
         frozen: record.view().bin(FROZEN).is_some(),
         elements: if is_page { 0 } else { elements(record) },
         bytes: bytes(record),
         status: ShardStatus::Orphan,
     };
-    Some(((key_in(root.clone()).ok()?, bin.cloned()), companion))
+    let of = (name.root.into_owned(), name.bin.map(str::to_owned));
+    Some((of, companion))
 }
 
 fn elements(record: &Record) -> u64 {

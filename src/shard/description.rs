@@ -106,6 +106,13 @@ impl From<Description> for SharedDescription {
     }
 }
 
+impl SharedDescription {
+    /// Whether the record has had no sharded collection so far.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 impl Deref for SharedDescription {
     type Target = Description;
 

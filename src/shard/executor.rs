@@ -10,18 +10,18 @@ use super::protocol::{
     AtomicRequest, CollectionRoot, CompanionState, CompanionToken, NeighborCollections,
     Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply,
 };
-use super::scheme::{
-    Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, is_older,
-};
+use super::record_name::RecordName;
+use super::scheme::{Companion, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme};
+use super::time::layout::CollectionPart;
 use crate::expression::ExpType;
 use crate::expressions::{
     and, bin_exists, bin_type, eq, int_bin, list_bin, map_bin, maps, ne, not, or, string_bin, val,
 };
-use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
+use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
+use crate::record::companion_key::KeyForm;
 use crate::record::companion_key::text;
-use crate::record::companion_key::{KeyForm, companion_key};
 use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{
@@ -41,8 +41,9 @@ pub(crate) struct Executor {
     beside: OnceLock<RootPolicies>,
     /// The policy for every other request: these records do not expire.
     protocol: WritePolicy,
-    companions: Companions<Companion>,
-    companions_by_bin: Companions<Companion>,
+    /// Identified by when the time of a bucket begins (0 for hash shards), and by shards and epoch.
+    companions: Companions<(i64, Companion)>,
+    companions_by_bin: Companions<(i64, Companion)>,
 }
 
 /// The caller's policy, for the root of an unsharded collection.
@@ -122,7 +123,7 @@ impl Executor {
         self.companions_by_bin.forget();
     }
 
-    const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
+    const fn companions(&self, keys: KeyForm) -> &Companions<(i64, Companion)> {
         if keys.by_bin() {
             &self.companions_by_bin
         } else {
@@ -134,21 +135,18 @@ impl Executor {
         match place {
             RecordRef::Root => Key::from(&self.key),
             // The plain key may be known, too: it was looked at.
-            RecordRef::Companion(keys, shard) if keys.is_apart(shard) => {
-                companion_key(&self.key, self.bin, keys, shard)
+            RecordRef::Companion(keys, shard) if !keys.is_apart(shard) => {
+                self.companions(keys).key(shard, || self.name(place).key())
             }
-            RecordRef::Companion(keys, shard) => self
-                .companions(keys)
-                .key(shard, || companion_key(&self.key, self.bin, keys, shard)),
+            place => self.name(place).key(),
         }
     }
 
-    const fn name(&self, keys: KeyForm, shard: u64) -> ShardName<'_> {
-        ShardName {
+    const fn name(&self, place: RecordRef) -> RecordName<'_> {
+        RecordName {
             root: &self.key,
             bin: self.bin,
-            keys,
-            shard,
+            place,
         }
     }
 
@@ -205,47 +203,52 @@ impl Executor {
             RequestEdit::None if request.precondition == Precondition::None => {
                 return Cow::Borrowed(&self.protocol);
             }
-            RequestEdit::Mark(..) => RecordExistsAction::Update,
+            // A record that bore another description has gone if there is none.
+            RequestEdit::Mark(..) if request.precondition.description().is_new() => {
+                RecordExistsAction::Update
+            }
             RequestEdit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
         let filter = match open(request) {
-            Some((keys, shard, companion)) => {
-                let open = || self.open(keys, shard, companion);
-                Some(self.companions(keys).filter(shard, companion, open))
+            Some((place, companion)) => {
+                let open = || self.open(place, companion);
+                Some(match place {
+                    RecordRef::Companion(keys, shard) => {
+                        self.companions(keys).filter(shard, (0, companion), open)
+                    }
+                    RecordRef::Timed(keys, _, CollectionPart::Shard(bucket, shard)) => self
+                        .companions(keys)
+                        .filter(shard, (bucket.begin(), companion), open),
+                    _ => open(),
+                })
             }
             None => self.filter(request.place, &request.precondition),
         };
         Cow::Owned(WritePolicy {
             record_exists_action: exists,
             filter,
+            expiration: request.expiration,
             ..self.protocol.clone()
         })
     }
 
     /// Returns the filter of a companion of this number of shards and epoch.
-    fn exactly(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
-        eq(list_bin(SHARD_OF), self.name(keys, shard).value(companion))
+    fn exactly(&self, place: RecordRef, companion: Companion) -> Expression {
+        eq(list_bin(SHARD_OF), self.name(place).value(companion))
     }
 
     /// Returns the filter of a companion that may be read and written.
-    fn open(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
+    fn open(&self, place: RecordRef, companion: Companion) -> Expression {
         let thawed = not(bin_exists(FROZEN));
         and([
-            self.exactly(keys, shard, companion),
+            self.exactly(place, companion),
             thawed,
             bin_exists(self.bin.as_str()),
         ])
     }
 
-    /// Returns the filter of a companion of this collection whose epoch is lower than `epoch`.
-    fn older(&self, keys: KeyForm, shard: u64, epoch: Epoch) -> Expression {
-        let bin = keys.by_bin().then_some(self.bin);
-        is_older(&self.key, bin, 4, &[(2, shard as i64)], epoch)
-    }
-
     fn filter(&self, place: RecordRef, precondition: &Precondition) -> Option<Expression> {
-        let (keys, shard) = companion_of(place);
         let bears = |description: &SharedDescription| {
             let is_root = not(bin_exists(SHARD_OF));
             and([is_root, description.is_borne()])
@@ -261,10 +264,10 @@ impl Executor {
                 let no_bin = not(bin_exists(self.bin.as_str()));
                 and([bears(description), no_bin])
             }
-            Precondition::Live(companion) => self.open(keys, shard, *companion),
-            Precondition::OlderThan(epoch) => self.older(keys, shard, *epoch),
+            Precondition::Live(companion) => self.open(place, *companion),
+            Precondition::OlderThan(epoch) => self.name(place).is_older(*epoch),
             Precondition::Placed(companion, token) => and([
-                self.exactly(keys, shard, *companion),
+                self.exactly(place, *companion),
                 eq(int_bin(FROZEN), val(token_value(*token))),
             ]),
         })
@@ -277,16 +280,14 @@ impl Executor {
             let before = request.precondition.description();
             before.settled(self.bin, form).write()
         };
-        let described = |companion: Companion| {
-            let (keys, shard) = companion_of(request.place);
-            put(SHARD_OF, self.name(keys, shard).value(companion))
-        };
+        let described =
+            |companion: Companion| put(SHARD_OF, self.name(request.place).value(companion));
         match edit {
             RequestEdit::None => Vec::new(),
             RequestEdit::User(act) => act.operations.to_vec(),
             RequestEdit::Mark(to, epoch, apart) => {
                 let before = request.precondition.description();
-                let marked = before.marked(self.bin, Form::Hash(*to), *epoch);
+                let marked = before.marked(self.bin, to.clone(), *epoch);
                 marked.with_keys_apart(self.bin, *apart).write()
             }
             RequestEdit::FinishAndRemoveBin(to) => {
@@ -317,6 +318,9 @@ impl Executor {
                 operations.push(described(*companion));
                 operations
             }
+            RequestEdit::Enter(entry) => {
+                vec![lists::append(&Collection::list_policy(), bin, *entry)]
+            }
             RequestEdit::Delete => vec![delete_all_bins()],
         }
     }
@@ -331,7 +335,7 @@ impl Executor {
         let state = match request.place {
             _ if is_known(request) => &[][..],
             RecordRef::Root => &ROOT_STATE,
-            RecordRef::Companion(..) => &COMPANION_STATE,
+            RecordRef::Companion(..) | RecordRef::Timed(..) => &COMPANION_STATE,
         };
         let content;
         let asked = match read {
@@ -340,7 +344,8 @@ impl Executor {
                 content = [self.collection.presence(bin)];
                 &content[..]
             }
-            Read::Content => {
+            Read::Description if request.place != RecordRef::Root => &[],
+            Read::Content | Read::Description => {
                 content = [get_bin(bin)];
                 &content[..]
             }
@@ -393,17 +398,17 @@ impl Executor {
         let rest = match request.place {
             _ if is_known(request) => {
                 seen.companion =
-                    open(request).map(|(_, _, companion)| (companion, CompanionState::Live));
+                    open(request).map(|(_, companion)| (companion, CompanionState::Live));
                 values
             }
             RecordRef::Root => {
                 let rest = values.split_off(ROOT_STATE.len());
-                seen.root = self.root(values)?;
+                seen.root = self.root(values, &request.read)?;
                 rest
             }
-            RecordRef::Companion(keys, shard) => {
+            place => {
                 let rest = values.split_off(COMPANION_STATE.len());
-                seen.companion = self.companion(keys, shard, &values);
+                seen.companion = self.companion(place, &values);
                 rest
             }
         };
@@ -420,13 +425,13 @@ impl Executor {
                 seen.content = Some(self.collection.content(self.bin.as_str(), value)?);
             }
             Read::User(_) => seen.answer = answered(rest),
-            Read::Nothing | Read::State => {}
+            Read::Nothing | Read::Description | Read::State => {}
         }
         Ok(RequestReply::Done(seen))
     }
 
     /// Decodes the bins of [`ROOT_STATE`].
-    fn root(&self, values: Vec<Option<Value>>) -> Result<CollectionRoot> {
+    fn root(&self, values: Vec<Option<Value>>, read: &Read<Bin>) -> Result<CollectionRoot> {
         let Ok([subkeys, epoch, plain, epochs, shard_of]) = <[_; 5]>::try_from(values) else {
             return Ok(CollectionRoot::default());
         };
@@ -437,20 +442,22 @@ impl Executor {
             });
         }
         let description = Description::parse(&[subkeys, epoch, plain, epochs])?;
-        CollectionRoot::of(description, self.bin)
+        match read {
+            Read::Description => Ok(CollectionRoot::described(description, self.bin)),
+            _ => CollectionRoot::of(description, self.bin),
+        }
     }
 
     /// Decodes the bins `shard_of` and `frozen`.
     fn companion(
         &self,
-        keys: KeyForm,
-        shard: u64,
+        place: RecordRef,
         values: &[Option<Value>],
     ) -> Option<(Companion, CompanionState)> {
         let [Some(shard_of), frozen] = values else {
             return None;
         };
-        let companion = self.name(keys, shard).parse(shard_of)?;
+        let companion = self.name(place).parse(shard_of)?;
         let state = match frozen {
             None => CompanionState::Live,
             Some(Value::Int(token)) if *token != 0 => {
@@ -477,20 +484,10 @@ pub(crate) fn is_unsharded(bin: &str) -> Expression {
     ])
 }
 
-/// Returns the form of a companion's key, and its number.
-const fn companion_of(place: RecordRef) -> (KeyForm, u64) {
-    match place {
-        RecordRef::Root => (KeyForm::Plain, 0),
-        RecordRef::Companion(keys, shard) => (keys, shard),
-    }
-}
-
-/// Returns the companion that must be open for a request: the form of its key, its number, its shards and epoch.
-const fn open(request: &AtomicRequest<Bin>) -> Option<(KeyForm, u64, Companion)> {
-    match (request.place, &request.precondition) {
-        (RecordRef::Companion(keys, shard), Precondition::Live(companion)) => {
-            Some((keys, shard, *companion))
-        }
+/// Returns the companion that must be open for a request: which one, its shards and epoch.
+const fn open(request: &AtomicRequest<Bin>) -> Option<(RecordRef, Companion)> {
+    match &request.precondition {
+        Precondition::Live(companion) => Some((request.place, *companion)),
         _ => None,
     }
 }

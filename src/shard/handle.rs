@@ -2,11 +2,7 @@
 
 mod transitions;
 
-use std::cell::Cell;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
 use super::address::CollectionAddress;
 use super::auto_shard::{AutoSharder, NextStep, note_obstacle};
@@ -17,46 +13,20 @@ use super::protocol::lookup::Lookup;
 use super::protocol::view::{PATIENCE, RecordsView, Rejection, Survey, ViewRecord};
 use super::protocol::write::ElementWrite;
 use super::protocol::{
-    AtomicRequest, CollectionRoot, CompanionRoute, CompanionToken, Failure, Machine,
-    MachineProgress, Read, RecordRef, RequestEdit, RequestReply, RouteHint, TransitionProgress,
+    AtomicRequest, CollectionRoot, CompanionRoute, Failure, Machine, MachineProgress, Read,
+    RecordRef, RequestReply, RouteHint, TransitionProgress,
 };
+use super::request_runner::{ROOT_READS_MAX, token};
 use super::route_cache::RouteCache;
 use super::scheme::Scheme;
 use super::state::under_way;
 use crate::engine::TransitionReport;
 use crate::record::ShardTransition;
 use crate::record::companion_key::text;
-use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
-
-/// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
-/// advance one: beyond this, other callers start transitions without end.
-const ROOT_READS_MAX: u32 = 1_000;
-
-/// The pause before a step of a transition that met a busy record is repeated.
-const BUSY_PAUSE: Duration = Duration::from_micros(200);
+use crate::{Error, Key, RecordSet, Result, WritePolicy};
 
 /// How often one write may shard its collection further before it fails.
 const TRANSITIONS_MAX: u32 = 8;
-
-/// Tokens are positive integers.
-const TOKEN_BITS: u64 = (1 << 62) - 1;
-
-thread_local! {
-    static TOKENS: Cell<u64> = Cell::new(random());
-}
-
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
-}
-
-/// Returns a random token, with room behind it for as many machines that advance a transition as there may be within one
-/// call. Each thread counts for itself: every call takes a token, and few need it.
-fn token() -> CompanionToken {
-    let token =
-        TOKENS.try_with(|next| next.replace(next.get().wrapping_add(ROOT_READS_MAX.into())));
-    // A thread that is ending has no counter any more.
-    CompanionToken(1 + (token.unwrap_or_else(|_| random()) & TOKEN_BITS))
-}
 
 /// A collection that may be sharded.
 #[derive(Debug)]
@@ -207,10 +177,8 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// [`Error::ShardScheme`], and the errors of the store.
     pub(crate) fn root(&self) -> Result<CollectionRoot> {
-        match self.execute(
-            &AtomicRequest::read(RecordRef::Root, Read::State),
-            &mut None,
-        )? {
+        let read = AtomicRequest::read(RecordRef::Root, Read::State);
+        match self.executor.run(&self.records, &read, &mut None)? {
             RequestReply::Done(seen) => Ok(seen.root),
             _ => Ok(CollectionRoot::default()),
         }
@@ -257,12 +225,12 @@ impl<R: RecordSet> Handle<R> {
                 }
             }
         }
-        Err(self.restless())
+        Err(self.executor.restless())
     }
 
     fn run<M: Machine<Bin>>(&self, machine: M) -> Result<M::Outcome> {
         self.drive(machine, &mut |_, _| ControlFlow::Continue(()))?
-            .ok_or_else(|| self.restless())
+            .ok_or_else(|| self.executor.restless())
     }
 
     fn drive<M: Machine<Bin>>(
@@ -288,10 +256,12 @@ impl<R: RecordSet> Handle<R> {
             if request.place == RecordRef::Root {
                 root_reads += 1;
                 if root_reads > ROOT_READS_MAX {
-                    return Err(self.restless());
+                    return Err(self.executor.restless());
                 }
             }
-            let reply = self.execute(&request, &mut busy_since)?;
+            let reply = self
+                .executor
+                .run(&self.records, &request, &mut busy_since)?;
             match machine.resume(reply) {
                 MachineProgress::Next(next) => machine = next,
                 MachineProgress::Done(outcome) => {
@@ -326,54 +296,6 @@ impl<R: RecordSet> Handle<R> {
                     refused: None,
                 });
             }
-        }
-    }
-
-    /// Executes one request. A step of a transition that meets a busy record is repeated until the policy's timeout has
-    /// passed since the call first met one; a caller's own write is refused at once.
-    fn execute(
-        &self,
-        request: &AtomicRequest<Bin>,
-        busy_since: &mut Option<Instant>,
-    ) -> Result<RequestReply<Bin>> {
-        let encoded = self.executor.encode_request(request);
-        if matches!(request.edit, RequestEdit::Delete)
-            && self.records.may_bring_back(&encoded.policy)
-        {
-            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete.
-            let frozen = AtomicRequest {
-                edit: RequestEdit::Freeze,
-                ..request.clone()
-            };
-            self.execute(&frozen, busy_since)?;
-        }
-        loop {
-            let operated =
-                self.records
-                    .operate_on(&encoded.policy, &encoded.key, &encoded.operations);
-            match operated {
-                Err(Error::KeyBusy { .. })
-                    if !matches!(request.edit, RequestEdit::User(_))
-                        && encoded.policy.total_timeout.is_none_or(|limit| {
-                            busy_since.get_or_insert_with(Instant::now).elapsed() < limit
-                        }) =>
-                {
-                    std::thread::sleep(BUSY_PAUSE);
-                }
-                operated => return self.executor.decode_reply(request, &encoded, operated),
-            }
-        }
-    }
-
-    fn restless(&self) -> Error {
-        Error::Timeout {
-            after: self
-                .executor
-                .policy()
-                .total_timeout
-                .unwrap_or(Duration::ZERO),
-            in_doubt: false,
-            record: None,
         }
     }
 
@@ -440,34 +362,20 @@ impl<R: RecordSet> Pass<'_, R> {
     /// # Errors
     /// [`ReadFailure::Stale`] if the view does not hold any more.
     pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> ShardedReading<Vec<Option<ActValues>>> {
-        let executor = &self.handle.executor;
-        let asked: Vec<_> = acts
+        let (sources, requests): (Vec<&ViewRecord>, Vec<_>) = acts
             .into_iter()
             .filter_map(|(source, act)| {
                 let source = self.view.sources.get(source)?;
                 Some((source, AtomicRequest::read(source.place(), Read::User(act))))
             })
-            .collect();
-        let encoded: Vec<_> = asked
-            .iter()
-            .map(|(_, request)| executor.encode_request(request))
-            .collect();
-        let calls: Vec<_> = encoded
-            .iter()
-            .map(|encoded| RecordCall {
-                policy: &encoded.policy,
-                key: Key::from(&encoded.key),
-                operations: &encoded.operations,
-            })
-            .collect();
-        let operated = self.handle.records.operate_on_each(&calls);
-        asked
-            .iter()
-            .zip(&encoded)
-            .zip(operated)
-            .map(|(((source, request), encoded), operated)| {
-                let reply = executor.decode_reply(request, encoded, operated)?;
-                let answered = source.accept(reply).map_err(|failure| {
+            .unzip();
+        let handle = self.handle;
+        let replies = handle.executor.run_each(&handle.records, &requests);
+        sources
+            .into_iter()
+            .zip(replies)
+            .map(|(source, reply)| {
+                let answered = source.accept(reply?).map_err(|failure| {
                     ReadFailure::Stale(Rejection {
                         root: self.view.root.clone(),
                         failure,

@@ -10,13 +10,13 @@
 // * `list`, `map`, `counter`, `time`: the collections. `handle`: drives their calls. `shards`: where they are, and their
 //   transitions. `sharded`: what the collections have in common. `state`: what they report. `address`: which collection a handle is of.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
-//   call. `content`: the elements that are moved.
+//   call; `request_runner` runs them. `content`: the elements that are moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
 //   `auto_shard` applies it.
 // * `record_info`: the role of one record.
 // * `audit`: sharded collections, and records that should not be there.
 // * `description`: the bins of a root for its sharded collections. `scheme`: where one of them is, and the bin of a
-//   companion. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
+//   companion; `record_name`: its key, and whose it is. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
 //   handle has found its collection last.
 
 mod address;
@@ -32,6 +32,8 @@ mod list;
 mod protocol;
 #[cfg(feature = "monitor")]
 mod record_info;
+mod record_name;
+mod request_runner;
 mod route;
 mod route_cache;
 mod scheme;

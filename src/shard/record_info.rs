@@ -2,11 +2,10 @@
 //! companions of a root are not read.
 
 use super::description::{DESCRIPTION_BINS, Description, Form};
-use super::scheme::{SHARD_OF, SUBKEYS, key_in};
+use super::scheme::{SHARD_OF, SUBKEYS};
 use super::state::under_way;
 use crate::Key;
-use crate::record::RecordView;
-use crate::value::{Value, ValueRef};
+use crate::record::{RecordView, companion_name};
 
 /// The role of a record for sharded collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +39,11 @@ impl RecordInfo {
     /// Reads it from the bins of a record. A description that is not understood does not count.
     pub(crate) fn of(record: RecordView<'_>) -> Self {
         let value = |bin: &str| record.bin(bin).and_then(|value| value.to_value().ok());
-        if let Some(of) = record.bin(SHARD_OF) {
-            return companion(&of).unwrap_or(Self::Plain);
+        if record.bin(SHARD_OF).is_some() {
+            return companion_name(record).map_or(Self::Plain, |name| Self::Companion {
+                root: name.root.into_owned(),
+                shard: name.shard,
+            });
         }
         if record.bin(SUBKEYS).is_none() {
             return Self::Plain;
@@ -73,17 +75,4 @@ fn collections(description: &Description) -> Vec<CollectionInfo> {
             }
         })
         .collect()
-}
-
-fn companion(of: &ValueRef<'_>) -> Option<RecordInfo> {
-    let Value::List(items) = of.to_value().ok()? else {
-        return None;
-    };
-    let [root, _, Value::Int(shard), ..] = &items[..] else {
-        return None;
-    };
-    Some(RecordInfo::Companion {
-        root: key_in(root.clone()).ok()?,
-        shard: u64::try_from(*shard).ok()?,
-    })
 }

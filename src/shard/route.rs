@@ -2,7 +2,18 @@
 
 use super::element_hash::shard;
 use super::scheme::{Companion, Epoch};
+use super::time::layout::{CollectionPart, TimeLayout};
 use crate::record::companion_key::KeyForm;
+
+/// Names a record of the collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RecordRef {
+    Root,
+    /// The form of its key, and its number.
+    Companion(KeyForm, u64),
+    /// The form of its key, and the part of a collection that is sharded by time.
+    Timed(KeyForm, TimeLayout, CollectionPart),
+}
 
 /// Whether other collections of the record are sharded, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,12 +5,8 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
-use crate::expression::ExpType;
-use crate::expressions::{and, eq, list_bin, lists, lt};
-use crate::record::BinName;
-use crate::record::companion_key::KeyForm;
 use crate::value::{List, ListOrder, Value};
-use crate::{Error, Expression, Key, ListReturnType, Result};
+use crate::{Error, Key, Result};
 
 pub(crate) use crate::record::{SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS};
 
@@ -199,12 +195,12 @@ fn count(shards: u64) -> Value {
     Value::Int(shards as i64)
 }
 
-fn list(items: Vec<Value>) -> Value {
+pub(crate) fn list(items: Vec<Value>) -> Value {
     Value::List(List::new(items, ListOrder::Unordered))
 }
 
 /// A number of shards: a power of two.
-fn shards_of(value: &Value) -> Option<u64> {
+pub(crate) fn shards_of(value: &Value) -> Option<u64> {
     match value {
         Value::Int(shards) => u64::try_from(*shards)
             .ok()
@@ -220,89 +216,6 @@ pub(crate) struct Companion {
     pub(crate) shards: u64,
     /// The transition that made it.
     pub(crate) epoch: Epoch,
-}
-
-/// The names in a companion: the collection's root and bin, and the number of the shard.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ShardName<'a> {
-    pub(crate) root: &'a Key<'a>,
-    pub(crate) bin: BinName,
-    pub(crate) keys: KeyForm,
-    pub(crate) shard: u64,
-}
-
-impl ShardName<'_> {
-    /// The value of the bin `shard_of`.
-    pub(crate) fn value(&self, companion: Companion) -> Value {
-        let mut items = vec![
-            key_value(self.root),
-            count(companion.shards),
-            count(self.shard),
-            companion.epoch.value(),
-        ];
-        if self.keys.by_bin() {
-            items.push(self.bin.as_str().into());
-        }
-        list(items)
-    }
-
-    /// The content of a bin `shard_of`; `None` if it belongs to another shard.
-    pub(crate) fn parse(&self, value: &Value) -> Option<Companion> {
-        let Value::List(items) = value else {
-            return None;
-        };
-        let (key, shards, number, epoch) = match (self.keys.by_bin(), &items[..]) {
-            (false, [key, shards, number, epoch]) => (key, shards, number, epoch),
-            (true, [key, shards, number, epoch, Value::String(bin)])
-                if self.bin == bin.as_str() =>
-            {
-                (key, shards, number, epoch)
-            }
-            _ => return None,
-        };
-        if *key != key_value(self.root) || *number != count(self.shard) {
-            return None;
-        }
-        Some(Companion {
-            shards: shards_of(shards)?,
-            epoch: Epoch::of(epoch)?,
-        })
-    }
-}
-
-/// Returns the filter of a companion of this root that a transition before `epoch` has made: its `shard_of` has these numbers at
-/// these positions, this many items, and behind them the name of the bin where keys of companions have it.
-pub(crate) fn is_older(
-    root: &Key<'_>,
-    bin: Option<BinName>,
-    items: i64,
-    numbers: &[(i64, i64)],
-    epoch: Epoch,
-) -> Expression {
-    let own = |index, kind| {
-        let value = ListReturnType::Values;
-        lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
-    };
-    let key_type = match root {
-        Key::Integer(_) => ExpType::Int,
-        Key::String(_) => ExpType::String,
-        Key::Blob(_) => ExpType::Blob,
-    };
-    let mut conditions = vec![
-        eq(
-            lists::size(list_bin(SHARD_OF), &[]),
-            items + i64::from(bin.is_some()),
-        ),
-        eq(own(0, key_type), key_value(root)),
-    ];
-    conditions.extend(
-        numbers
-            .iter()
-            .map(|(index, number)| eq(own(*index, ExpType::Int), *number)),
-    );
-    conditions.push(lt(own(3, ExpType::Int), epoch.value()));
-    conditions.extend(bin.map(|bin| eq(own(items, ExpType::String), bin.as_str())));
-    and(conditions)
 }
 
 /// Returns the key that a value is; `Err` with the value if it is none.
@@ -368,36 +281,6 @@ mod tests {
             );
         }
         assert!(Scheme::parse(Some(&1.into())).is_err());
-    }
-
-    #[test]
-    fn a_companion_knows_its_own_description_from_anothers() {
-        let companion = Companion {
-            shards: 4,
-            epoch: Epoch(7),
-        };
-        let (text, integer): (Key<'_>, Key<'_>) = ("5".into(), 5.into());
-        let name = |root, bin, keys, shard| ShardName {
-            root,
-            bin: BinName::new(bin).unwrap(),
-            keys,
-            shard,
-        };
-        for keys in [KeyForm::Plain, KeyForm::ByBin] {
-            let described = name(&text, "a", keys, 3).value(companion);
-            assert_eq!(name(&text, "a", keys, 3).parse(&described), Some(companion));
-            assert_eq!(name(&text, "a", keys, 2).parse(&described), None);
-            assert_eq!(name(&integer, "a", keys, 3).parse(&described), None);
-        }
-        let by_bin = name(&text, "a", KeyForm::ByBin, 3);
-        let plain = name(&text, "a", KeyForm::Plain, 3);
-        assert_eq!(
-            name(&text, "b", KeyForm::ByBin, 3).parse(&by_bin.value(companion)),
-            None
-        );
-        assert_eq!(by_bin.parse(&plain.value(companion)), None);
-        assert_eq!(plain.parse(&by_bin.value(companion)), None);
-        assert_eq!(plain.parse(&7.into()), None);
     }
 
     #[test]

@@ -2,19 +2,18 @@
 //!
 //! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves.
 //! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
-//!   order of the steps, whose callers may stop anywhere. `rules`: the rules that the protocol's check leaves out, one by one. `model`: that check.
+//!   order of the steps, whose callers may stop anywhere. `model`: the check of every order.
 //! * `read`: elements of buckets in either direction. `range`: the reads of a range of times.
 
 mod calendar;
 mod directory;
-mod layout;
+pub(super) mod layout;
 #[cfg(test)]
 mod model;
 mod protocol;
 mod range;
 mod read;
 mod record_steps;
-mod rules;
 mod steps;
 
 pub use calendar::{MinuteWidth, TimeWidth};
@@ -29,7 +28,7 @@ use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
 use super::address::CollectionAddress;
-use super::content::{Collection, number};
+use super::content::{Act, Collection, first, has_grown, number};
 use super::element_hash;
 use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
@@ -151,12 +150,13 @@ impl<R: RecordSet> TimeShards<R> {
         let part = self.part(at, &pair)?;
         self.check_kept(part)?;
         let bin = self.protocol.steps.bin();
-        let add = [
+        let add = Act::creating([
             lists::size(bin),
             lists::append(&Collection::list_policy(), bin, pair),
-        ];
-        let operated = self.protocol.add(part, &add)?;
-        Ok(number(operated.value(0)) < number(operated.value(1)))
+        ]);
+        self.protocol
+            .add(part, &add)
+            .map(|added| has_grown(Some(added)))
     }
 
     /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
@@ -169,13 +169,10 @@ impl<R: RecordSet> TimeShards<R> {
         let part = self.part(at, &pair)?;
         let bucket = self.protocol.steps.layout.width.bucket(at);
         let count = ListReturnType::Count;
-        let remove = [lists::remove_by_value(
-            self.protocol.steps.bin(),
-            pair,
-            count,
-        )];
-        let operated = self.protocol.remove(bucket, part, &remove)?;
-        Ok(operated.is_some_and(|operated| number(operated.value(0)) > 0))
+        let remove = lists::remove_by_value(self.protocol.steps.bin(), pair, count);
+        let remove = Act::of_existing([remove]);
+        let removed = self.protocol.remove(bucket, part, &remove)?;
+        Ok(number(first(removed).as_ref()) > 0)
     }
 
     /// Returns a view of the elements of some times, to be read in pages, in either direction, or to be counted.
@@ -253,7 +250,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// As for [`TimeShards::window`].
     pub fn delete(&self) -> Result<()> {
         let steps = &self.protocol.steps;
-        steps.records.check_deletes(steps.policy())?;
+        steps.records.check_deletes(steps.executor.policy())?;
         self.protocol.delete()
     }
 

@@ -19,9 +19,7 @@ use crate::Result;
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange, EntrySelection};
 use crate::record::companion_key::companion_key;
-use crate::record::{
-    BinName, CompanionName, HashShards, Key, RecordView, companion_name, hash_shards,
-};
+use crate::record::{BinName, HashShards, Key, RecordView, companion_name, hash_shards};
 
 /// How often an element that moves is looked for. Each look that fails has met a step of a transition.
 const LOOKS_MAX: usize = 64;
@@ -167,11 +165,13 @@ impl NamespaceCore {
         let ((_, digest), (_, companion)) = (split_entry(entry), split_entry(place));
         let found = self.with_entries(index, &companion, |record, facts, entries| {
             let name = companion_name(record).filter(|_| entries.contains(place));
-            let Some(CompanionName { root, shard, bin }) = name else {
+            // Elements of time shards have no index.
+            let Some(name) = name.filter(|name| name.begin.is_none()) else {
                 return Ok(None);
             };
             let holds = asked.holds(&index.reader, record, facts, None)?;
-            Ok(Some((root.into_owned(), shard, bin.is_some(), holds)))
+            let is_by_bin = name.bin.is_some();
+            Ok(Some((name.root.into_owned(), name.shard, is_by_bin, holds)))
         })?;
         let Some((key, shard, is_by_bin, holds)) = found.flatten() else {
             return Ok(EntryFate::Stale);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Handle, token};
+use super::Handle;
 use crate::operations::get_bin;
 use crate::record::Record;
 use crate::shard::auto_shard::{NextStep, Relief};
@@ -14,6 +14,7 @@ use crate::shard::protocol::{
     AtomicRequest, CollectionRoot, CompanionRoute, Observation, Read, RecordRef, RequestReply,
     TransitionProgress,
 };
+use crate::shard::request_runner::token;
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
 use crate::{Error, Key, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
@@ -239,11 +240,8 @@ impl<R: RecordSet> Handle<R> {
     fn check_content(&self, goal: Goal) -> Result<()> {
         match (goal, self.root()?.route()) {
             (Goal::Activate(_), None) => {
-                let whole = self.execute(
-                    &AtomicRequest::read(RecordRef::Root, Read::Content),
-                    &mut None,
-                )?;
-                match whole {
+                let read = AtomicRequest::read(RecordRef::Root, Read::Content);
+                match self.executor.run(&self.records, &read, &mut None)? {
                     RequestReply::Done(Observation {
                         content: Some(content),
                         ..
@@ -253,8 +251,8 @@ impl<R: RecordSet> Handle<R> {
             }
             (Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
                 let first = RecordRef::Companion(route.keys, 0);
-                self.execute(&AtomicRequest::read(first, Read::State), &mut None)
-                    .map(|_| ())
+                let read = AtomicRequest::read(first, Read::State);
+                self.executor.run(&self.records, &read, &mut None).map(drop)
             }
             _ => Ok(()),
         }

@@ -19,12 +19,12 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::description::{Description, SharedDescription};
-pub(crate) use super::route::{CompanionRoute, NeighborCollections, RouteHint};
+use super::description::{Description, Form, SharedDescription};
+pub(crate) use super::route::{CompanionRoute, NeighborCollections, RecordRef, RouteHint};
 use super::scheme::{Companion, Epoch, Scheme};
-use crate::Result;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
+use crate::{Expiration, Result};
 
 /// The content of a collection and the calls on it: values in a real store, a few bits in the model.
 pub(crate) trait CollectionKind: Clone + Debug {
@@ -37,14 +37,6 @@ pub(crate) trait CollectionKind: Clone + Debug {
 
     /// Returns the part of a collection's content that lives in a shard, if there are this many.
     fn part(whole: &Self::Part, shards: u64, shard: u64) -> Self::Part;
-}
-
-/// Names a record of the collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum RecordRef {
-    Root,
-    /// The form of its key, and its number.
-    Companion(KeyForm, u64),
 }
 
 /// The condition on an existing record: otherwise the reply is [`RequestReply::FilteredOut`].
@@ -85,7 +77,7 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
     User(K::Act),
     /// Root: marks that a transition begins, and from which shard on the keys of companions stand apart, if that is new. The
     /// rest of the description is as in the precondition, here and below.
-    Mark(Scheme, Epoch, Option<u64>),
+    Mark(Form, Epoch, Option<u64>),
     /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
     FinishAndRemoveBin(Scheme),
     /// Root: ends a transition with this scheme. The bin, if there is one, stays.
@@ -104,6 +96,8 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
     RemoveMoved(K::Part, Companion),
     /// Companion: adds the content of the companion that is merged into it, at its new epoch.
     Absorb(K::Part, Companion),
+    /// Page of a directory: adds an entry.
+    Enter(i64),
     /// Companion: deletes the record.
     Delete,
 }
@@ -113,6 +107,8 @@ pub(crate) enum RequestEdit<K: CollectionKind> {
 pub(crate) enum Read<K: CollectionKind> {
     /// Nothing but what [`RequestEdit::User`] answers.
     Nothing,
+    /// What the record says of its shards, in whatever form; of a root also whether it has the collection's bin.
+    Description,
     /// The state of the record.
     State,
     /// The state of the record, and the content.
@@ -129,6 +125,8 @@ pub(crate) struct AtomicRequest<K: CollectionKind> {
     pub(crate) precondition: Precondition,
     pub(crate) edit: RequestEdit<K>,
     pub(crate) read: Read<K>,
+    /// When the record expires that the request writes.
+    pub(crate) expiration: Expiration,
 }
 
 impl<K: CollectionKind> AtomicRequest<K> {
@@ -138,7 +136,12 @@ impl<K: CollectionKind> AtomicRequest<K> {
             precondition: Precondition::None,
             edit: RequestEdit::None,
             read,
+            expiration: Expiration::Never,
         }
+    }
+
+    pub(crate) fn expiring(self, expiration: Expiration) -> Self {
+        Self { expiration, ..self }
     }
 
     /// Returns the request under this precondition, whose content then need not be read.
@@ -159,6 +162,7 @@ impl<K: CollectionKind> AtomicRequest<K> {
             precondition,
             edit,
             read: Read::Nothing,
+            expiration: Expiration::Never,
         }
     }
 }
@@ -229,6 +233,15 @@ impl CollectionRoot {
             keys: description.keys(bin),
             description: description.into(),
         })
+    }
+
+    /// The description of a record, whatever it says of the collection in this bin.
+    pub(crate) fn described(description: Description, bin: BinName) -> Self {
+        Self {
+            keys: description.keys(bin),
+            description: description.into(),
+            ..Self::default()
+        }
     }
 
     /// Returns whether both say the same of the collection. Others of the record may have changed.

@@ -1,4 +1,4 @@
-//! The rules that the model check takes away one by one, to see that each of them is needed.
+//! The rules that the model checks take away one by one, to see that each of them is needed.
 
 /// A rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,12 +7,18 @@ pub(crate) enum ProtocolRule {
     Evidence,
     /// A remembered route leads to no frozen companion.
     RememberedNotFrozen,
-    /// Readers of a collection that is being deleted advance the deletion first.
+    /// Readers of a collection that is being deleted, and all callers of time shards, advance the deletion first.
     ReadersAdvanceDeletion,
     /// The last companion is deleted only after its content has been seen in the root.
     RestoreBeforeDelete,
     /// In a split, a half counts only once the other companion of the pair has removed it.
     IgnoreHalfBeforeRemoval,
+    /// A record of time shards is in the directory before the root is looked at for it.
+    EnterBeforeEvidence,
+    /// A page is deleted behind what it lists.
+    PageBehindChildren,
+    /// Only a route that was read after the call began shows that something is not there.
+    AbsentByFreshRoute,
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{
     TransitionProgress,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
+use crate::shard::description::Form;
 use crate::shard::scheme::{Epoch, Scheme};
 
 /// The state that a caller wants the collection to be in.
@@ -197,7 +198,7 @@ impl<K: CollectionKind> Machine<K> for Transition<K::Part> {
                     Scheme::Deactivating => Precondition::Bare(description),
                     _ => Precondition::Bears(description),
                 };
-                let edit = RequestEdit::Mark(*scheme, epoch, self.apart);
+                let edit = RequestEdit::Mark(Form::Hash(*scheme), epoch, self.apart);
                 AtomicRequest::write(RecordRef::Root, precondition, edit)
             }
             StartStep::Advance(advance) => advance.request(),

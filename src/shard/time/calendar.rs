@@ -192,11 +192,16 @@ const fn first_day(year: i64) -> i64 {
 
 /// The beginning of a bucket, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct TimeBucket(pub(super) i64);
+pub(crate) struct TimeBucket(pub(super) i64);
 
 impl TimeBucket {
     /// No bucket begins before this one.
     pub(super) const FIRST: Self = Self(SECONDS.start);
+
+    /// Returns when it begins, in seconds since 1970.
+    pub(crate) const fn begin(self) -> i64 {
+        self.0
+    }
 }
 
 /// A time in microseconds since 1970, leap seconds not counted.

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use super::calendar::TimeBucket;
-use super::layout::{DirectoryPage, PageEntry, TimeRoute};
+use super::layout::{DirectoryPage, PageEntry};
 use super::steps::{
     CollectionState, Direction, PageRange, PartState, ReadResult, StepError, TimeSteps,
 };
 use crate::record::companion_key::KeyForm;
+use crate::shard::protocol::CompanionRoute;
 
 /// The number of entries that are read from a page at once.
 const ENTRIES: usize = 64;
@@ -63,7 +64,7 @@ impl Entries {
 /// The buckets in use of a range, in order, by the directory.
 pub(super) struct Buckets<'a, S> {
     steps: &'a S,
-    route: TimeRoute,
+    route: CompanionRoute,
     range: (TimeBucket, TimeBucket),
     direction: Direction,
     /// Pages that are being read, the top page first.

@@ -7,13 +7,10 @@
 use super::calendar::{
     TimeBucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
 };
-use crate::record::BinName;
-use crate::record::companion_key::KeyForm;
-use crate::record::companion_key::suffixed_key;
+use crate::Result;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::scheme::{Epoch, TIME_SHARDS, is_older, key_value, not_understood};
-use crate::value::{List, ListOrder, Value};
-use crate::{Expression, Key, Result};
+use crate::shard::scheme::{Companion, Epoch, TIME_SHARDS, list, not_understood};
+use crate::value::Value;
 
 const DELETING: &str = "deleting";
 
@@ -22,10 +19,10 @@ const PAGE: &str = "buckets";
 
 /// How a collection is sharded by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TimeLayout {
-    pub(super) width: TimeWidth,
+pub(crate) struct TimeLayout {
+    pub(crate) width: TimeWidth,
     /// The number of shards of each bucket: a power of two.
-    pub(super) shards: u64,
+    pub(crate) shards: u64,
 }
 
 /// Whether the collection is in use.
@@ -37,7 +34,7 @@ pub(super) enum CollectionUse {
 
 /// A record of the collection beside its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum CollectionPart {
+pub(crate) enum CollectionPart {
     /// A shard of a bucket.
     Shard(TimeBucket, u64),
     Page(DirectoryPage),
@@ -45,7 +42,7 @@ pub(super) enum CollectionPart {
 
 /// A page of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum DirectoryPage {
+pub(crate) enum DirectoryPage {
     /// Lists the years in use.
     Top,
     /// Lists the parts in use of the year that begins here.
@@ -61,26 +58,12 @@ pub(super) enum PageEntry {
     Bucket(TimeBucket),
 }
 
-/// Where the companions of one generation of the collection are: what a handle remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TimeRoute {
-    pub(super) epoch: Epoch,
-    pub(super) keys: KeyForm,
-}
-
-/// The root of the companions.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CompanionRoot<'a> {
-    pub(super) root: &'a Key<'a>,
-    pub(super) bin: BinName,
-}
-
 impl TimeLayout {
     /// Returns the collection's entry in the bin `subkeys`.
     pub(super) fn value(self, phase: CollectionUse) -> Value {
         let mut items = vec![TIME_SHARDS.into(), self.width.to_string().into()];
         if self.shards > 1 {
-            items.push(int(self.shards));
+            items.push(Value::Int(self.shards as i64));
         }
         if phase == CollectionUse::Deleting {
             items.push(DELETING.into());
@@ -163,14 +146,9 @@ impl TimeLayout {
         }
     }
 
-    /// Returns the key of a part.
-    pub(super) fn key(
-        self,
-        owner: CompanionRoot<'_>,
-        keys: KeyForm,
-        part: CollectionPart,
-    ) -> Key<'static> {
-        let name = match part {
+    /// Returns the name of a part among those of the collection.
+    pub(crate) fn name(self, part: CollectionPart) -> String {
+        match part {
             CollectionPart::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),
             CollectionPart::Shard(bucket, shard) => {
                 format!("{}:{shard}", self.width.name_of(bucket))
@@ -180,95 +158,29 @@ impl TimeLayout {
                 format!("{}:{PAGE}", year_name(year))
             }
             CollectionPart::Page(DirectoryPage::Day(day)) => format!("{}:{PAGE}", day_name(day)),
-        };
-        if keys.by_bin() {
-            suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str()))
-        } else {
-            suffixed_key(owner.root, &name)
         }
     }
 
-    /// Returns the value of a part's bin `shard_of`.
-    pub(super) fn shard_of(
-        self,
-        owner: CompanionRoot<'_>,
-        route: TimeRoute,
-        part: CollectionPart,
-    ) -> Value {
-        let [shards, number, begin] = part.numbers(self);
-        let mut items = vec![
-            key_value(owner.root),
-            Value::Int(shards),
-            Value::Int(number),
-            route.epoch.value(),
-            Value::Int(begin),
-        ];
-        if route.keys.by_bin() {
-            items.push(owner.bin.as_str().into());
-        }
-        list(items)
+    /// Returns the state of a part that is made at this epoch. Pages have no shards.
+    pub(super) const fn companion(self, part: CollectionPart, epoch: Epoch) -> Companion {
+        let shards = if part.is_page() { 0 } else { self.shards };
+        Companion { shards, epoch }
     }
 }
 
 impl CollectionPart {
-    /// Returns the `shard_of` of a part: the shards of its bucket (0: it is a page), its number, its beginning.
-    const fn numbers(self, layout: TimeLayout) -> [i64; 3] {
+    /// Returns the number of the record, and its beginning.
+    pub(crate) const fn numbers(self) -> (i64, i64) {
         match self {
-            Self::Shard(bucket, shard) => [layout.shards as i64, shard as i64, bucket.0],
-            Self::Page(DirectoryPage::Top) => [0, 0, 0],
-            Self::Page(DirectoryPage::Year(year)) => [0, 1, year],
-            Self::Page(DirectoryPage::Day(day)) => [0, 2, day],
+            Self::Shard(bucket, shard) => (shard as i64, bucket.0),
+            Self::Page(DirectoryPage::Top) => (0, 0),
+            Self::Page(DirectoryPage::Year(year)) => (1, year),
+            Self::Page(DirectoryPage::Day(day)) => (2, day),
         }
     }
 
-    /// Reads the epoch of a bin `shard_of`; `None` if that is not of this part.
-    pub(super) fn epoch_in(
-        self,
-        value: &Value,
-        layout: TimeLayout,
-        owner: CompanionRoot<'_>,
-        keys: KeyForm,
-    ) -> Option<Epoch> {
-        let Value::List(items) = value else {
-            return None;
-        };
-        let own = match (keys.by_bin(), &items[..]) {
-            (false, own) => own,
-            (true, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
-            _ => return None,
-        };
-        let [
-            key,
-            Value::Int(shards),
-            Value::Int(number),
-            epoch,
-            Value::Int(begin),
-        ] = own
-        else {
-            return None;
-        };
-        let numbers = self.numbers(layout);
-        // The root says whether buckets have another number of shards.
-        let is_of_kind = (*shards == 0) == (numbers[0] == 0);
-        let is_own =
-            is_of_kind && [*number, *begin] == numbers[1..] && *key == key_value(owner.root);
-        is_own.then(|| Epoch::of(epoch)).flatten()
-    }
-
-    /// Returns the filter of a step on this part if it is of an earlier epoch.
-    pub(super) fn is_before(
-        self,
-        layout: TimeLayout,
-        owner: CompanionRoot<'_>,
-        route: TimeRoute,
-    ) -> Expression {
-        let [shards, number, begin] = self.numbers(layout);
-        let mut numbers = vec![(2, number), (4, begin)];
-        if shards == 0 {
-            numbers.push((1, 0));
-        }
-        let bin = route.keys.by_bin().then_some(owner.bin);
-        is_older(owner.root, bin, 5, &numbers, route.epoch)
+    pub(crate) const fn is_page(self) -> bool {
+        matches!(self, Self::Page(_))
     }
 }
 
@@ -277,19 +189,15 @@ pub(super) fn rounded(shards: u64) -> u64 {
     shards.clamp(1, SHARDS_MAX).next_power_of_two()
 }
 
-const fn int(number: u64) -> Value {
-    Value::Int(number as i64)
-}
-
-fn list(items: Vec<Value>) -> Value {
-    Value::List(List::new(items, ListOrder::Unordered))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use crate::record::BinName;
+    use crate::record::companion_key::KeyForm;
+    use crate::shard::record_name::RecordName;
+    use crate::shard::route::RecordRef;
     use crate::shard::time::calendar::MinuteWidth;
+    use crate::{Error, Key};
 
     const HOURLY: TimeLayout = TimeLayout {
         width: TimeWidth::Hourly,
@@ -345,9 +253,17 @@ mod tests {
         }
     }
 
-    fn owner<'a>(root: &'a Key<'a>) -> CompanionRoot<'a> {
-        let bin = BinName::new("said").unwrap();
-        CompanionRoot { root, bin }
+    fn named<'a>(
+        layout: TimeLayout,
+        root: &'a Key<'a>,
+        keys: KeyForm,
+        part: CollectionPart,
+    ) -> RecordName<'a> {
+        RecordName {
+            root,
+            bin: BinName::new("said").unwrap(),
+            place: RecordRef::Timed(keys, layout, part),
+        }
     }
 
     #[test]
@@ -382,10 +298,10 @@ mod tests {
             ),
         ];
         for (layout, root, part, key) in cases {
-            assert_eq!(layout.key(owner(&root), KeyForm::Plain, part), key);
+            assert_eq!(named(layout, &root, KeyForm::Plain, part).key(), key);
         }
         let root = Key::from("chat");
-        let by_bin = |part| DAILY_8.key(owner(&root), KeyForm::ByBin, part);
+        let by_bin = |part| named(DAILY_8, &root, KeyForm::ByBin, part).key();
         assert_eq!(by_bin(shard), Key::from("chat:said:2026-11-21:3"));
         assert_eq!(by_bin(year), Key::from("chat:said:2026:buckets"));
     }
@@ -402,36 +318,29 @@ mod tests {
             CollectionPart::Page(DirectoryPage::Day(0)),
         ];
         for keys in [KeyForm::Plain, KeyForm::ByBin] {
-            let epoch = Epoch(7);
             for part in parts {
-                let described = DAILY_8.shard_of(owner(&root), TimeRoute { epoch, keys }, part);
+                let companion = DAILY_8.companion(part, Epoch(7));
+                let described = named(DAILY_8, &root, keys, part).value(companion);
                 for other in parts {
-                    let read = other.epoch_in(&described, DAILY_8, owner(&root), keys);
+                    let read = named(DAILY_8, &root, keys, other).parse(&described);
                     assert_eq!(
                         read,
-                        (part == other).then_some(epoch),
+                        (part == other).then_some(companion),
                         "{part:?} as {other:?}"
                     );
                 }
                 let other = Key::from("other");
-                assert_eq!(
-                    part.epoch_in(&described, DAILY_8, owner(&other), keys),
-                    None
-                );
+                assert_eq!(named(DAILY_8, &other, keys, part).parse(&described), None);
                 let others = [KeyForm::Plain, KeyForm::ByBin]
                     .into_iter()
                     .find(|it| *it != keys);
-                assert_eq!(
-                    part.epoch_in(&described, DAILY_8, owner(&root), others.unwrap()),
-                    None
-                );
+                let by_others = named(DAILY_8, &root, others.unwrap(), part);
+                assert_eq!(by_others.parse(&described), None);
             }
         }
         let top = CollectionPart::Page(DirectoryPage::Top);
-        assert_eq!(
-            top.epoch_in(&words("chat 8 3 7"), DAILY_8, owner(&root), KeyForm::Plain),
-            None
-        );
+        let top = named(DAILY_8, &root, KeyForm::Plain, top);
+        assert_eq!(top.parse(&words("chat 8 3 7")), None);
     }
 
     #[test]

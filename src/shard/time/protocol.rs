@@ -10,17 +10,16 @@
 //! All of it is written against [`TimeSteps`], each of which is one atomic operation on one record. `record_steps` does them on a
 //! store; the `model` does them on plain data, in every order.
 
-use std::sync::{PoisonError, RwLock};
-
 use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
-use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry, TimeRoute};
-use super::rules::{StepRule, keeps};
+use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry};
 use super::steps::{
-    CollectionState, Direction, PartState, PlacingToken, ReadResult, RootState, StepError,
-    StepOutcome, TimeSteps,
+    CollectionState, Direction, PartState, ReadResult, RootState, StepError, StepOutcome, TimeSteps,
 };
 use crate::Result;
+use crate::shard::protocol::rules::{ProtocolRule, keeps};
+use crate::shard::protocol::{CompanionRoute, CompanionToken, RouteHint};
+use crate::shard::route_cache::RouteCache;
 use crate::shard::scheme::Epoch;
 
 /// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
@@ -49,26 +48,24 @@ enum Entering {
 #[derive(Debug)]
 pub(super) struct Protocol<S> {
     pub(super) steps: S,
-    /// Where it was, and how many roots had been lost before the root was asked.
-    remembered: RwLock<(Option<TimeRoute>, u64)>,
+    /// Where it was at the last look at its root.
+    routes: RouteCache,
 }
 
 impl<S: TimeSteps> Protocol<S> {
     pub(super) fn new(steps: S) -> Self {
         Self {
             steps,
-            remembered: RwLock::default(),
+            routes: RouteCache::default(),
         }
     }
 
     /// A caller that remembers a route.
     #[cfg(test)]
-    pub(super) fn with_route(steps: S, route: Option<TimeRoute>) -> Self {
-        let lost_roots = steps.lost_roots();
-        Self {
-            steps,
-            remembered: RwLock::new((route, lost_roots)),
-        }
+    pub(super) fn with_route(steps: S, route: Option<CompanionRoute>) -> Self {
+        let protocol = Self::new(steps);
+        protocol.remember(route, protocol.steps.lost_roots());
+        protocol
     }
 
     /// Does something with the record of a part that is made if need be.
@@ -112,7 +109,9 @@ impl<S: TimeSteps> Protocol<S> {
             match self.steps.act(route, part, act)? {
                 StepOutcome::Done(answer) => return Ok(Some(answer)),
                 // By now it may be under other keys.
-                _ if remembered.is_some() && keeps(StepRule::AbsentByFreshRoute) => self.forget(),
+                _ if remembered.is_some() && keeps(ProtocolRule::AbsentByFreshRoute) => {
+                    self.forget()
+                }
                 StepOutcome::NotFound => return Ok(None),
                 StepOutcome::FilteredOut => match self.steps.look(route.keys, part)? {
                     PartState::Open(found) if found == route.epoch => {}
@@ -133,7 +132,7 @@ impl<S: TimeSteps> Protocol<S> {
         &self,
         (first, last): (TimeBucket, TimeBucket),
         direction: Direction,
-        mut read: impl FnMut(&S, TimeRoute, &mut Buckets<'_, S>) -> ReadResult<T>,
+        mut read: impl FnMut(&S, CompanionRoute, &mut Buckets<'_, S>) -> ReadResult<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
@@ -176,7 +175,7 @@ impl<S: TimeSteps> Protocol<S> {
 
     /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or a
     /// deletion was ended; look again.
-    fn route_to_add(&self, part: CollectionPart) -> Result<Option<TimeRoute>> {
+    fn route_to_add(&self, part: CollectionPart) -> Result<Option<CompanionRoute>> {
         if let Some(route) = self.recalled() {
             return Ok(Some(route));
         }
@@ -190,6 +189,9 @@ impl<S: TimeSteps> Protocol<S> {
     /// Makes the collection. Its epoch is above all epochs of leftovers: a root that was deleted by hand has left
     /// no number to begin after.
     fn begin(&self, root: &RootState, first: CollectionPart) -> Result<()> {
+        if root.has_bin {
+            return Err(self.steps.obstacle());
+        }
         let mut after = Epoch::default();
         // Every generation has a top page.
         for part in [CollectionPart::Page(DirectoryPage::Top), first] {
@@ -198,18 +200,13 @@ impl<S: TimeSteps> Protocol<S> {
                 PartState::Absent => {}
             }
         }
-        if let StepOutcome::FilteredOut = self.steps.begin(root, after)?
-            && let Some(obstacle) = self.steps.obstacle()?
-        {
-            return Err(obstacle);
-        }
-        Ok(())
+        self.steps.begin(root, after).map(drop)
     }
 
     /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
     /// known.
-    fn make(&self, route: TimeRoute, part: CollectionPart) -> Result<bool> {
-        if keeps(StepRule::EnterBeforeEvidence) {
+    fn make(&self, route: CompanionRoute, part: CollectionPart) -> Result<bool> {
+        if keeps(ProtocolRule::EnterBeforeEvidence) {
             match self.enter(route, part)? {
                 Entering::Done => {}
                 Entering::Again => return Ok(true),
@@ -220,14 +217,14 @@ impl<S: TimeSteps> Protocol<S> {
             Some(token) => self.open(route, part, token)?,
             None => true,
         };
-        if !keeps(StepRule::EnterBeforeEvidence) {
+        if !keeps(ProtocolRule::EnterBeforeEvidence) {
             self.enter(route, part)?;
         }
         Ok(holds)
     }
 
     /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
-    fn resolve(&self, route: TimeRoute, part: CollectionPart) -> Result<bool> {
+    fn resolve(&self, route: CompanionRoute, part: CollectionPart) -> Result<bool> {
         match self.steps.look(route.keys, part)? {
             // It was entered before it was placed.
             PartState::Placed(found, token) if found == route.epoch => {
@@ -246,8 +243,13 @@ impl<S: TimeSteps> Protocol<S> {
     }
 
     /// Opens a placed record, if the collection is still the same. Returns as [`Protocol::make`].
-    fn open(&self, route: TimeRoute, part: CollectionPart, token: PlacingToken) -> Result<bool> {
-        let is_current = !keeps(StepRule::Evidence)
+    fn open(
+        &self,
+        route: CompanionRoute,
+        part: CollectionPart,
+        token: CompanionToken,
+    ) -> Result<bool> {
+        let is_current = !keeps(ProtocolRule::Evidence)
             || self.steps.root()?.collection.is_some_and(|collection| {
                 collection.phase == CollectionUse::Active && collection.route == route
             });
@@ -261,7 +263,7 @@ impl<S: TimeSteps> Protocol<S> {
     }
 
     /// Enters a part into the page that lists it, or makes that page.
-    fn enter(&self, route: TimeRoute, part: CollectionPart) -> Result<Entering> {
+    fn enter(&self, route: CompanionRoute, part: CollectionPart) -> Result<Entering> {
         let Some((page, entry)) = self.steps.layout().listing(part) else {
             return Ok(Entering::Done);
         };
@@ -283,7 +285,8 @@ impl<S: TimeSteps> Protocol<S> {
         let root = self.steps.root()?;
         match root.collection {
             Some(collection)
-                if collection.phase == CollectionUse::Deleting && keeps(StepRule::HelpDeleting) =>
+                if collection.phase == CollectionUse::Deleting
+                    && keeps(ProtocolRule::ReadersAdvanceDeletion) =>
             {
                 self.finish_deletion(&root, collection)?;
                 Ok(Seen::Deletion)
@@ -306,8 +309,8 @@ impl<S: TimeSteps> Protocol<S> {
     }
 
     /// Deletes all that a page lists, and then the page.
-    fn delete_page(&self, route: TimeRoute, page: DirectoryPage) -> Result<()> {
-        if !keeps(StepRule::PageBehindChildren) {
+    fn delete_page(&self, route: CompanionRoute, page: DirectoryPage) -> Result<()> {
+        if !keeps(ProtocolRule::PageBehindChildren) {
             self.steps.delete(route, CollectionPart::Page(page))?;
         }
         let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
@@ -325,31 +328,21 @@ impl<S: TimeSteps> Protocol<S> {
             .map(drop)
     }
 
-    fn delete_bucket(&self, route: TimeRoute, bucket: TimeBucket) -> Result<()> {
+    fn delete_bucket(&self, route: CompanionRoute, bucket: TimeBucket) -> Result<()> {
         for part in self.steps.layout().parts(bucket) {
             self.steps.delete(route, part)?;
         }
         Ok(())
     }
 
-    /// Returns the remembered route.
-    pub(super) fn recalled(&self) -> Option<TimeRoute> {
-        let lost_roots = self.steps.lost_roots();
-        let remembered = self.remembered.read();
-        let (route, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
-        // The root that has been lost since may have been this one.
-        route.filter(|_| as_of == lost_roots)
+    /// Returns the remembered route, unless a root has been lost since, which may have been this one.
+    pub(super) fn recalled(&self) -> Option<CompanionRoute> {
+        self.routes.recall(self.steps.lost_roots()).route()
     }
 
-    fn remember(&self, route: Option<TimeRoute>, lost_roots: u64) {
-        if self.recalled() == route && route.is_some() {
-            return;
-        }
-        let remembered = self.remembered.write();
-        let mut remembered = remembered.unwrap_or_else(PoisonError::into_inner);
-        if lost_roots >= remembered.1 {
-            *remembered = (route, lost_roots);
-        }
+    fn remember(&self, route: Option<CompanionRoute>, lost_roots: u64) {
+        let learned = route.map_or(RouteHint::Unknown, RouteHint::Sharded);
+        self.routes.learn(learned, lost_roots);
     }
 
     /// Looks at the root next time.

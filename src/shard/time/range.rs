@@ -5,11 +5,11 @@ use std::time::SystemTime;
 
 use super::calendar::{Micros, TimeBucket};
 use super::directory::Buckets;
-use super::layout::TimeRoute;
 use super::protocol::Protocol;
 use super::read::{ElementRange, count, newest, oldest};
 use super::record_steps::RecordSteps;
 use super::steps::{Direction, ReadResult};
+use crate::shard::protocol::CompanionRoute;
 use crate::{RecordSet, Result, Value};
 
 /// The elements of [`TimeShards`](crate::TimeShards) that were added at some times. Every call looks at the store anew.
@@ -146,7 +146,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         direction: Direction,
         mut read: impl FnMut(
             &RecordSteps<R>,
-            TimeRoute,
+            CompanionRoute,
             &mut Buckets<'_, RecordSteps<R>>,
             &ElementRange,
         ) -> ReadResult<T>,

@@ -6,14 +6,16 @@ use std::time::SystemTime;
 
 use super::calendar::{Micros, TimeBucket, TimeWidth};
 use super::directory::Buckets;
-use super::layout::{CollectionPart, TimeRoute};
+use super::layout::CollectionPart;
 use super::record_steps::RecordSteps;
 use super::steps::{PartState, ReadResult, StepError};
 use crate::operations::lists;
+use crate::shard::content::{Act, first};
 use crate::shard::merge::{self, ElementSortKey, value_of};
+use crate::shard::protocol::{AtomicRequest, CompanionRoute, Read, RequestReply};
 use crate::shard::sorted::{Lists, Parts};
 use crate::value::Value;
-use crate::{Error, ListReturnType, Operation, RecordCall, RecordSet, Result};
+use crate::{Error, ListReturnType, Operation, RecordSet, Result};
 
 /// How many records are read in one batch, unless a bucket has more.
 const BATCH_RECORDS: u64 = 64;
@@ -104,7 +106,7 @@ fn timed(pair: Value) -> ReadResult<Timed> {
 /// Counts the elements of a range.
 pub(super) fn count<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: TimeRoute,
+    route: CompanionRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
 ) -> ReadResult<u64> {
@@ -123,7 +125,7 @@ pub(super) fn count<R: RecordSet>(
 /// Reads the first elements of a range, `limit` at most.
 pub(super) fn oldest<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: TimeRoute,
+    route: CompanionRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
     limit: u64,
@@ -155,7 +157,7 @@ pub(super) fn oldest<R: RecordSet>(
 /// Reads the last elements of a range, `limit` at most, the last one first.
 pub(super) fn newest<R: RecordSet>(
     steps: &RecordSteps<R>,
-    route: TimeRoute,
+    route: CompanionRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
     range: &ElementRange,
     limit: u64,
@@ -181,7 +183,7 @@ fn batch_max<R>(steps: &RecordSteps<R>) -> usize {
 /// The records of some buckets, as sorted shards.
 struct BucketRecords<'a, R> {
     steps: &'a RecordSteps<R>,
-    route: TimeRoute,
+    route: CompanionRoute,
     parts: Vec<CollectionPart>,
 }
 
@@ -225,7 +227,7 @@ impl Tail {
 }
 
 impl<'a, R: RecordSet> BucketRecords<'a, R> {
-    fn new(steps: &'a RecordSteps<R>, route: TimeRoute, buckets: &[TimeBucket]) -> Self {
+    fn new(steps: &'a RecordSteps<R>, route: CompanionRoute, buckets: &[TimeBucket]) -> Self {
         let buckets = buckets.iter();
         Self {
             steps,
@@ -295,33 +297,29 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
     /// Asks records, in one batch. `None`: nothing has been added to the record.
     fn ask_parts(&self, asked: Vec<(CollectionPart, Operation)>) -> ReadResult<Vec<Option<Value>>> {
         let (steps, route) = (self.steps, self.route);
-        let asked: Vec<_> = asked
+        let (parts, requests): (Vec<_>, Vec<_>) = asked
             .into_iter()
             .map(|(part, operation)| {
-                let [shard_of, frozen] = RecordSteps::<R>::read_state();
-                (part, [shard_of, frozen, operation])
+                let read = Read::User(Act::of_existing([operation]));
+                (
+                    part,
+                    AtomicRequest::read(steps.record(route.keys, part), read),
+                )
             })
-            .collect();
-        let calls: Vec<_> = asked
-            .iter()
-            .map(|(part, operations)| RecordCall {
-                policy: steps.policy(),
-                key: steps.key_of(route.keys, *part),
-                operations,
-            })
-            .collect();
-        let operated = steps.records.operate_on_each(&calls);
-        let answers = asked.iter().zip(operated).map(|((part, _), operated)| {
-            let operated = match operated {
-                // Nothing was added yet, or all of it has expired.
-                Err(Error::NotFound { .. }) => return Ok(None),
-                operated => operated?,
+            .unzip();
+        let replies = steps.executor.run_each(&steps.records, &requests);
+        let answers = parts.iter().zip(replies).map(|(part, reply)| {
+            // Nothing was added yet, or all of it has expired.
+            let RequestReply::Done(seen) = reply? else {
+                return Ok(None);
             };
-            match steps.state(route.keys, *part, &operated)? {
-                PartState::Open(epoch) if epoch == route.epoch => match operated.value(2) {
-                    Some(answer) => Ok(Some(answer.clone())),
-                    None => Err(Error::bin_not_found(steps.bin()).into()),
-                },
+            match steps.state(route.keys, *part, &seen)? {
+                PartState::Open(epoch) if epoch == route.epoch => {
+                    match first(seen.answer.map(|answered| answered.values)) {
+                        Some(answer) => Ok(Some(answer)),
+                        None => Err(Error::bin_not_found(steps.bin()).into()),
+                    }
+                }
                 PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
                     Err(StepError::Stale)
                 }

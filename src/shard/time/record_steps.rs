@@ -1,54 +1,37 @@
-//! The steps on a store: each is one operation on one record, guarded by a condition on the record.
+//! The steps on a store: each is a request of the executor, which hash shards have, too.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use spikelet_storage::EPOCH_UNIX_SECONDS;
 
 use super::calendar::TimeBucket;
-use super::layout::{
-    CollectionPart, CollectionUse, CompanionRoot, DirectoryPage, TimeLayout, TimeRoute,
-};
+use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
 use super::steps::{
-    CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
-    TimeSteps,
+    CollectionState, Direction, PageRange, PartState, RootState, StepOutcome, TimeSteps,
 };
-use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
-use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
-use crate::policy::{MAX_TIME_TO_LIVE, RecordExistsAction};
-use crate::record::BinName;
+use crate::operations::lists;
+use crate::policy::MAX_TIME_TO_LIVE;
 use crate::record::companion_key::{KeyForm, text};
 use crate::shard::address::CollectionAddress;
-use crate::shard::companions::Companions;
-use crate::shard::content::Collection;
-use crate::shard::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
-use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF};
-use crate::value::{ListOrder, Value};
-use crate::{
-    Error, Expiration, Expression, Key, ListReturnType, OperateResult, Operation, RecordSet,
-    Result, WritePolicy,
+use crate::shard::content::{Act, ActReply, ActValues, Bin, Collection, Content, first};
+use crate::shard::description::Form;
+use crate::shard::executor::Executor;
+use crate::shard::protocol::{
+    AtomicRequest, CompanionRoute, CompanionState, CompanionToken, Observation, Precondition, Read,
+    RecordRef, RequestEdit, RequestReply,
 };
-
-/// How long to wait before a record that is fought over is tried again.
-const BUSY_PAUSE: Duration = Duration::from_micros(200);
-
-/// Tokens are positive integers.
-const TOKEN_BITS: u64 = (1 << 62) - 1;
+use crate::shard::request_runner::token;
+use crate::shard::scheme::{Companion, Epoch, Scheme};
+use crate::value::Value;
+use crate::{Error, Expiration, ListReturnType, Operation, RecordSet, Result, WritePolicy};
 
 /// One collection, and how its records are operated on.
 #[derive(Debug)]
 pub(super) struct RecordSteps<R> {
     pub(super) records: R,
-    key: Key<'static>,
-    bin: BinName,
+    pub(super) executor: Executor,
     pub(super) layout: TimeLayout,
     pub(super) retention: Option<Duration>,
-    policy: WritePolicy,
-    /// How open buckets are written, of each shard the bucket that was written last.
-    open: Companions<(TimeBucket, TimeRoute)>,
-    tokens: AtomicU64,
 }
 
 impl<R: RecordSet> RecordSteps<R> {
@@ -60,44 +43,24 @@ impl<R: RecordSet> RecordSteps<R> {
         let CollectionAddress { records, key, bin } = address;
         Self {
             records,
-            key,
-            bin,
+            executor: Executor::new(key, bin, Collection::List, policy),
             layout,
             retention: None,
-            policy: WritePolicy::default()
-                .total_timeout(policy.total_timeout)
-                .send_key(policy.send_key)
-                .durable_delete(policy.durable_delete)
-                .expiration(Expiration::Never)
-                .of_shards(),
-            open: Companions::default(),
-            tokens: AtomicU64::new(RandomState::new().hash_one(0)),
         }
     }
 
     /// Sets over how many records each bucket is sharded.
     pub(super) fn set_shards(&mut self, shards: u64) {
         self.layout.shards = shards;
-        self.open = Companions::default();
+        self.executor.forget_companions();
     }
 
     pub(super) fn bin(&self) -> &str {
-        self.bin.as_str()
+        self.executor.bin.as_str()
     }
 
-    pub(super) const fn policy(&self) -> &WritePolicy {
-        &self.policy
-    }
-
-    pub(super) fn key_of(&self, keys: KeyForm, part: CollectionPart) -> Key<'static> {
-        self.layout.key(self.owner(), keys, part)
-    }
-
-    const fn owner(&self) -> CompanionRoot<'_> {
-        CompanionRoot {
-            root: &self.key,
-            bin: self.bin,
-        }
+    pub(super) const fn record(&self, keys: KeyForm, part: CollectionPart) -> RecordRef {
+        RecordRef::Timed(keys, self.layout, part)
     }
 
     /// Returns the store's time in milliseconds since 1970.
@@ -126,99 +89,71 @@ impl<R: RecordSet> RecordSteps<R> {
         }
     }
 
-    fn token(&self) -> PlacingToken {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed) & TOKEN_BITS;
-        PlacingToken(1 + token.cast_signed())
+    fn run(&self, request: &AtomicRequest<Bin>) -> Result<StepOutcome<Observation<Bin>>> {
+        Ok(
+            match self.executor.run(&self.records, request, &mut None)? {
+                RequestReply::Done(seen) => StepOutcome::Done(seen),
+                RequestReply::NotFound => StepOutcome::NotFound,
+                RequestReply::FilteredOut => StepOutcome::FilteredOut,
+            },
+        )
     }
 
-    /// Does one operation, again within the policy's time where the record is fought over: for everything but what the
-    /// caller wants to be written, which is refused at once.
-    fn run(
+    /// Writes a record. One that is not made by it keeps its time to live.
+    fn write(
         &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> Result<StepOutcome<OperateResult>> {
-        let begun = Instant::now();
-        loop {
-            match self.run_once(policy, key, operations) {
-                Err(Error::KeyBusy { .. })
-                    if policy
-                        .total_timeout
-                        .is_none_or(|limit| begun.elapsed() < limit) =>
-                {
-                    std::thread::sleep(BUSY_PAUSE);
-                }
-                outcome => return outcome,
-            }
-        }
+        place: RecordRef,
+        precondition: Precondition,
+        edit: RequestEdit<Bin>,
+        expiration: Expiration,
+    ) -> Result<StepOutcome<Observation<Bin>>> {
+        self.run(&AtomicRequest::write(place, precondition, edit).expiring(expiration))
     }
 
-    fn run_once(
+    /// Writes a part.
+    fn write_part(
         &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        operations: &[Operation],
-    ) -> Result<StepOutcome<OperateResult>> {
-        match self.records.operate_on(policy, key, operations) {
-            Ok(operated) => Ok(StepOutcome::Done(operated)),
-            Err(Error::NotFound { .. }) => Ok(StepOutcome::NotFound),
-            Err(Error::FilteredOut { .. }) => Ok(StepOutcome::FilteredOut),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Writes a record that is there already.
-    fn write_existing(
-        &self,
-        key: &Key<'_>,
-        guard: Expression,
-        operations: &[Operation],
+        (route, part): (CompanionRoute, CollectionPart),
+        precondition: Precondition,
+        edit: RequestEdit<Bin>,
     ) -> Result<StepOutcome<()>> {
-        let policy = self.existing(guard);
-        self.run(&policy, key, operations)
-            .map(StepOutcome::without_result)
+        let place = self.record(route.keys, part);
+        self.write(place, precondition, edit, Expiration::DontUpdate)
+            .map(|done| done.map(drop))
     }
 
-    fn existing(&self, guard: Expression) -> WritePolicy {
-        self.policy
-            .clone()
-            .record_exists_action(RecordExistsAction::UpdateOnly)
-            .expiration(Expiration::DontUpdate)
-            .filter(guard)
-    }
-
-    /// Returns the number of a transition that begins now.
-    fn next_epoch(&self, after: Epoch) -> Epoch {
-        after.after(self.records.now_ms().saturating_mul(1000))
-    }
-
-    /// Returns the description with this collection in a phase.
-    fn marked(&self, root: &RootState, phase: CollectionUse, epoch: Epoch) -> Result<Description> {
+    /// Marks a root, borne as read, with the collection in a phase.
+    fn mark(
+        &self,
+        precondition: Precondition,
+        (phase, after): (CollectionUse, Epoch),
+        expiration: Expiration,
+    ) -> Result<StepOutcome<()>> {
         let form = Form::of(&self.layout.value(phase))?;
-        Ok(root.description.marked(self.bin, form, epoch))
+        let after = after.max(precondition.description().latest());
+        let epoch = after.after(self.records.now_ms().saturating_mul(1000));
+        let edit = RequestEdit::Mark(form, epoch, None);
+        self.write(RecordRef::Root, precondition, edit, expiration)
+            .map(|done| done.map(drop))
     }
 
-    /// Returns the filter of an open part.
-    fn is_open(&self, route: TimeRoute, part: CollectionPart) -> Expression {
-        and([self.is_part(route, part), not(bin_exists(FROZEN))])
+    const fn companion(&self, route: CompanionRoute, part: CollectionPart) -> Companion {
+        self.layout.companion(part, route.epoch)
     }
 
-    fn is_part(&self, route: TimeRoute, part: CollectionPart) -> Expression {
-        let shard_of = self.layout.shard_of(self.owner(), route, part);
-        eq(list_bin(SHARD_OF), shard_of)
+    /// Reads something of a part, with its state.
+    fn read(
+        &self,
+        (keys, part): (KeyForm, CollectionPart),
+        read: Read<Bin>,
+    ) -> Result<(PartState, Option<ActReply>)> {
+        match self.run(&AtomicRequest::read(self.record(keys, part), read))? {
+            StepOutcome::Done(seen) => Ok((self.state(keys, part, &seen)?, seen.answer)),
+            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok((PartState::Absent, None)),
+        }
     }
 
-    fn is_placed(&self, route: TimeRoute, part: CollectionPart, token: PlacingToken) -> Expression {
-        and([self.is_part(route, part), eq(int_bin(FROZEN), token.0)])
-    }
-
-    /// Returns the operations that read the state of a part.
-    pub(super) fn read_state() -> [Operation; 2] {
-        [get_bin(SHARD_OF), get_bin(FROZEN)]
-    }
-
-    /// Reads the state of a part from the results of [`RecordSteps::read_state`].
+    /// Returns the state of a part.
     ///
     /// # Errors
     /// [`Error::ShardKeyCollision`] if the record belongs to something else.
@@ -226,40 +161,27 @@ impl<R: RecordSet> RecordSteps<R> {
         &self,
         keys: KeyForm,
         part: CollectionPart,
-        operated: &OperateResult,
+        seen: &Observation<Bin>,
     ) -> Result<PartState> {
-        let epoch = operated
-            .value(0)
-            .and_then(|shard_of| part.epoch_in(shard_of, self.layout, self.owner(), keys));
-        match (epoch, operated.value(1)) {
-            (Some(epoch), None) => Ok(PartState::Open(epoch)),
-            (Some(epoch), Some(Value::Int(token))) => {
-                Ok(PartState::Placed(epoch, PlacingToken(*token)))
+        match seen.companion {
+            Some((companion, CompanionState::Live)) => Ok(PartState::Open(companion.epoch)),
+            Some((companion, CompanionState::Placed(token))) => {
+                Ok(PartState::Placed(companion.epoch, token))
             }
-            _ => Err(Error::ShardKeyCollision {
-                key: text(&self.key_of(keys, part)),
+            // A delete has closed it. No token is 0.
+            Some((companion, CompanionState::Frozen)) => {
+                Ok(PartState::Placed(companion.epoch, CompanionToken(0)))
+            }
+            None => Err(Error::ShardKeyCollision {
+                key: text(&self.executor.key_of(self.record(keys, part))),
             }),
         }
-    }
-
-    fn collection(&self, description: &Description) -> Result<Option<CollectionState>> {
-        let Some(entry) = description.of(self.bin) else {
-            return Ok(None);
-        };
-        let keys = description.keys(self.bin);
-        Ok(Some(CollectionState {
-            phase: self.layout.parse(&entry.form.value())?,
-            route: TimeRoute {
-                epoch: entry.epoch,
-                keys,
-            },
-        }))
     }
 }
 
 impl<R: RecordSet> TimeSteps for RecordSteps<R> {
-    type Act = [Operation];
-    type Answer = OperateResult;
+    type Act = Act;
+    type Answer = ActValues;
 
     fn layout(&self) -> TimeLayout {
         self.layout
@@ -282,122 +204,104 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
     }
 
     fn root(&self) -> Result<RootState> {
-        let [subkeys, epoch, plain, epochs] = DESCRIPTION_BINS.map(get_bin);
-        let read = [subkeys, epoch, plain, epochs, get_bin(SHARD_OF)];
-        let StepOutcome::Done(operated) = self.run(&self.policy, &self.key, &read)? else {
+        let read = AtomicRequest::read(RecordRef::Root, Read::Description);
+        let StepOutcome::Done(seen) = self.run(&read)? else {
             return Ok(RootState::default());
         };
-        // A companion of another collection.
-        if operated.value(4).is_some() {
-            return Err(Error::ShardKeyCollision {
-                key: text(&self.key),
-            });
-        }
-        let bins = [0, 1, 2, 3].map(|bin| operated.value(bin).cloned());
-        let description = Description::parse(&bins)?;
+        let (keys, description) = (seen.root.keys, seen.root.description);
+        let collection = description.of(self.executor.bin).map(|entry| {
+            Ok::<_, Error>(CollectionState {
+                phase: self.layout.parse(&entry.form.value())?,
+                route: CompanionRoute {
+                    shards: self.layout.shards,
+                    epoch: entry.epoch,
+                    keys,
+                },
+            })
+        });
         Ok(RootState {
-            keys: description.keys(self.bin),
-            collection: self.collection(&description)?,
-            description: SharedDescription::from(description),
+            keys,
+            collection: collection.transpose()?,
+            description,
+            has_bin: seen.has_bin,
         })
     }
 
     fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
-        let epoch = self.next_epoch(after.max(root.description.latest()));
-        let marked = self.marked(root, CollectionUse::Active, epoch)?;
-        let guard = and([
-            root.description.is_borne(),
-            not(bin_exists(SHARD_OF)),
-            not(bin_exists(self.bin())),
-        ]);
-        let policy = self.policy.clone().filter(guard);
-        self.run(&policy, &self.key, &marked.write())
-            .map(StepOutcome::without_result)
+        let bare = Precondition::Bare(root.description.clone());
+        self.mark(bare, (CollectionUse::Active, after), Expiration::Never)
     }
 
     fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
-        let epoch = self.next_epoch(root.description.latest());
-        let marked = self.marked(root, CollectionUse::Deleting, epoch)?;
-        self.write_existing(&self.key, root.description.is_borne(), &marked.write())
+        let phase = (CollectionUse::Deleting, Epoch::default());
+        let bears = Precondition::Bears(root.description.clone());
+        self.mark(bears, phase, Expiration::DontUpdate)
     }
 
     fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
         // The epoch stays, so that none is ever used again.
-        let operations = root.description.settled(self.bin, None).write();
-        self.write_existing(&self.key, root.description.is_borne(), &operations)
+        let (bears, edit) = (
+            Precondition::Bears(root.description.clone()),
+            RequestEdit::Finish(Scheme::Unsharded),
+        );
+        self.write(RecordRef::Root, bears, edit, Expiration::DontUpdate)
+            .map(|done| done.map(drop))
     }
 
     fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState> {
-        let key = self.key_of(keys, part);
-        match self.run(&self.policy, &key, &Self::read_state())? {
-            StepOutcome::Done(operated) => self.state(keys, part, &operated),
-            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok(PartState::Absent),
-        }
+        self.read((keys, part), Read::Description)
+            .map(|(state, _)| state)
     }
 
-    fn place(&self, route: TimeRoute, part: CollectionPart) -> Result<Option<PlacingToken>> {
-        let token = self.token();
-        let policy = self
-            .policy
-            .clone()
-            .record_exists_action(RecordExistsAction::Replace)
-            .expiration(self.expiration(part))
-            .filter(part.is_before(self.layout, self.owner(), route));
-        let operations = [
-            put(SHARD_OF, self.layout.shard_of(self.owner(), route, part)),
-            put(FROZEN, token.0),
-        ];
-        let key = self.key_of(route.keys, part);
-        Ok(match self.run(&policy, &key, &operations)? {
-            StepOutcome::Done(_) => Some(token),
-            StepOutcome::NotFound | StepOutcome::FilteredOut => None,
-        })
+    fn place(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<CompanionToken>> {
+        let token = token();
+        let (older, edit) = (
+            Precondition::OlderThan(route.epoch),
+            RequestEdit::Place(self.companion(route, part), token),
+        );
+        let place = self.record(route.keys, part);
+        let placed = self.write(place, older, edit, self.expiration(part))?;
+        Ok(matches!(placed, StepOutcome::Done(_)).then_some(token))
     }
 
     fn open(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> Result<StepOutcome<()>> {
-        let operations = [
-            lists::create_persistent(self.bin(), ListOrder::Ordered),
-            delete_bin(FROZEN),
-        ];
-        let guard = self.is_placed(route, part, token);
-        self.write_existing(&self.key_of(route.keys, part), guard, &operations)
+        let placed = Precondition::Placed(self.companion(route, part), token);
+        let empty = RequestEdit::Fill(Content::List(Vec::new()));
+        self.write_part((route, part), placed, empty)
     }
 
     fn displace(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> Result<StepOutcome<()>> {
-        let guard = self.is_placed(route, part, token);
-        self.write_existing(&self.key_of(route.keys, part), guard, &[delete_all_bins()])
+        let placed = Precondition::Placed(self.companion(route, part), token);
+        self.write_part((route, part), placed, RequestEdit::Delete)
     }
 
-    fn delete(&self, route: TimeRoute, part: CollectionPart) -> Result<StepOutcome<()>> {
-        let key = self.key_of(route.keys, part);
-        let guard = part.is_before(self.layout, self.owner(), route);
-        if self.records.may_bring_back(&self.policy) {
-            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete. No token is 0.
-            self.write_existing(&key, guard.clone(), &[put(FROZEN, 0)])?;
-        }
-        self.write_existing(&key, guard, &[delete_all_bins()])
+    fn delete(&self, route: CompanionRoute, part: CollectionPart) -> Result<StepOutcome<()>> {
+        let older = Precondition::OlderThan(route.epoch);
+        self.write_part((route, part), older, RequestEdit::Delete)
     }
 
-    fn enter(&self, route: TimeRoute, page: DirectoryPage, entry: i64) -> Result<StepOutcome<()>> {
+    fn enter(
+        &self,
+        route: CompanionRoute,
+        page: DirectoryPage,
+        entry: i64,
+    ) -> Result<StepOutcome<()>> {
         let part = CollectionPart::Page(page);
+        let live = Precondition::Live(self.companion(route, part));
         // A page lives as long as the last bucket that it lists may, by its writers' retention.
-        let policy = self
-            .existing(self.is_open(route, part))
-            .expiration(self.expiration(part));
-        let append = lists::append(&Collection::list_policy(), self.bin(), entry);
-        let key = self.key_of(route.keys, part);
-        self.run(&policy, &key, &[append])
-            .map(StepOutcome::without_result)
+        let (place, kept) = (self.record(route.keys, part), self.expiration(part));
+        self.write(place, live, RequestEdit::Enter(entry), kept)
+            .map(|done| done.map(drop))
     }
 
     fn entries(
@@ -406,18 +310,9 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
         page: DirectoryPage,
         range: PageRange,
     ) -> Result<(PartState, Vec<i64>)> {
-        let part = CollectionPart::Page(page);
-        let [shard_of, frozen] = Self::read_state();
-        let entries = slice(self.bin(), range);
-        let read = [shard_of, frozen, entries];
-        let operated = match self.run(&self.policy, &self.key_of(keys, part), &read)? {
-            StepOutcome::Done(operated) => operated,
-            StepOutcome::NotFound | StepOutcome::FilteredOut => {
-                return Ok((PartState::Absent, Vec::new()));
-            }
-        };
-        let state = self.state(keys, part, &operated)?;
-        let entries = match operated.value(2) {
+        let read = Read::User(Act::of_existing([slice(self.bin(), range)]));
+        let (state, answer) = self.read((keys, CollectionPart::Page(page)), read)?;
+        let entries = match first(answer.map(|answered| answered.values)) {
             Some(Value::List(items)) => items.iter().filter_map(number).collect(),
             _ => Vec::new(),
         };
@@ -426,41 +321,33 @@ impl<R: RecordSet> TimeSteps for RecordSteps<R> {
 
     fn act(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        act: &[Operation],
-    ) -> Result<StepOutcome<OperateResult>> {
-        let open = match part {
-            CollectionPart::Shard(bucket, shard) => {
-                self.open
-                    .filter(shard, (bucket, route), || self.is_open(route, part))
-            }
-            CollectionPart::Page(_) => self.is_open(route, part),
-        };
-        self.run_once(&self.existing(open), &self.key_of(route.keys, part), act)
-    }
-
-    fn obstacle(&self) -> Result<Option<Error>> {
-        let read = [get_bin(self.bin())];
-        let has_bin = match self.run(&self.policy, &self.key, &read)? {
-            StepOutcome::Done(operated) => operated.value(0).is_some(),
-            _ => false,
-        };
-        Ok(has_bin.then(|| {
-            let bin = self.bin();
-            let why = format!(
-                "the record has a bin {bin:?} of its own: time shards begin empty, take another name"
-            );
-            Error::not_applicable(why.into())
+        act: &Act,
+    ) -> Result<StepOutcome<ActValues>> {
+        let live = Precondition::Live(self.companion(route, part));
+        let (place, edit) = (
+            self.record(route.keys, part),
+            RequestEdit::User(act.clone()),
+        );
+        let done = self.write(place, live, edit, Expiration::DontUpdate)?;
+        Ok(done.map(|seen| {
+            seen.answer
+                .map(|answered| answered.values)
+                .unwrap_or_default()
         }))
     }
 
+    fn obstacle(&self) -> Error {
+        let bin = self.bin();
+        let why = format!(
+            "the record has a bin {bin:?} of its own: time shards begin empty, take another name"
+        );
+        Error::not_applicable(why.into())
+    }
+
     fn restless(&self) -> Error {
-        Error::Timeout {
-            after: self.policy.total_timeout.unwrap_or_default(),
-            in_doubt: false,
-            record: None,
-        }
+        self.executor.restless()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The steps of the protocol: each is one atomic operation on one record, or one look at the clock.
 
 use super::calendar::TimeBucket;
-use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout, TimeRoute};
+use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
+use crate::shard::protocol::{CompanionRoute, CompanionToken};
 use crate::shard::scheme::Epoch;
 use crate::{Error, Result};
 
@@ -18,9 +19,9 @@ pub(super) enum StepOutcome<T> {
 }
 
 impl<T> StepOutcome<T> {
-    pub(super) fn without_result(self) -> StepOutcome<()> {
+    pub(super) fn map<U>(self, result: impl FnOnce(T) -> U) -> StepOutcome<U> {
         match self {
-            Self::Done(_) => StepOutcome::Done(()),
+            Self::Done(done) => StepOutcome::Done(result(done)),
             Self::NotFound => StepOutcome::NotFound,
             Self::FilteredOut => StepOutcome::FilteredOut,
         }
@@ -36,18 +37,16 @@ pub(super) struct RootState {
     pub(super) keys: KeyForm,
     /// This one; `None`: there is none.
     pub(super) collection: Option<CollectionState>,
+    /// Whether it has a bin of the name of this one.
+    pub(super) has_bin: bool,
 }
 
 /// The collection's state in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CollectionState {
     pub(super) phase: CollectionUse,
-    pub(super) route: TimeRoute,
+    pub(super) route: CompanionRoute,
 }
-
-/// Names one placing of a record, never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PlacingToken(pub(super) i64);
 
 /// The state of the record of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +54,7 @@ pub(super) enum PartState {
     Absent,
     Open(Epoch),
     /// Not open yet.
-    Placed(Epoch, PlacingToken),
+    Placed(Epoch, CompanionToken),
 }
 
 /// Why records cannot be read.
@@ -94,7 +93,7 @@ pub(super) struct PageRange {
 /// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
 pub(super) trait TimeSteps {
     /// A caller's operation on a bucket's record, and its answer.
-    type Act: ?Sized;
+    type Act;
     type Answer;
 
     fn layout(&self) -> TimeLayout;
@@ -121,29 +120,34 @@ pub(super) trait TimeSteps {
     fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState>;
 
     /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
-    fn place(&self, route: TimeRoute, part: CollectionPart) -> Result<Option<PlacingToken>>;
+    fn place(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<CompanionToken>>;
 
     /// Opens the record that was placed under this token.
     fn open(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> Result<StepOutcome<()>>;
 
     /// Removes the record that was placed under this token.
     fn displace(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> Result<StepOutcome<()>>;
 
     /// Deletes a part of an epoch earlier than the route's.
-    fn delete(&self, route: TimeRoute, part: CollectionPart) -> Result<StepOutcome<()>>;
+    fn delete(&self, route: CompanionRoute, part: CollectionPart) -> Result<StepOutcome<()>>;
 
     /// Adds an entry to a page that is open.
-    fn enter(&self, route: TimeRoute, page: DirectoryPage, entry: i64) -> Result<StepOutcome<()>>;
+    fn enter(
+        &self,
+        route: CompanionRoute,
+        page: DirectoryPage,
+        entry: i64,
+    ) -> Result<StepOutcome<()>>;
 
     /// Reads entries of a page, with its state.
     fn entries(
@@ -156,17 +160,17 @@ pub(super) trait TimeSteps {
     /// Does what the caller wants with a bucket's record that is open.
     fn act(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
         act: &Self::Act,
     ) -> Result<StepOutcome<Self::Answer>>;
 
-    /// Returns why there can be no collection: something else in the root is in the way, if there is.
-    fn obstacle(&self) -> Result<Option<Error>>;
+    /// Returns the error for a root whose bin is in the way of a collection.
+    fn obstacle(&self) -> Error;
 
     /// Returns the error for a call that others have kept from its end.
     fn restless(&self) -> Error;
 
     /// Notes that a call begins, or begins again, with this route.
-    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<TimeRoute>) {}
+    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<CompanionRoute>) {}
 }

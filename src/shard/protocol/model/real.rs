@@ -15,7 +15,7 @@ use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::record::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
-use crate::shard::description::{Description, SharedDescription};
+use crate::shard::description::{Description, Form, SharedDescription};
 use crate::shard::executor::Executor;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
@@ -93,7 +93,7 @@ fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> 
     let edit = match &request.edit {
         RequestEdit::None => RequestEdit::None,
         RequestEdit::User(act) => RequestEdit::User(real_act(bin, *act)),
-        RequestEdit::Mark(scheme, epoch, apart) => RequestEdit::Mark(*scheme, *epoch, *apart),
+        RequestEdit::Mark(form, epoch, apart) => RequestEdit::Mark(form.clone(), *epoch, *apart),
         RequestEdit::FinishAndRemoveBin(scheme) => RequestEdit::FinishAndRemoveBin(*scheme),
         RequestEdit::Finish(scheme) => RequestEdit::Finish(*scheme),
         RequestEdit::RestoreToRoot(part) => RequestEdit::RestoreToRoot(content(part)),
@@ -105,10 +105,12 @@ fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> 
             RequestEdit::RemoveMoved(content(part), *companion)
         }
         RequestEdit::Absorb(part, companion) => RequestEdit::Absorb(content(part), *companion),
+        RequestEdit::Enter(entry) => RequestEdit::Enter(*entry),
         RequestEdit::Delete => RequestEdit::Delete,
     };
     let read = match &request.read {
         Read::Nothing => Read::Nothing,
+        Read::Description => Read::Description,
         Read::State => Read::State,
         Read::Content => Read::Content,
         Read::User(act) => Read::User(real_act(bin, *act)),
@@ -118,6 +120,7 @@ fn real_request(bin: &str, request: &AtomicRequest<Tiny>) -> AtomicRequest<Bin> 
         precondition: request.precondition.clone(),
         edit,
         read,
+        expiration: request.expiration,
     }
 }
 
@@ -253,7 +256,7 @@ fn of_root() -> impl Strategy<Value = AtomicRequest<Tiny>> + Clone {
         )),
         (marked_from, any_scheme(), any_epoch()).prop_map(move |(precondition, to, epoch)| write(
             precondition,
-            RequestEdit::Mark(to, epoch, None)
+            RequestEdit::Mark(Form::Hash(to), epoch, None)
         )),
         (any_scheme(), any::<bool>()).prop_map(move |(to, whole)| write(
             bears(),

@@ -117,6 +117,7 @@ impl Store {
             RecordRef::Companion(keys, shard) => {
                 self.on_companion(of, companion_key(of, keys, shard), request, hole)
             }
+            place => panic!("no record here: {place:?}"),
         }
     }
 
@@ -128,7 +129,7 @@ impl Store {
     ) -> RequestReply<Tiny> {
         let creates = match &request.edit {
             RequestEdit::User(act) => matches!(act, Act::Add(_)),
-            RequestEdit::Mark(..) => true,
+            RequestEdit::Mark(..) => request.precondition.description().is_new(),
             _ => false,
         };
         if self.root.is_none() && !creates {
@@ -149,8 +150,8 @@ impl Store {
         match &request.edit {
             RequestEdit::None => {}
             RequestEdit::User(act) => answer = apply(*act, &mut record.bins[of]),
-            RequestEdit::Mark(scheme, epoch, apart) => {
-                let marked = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
+            RequestEdit::Mark(form, epoch, apart) => {
+                let marked = before.marked(bin_of(of), form.clone(), *epoch);
                 record.description = marked.with_keys_apart(bin_of(of), *apart);
             }
             RequestEdit::FinishAndRemoveBin(scheme) => {
@@ -347,7 +348,7 @@ fn companion_passes(
 fn apply_read(read: &Read<Tiny>, bin: Option<Elements>, seen: &mut Observation<Tiny>) {
     seen.has_bin = bin.is_some();
     match read {
-        Read::Nothing | Read::State => {}
+        Read::Nothing | Read::Description | Read::State => {}
         Read::Content => seen.content = Some(bin.unwrap_or_default()),
         Read::User(act) => seen.answer = apply(*act, &mut bin.clone()),
     }

@@ -12,8 +12,9 @@ use super::replay::{Attempt, Replay};
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::shard::model_check::history::{Call, History};
 use crate::shard::model_check::{self, Explored, World as _, digest};
+use crate::shard::protocol::CompanionRoute;
 use crate::shard::time::calendar::TimeBucket;
-use crate::shard::time::layout::{CollectionPart, TimeRoute};
+use crate::shard::time::layout::CollectionPart;
 use crate::shard::time::protocol::Protocol;
 use crate::shard::time::steps::{Direction, PartState, StepError};
 
@@ -137,13 +138,13 @@ struct Process {
     begun: usize,
     /// What the steps of the call under way have answered since its last attempt began.
     running: Option<(Op, Vec<Reply>)>,
-    remembered: Option<TimeRoute>,
+    remembered: Option<CompanionRoute>,
     /// The token of its next placing.
-    token: i64,
+    token: u64,
 }
 
 /// The tokens of those who are alone.
-const TOKENS_ALONE: i64 = 1_000_000;
+const TOKENS_ALONE: u64 = 1_000_000;
 
 impl World {
     /// One step of a process; false if it has none left.
@@ -229,15 +230,15 @@ impl World {
     fn alone(
         &mut self,
         op: Op,
-        remembered: Option<TimeRoute>,
+        remembered: Option<CompanionRoute>,
         hole: Option<Hole>,
-    ) -> Result<Option<TimeRoute>, String> {
+    ) -> Result<Option<CompanionRoute>, String> {
         // Behind all others.
         let process = self.processes.len();
         for (element, call) in op.calls(self.history.count()) {
             self.history.begin(process, element, call);
         }
-        let token = TOKENS_ALONE + self.store.latest().0.cast_signed() * 1_000;
+        let token = TOKENS_ALONE + self.store.latest().0 * 1_000;
         let steps = Replay {
             replies: &[],
             next: Cell::new(0),
@@ -300,7 +301,8 @@ impl World {
             if record.token.is_some() || is_past {
                 continue;
             }
-            let route = TimeRoute {
+            let route = CompanionRoute {
+                shards: LAYOUT.shards,
                 epoch: record.epoch,
                 keys: *keys,
             };
@@ -318,11 +320,11 @@ struct Run {
     /// Its next step, if it has not come to its end.
     request: Option<Request>,
     attempt: Attempt,
-    remembered: Option<TimeRoute>,
-    token: i64,
+    remembered: Option<CompanionRoute>,
+    token: u64,
 }
 
-fn run(op: Op, replies: &[Reply], remembered: Option<TimeRoute>, token: i64) -> Run {
+fn run(op: Op, replies: &[Reply], remembered: Option<CompanionRoute>, token: u64) -> Run {
     let steps = Replay {
         replies,
         next: Cell::new(0),
@@ -358,7 +360,7 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
     let known = scenario.processes.len() - scenario.strangers;
     let processes = (0..scenario.processes.len()).map(|number| Process {
         remembered: remembered.filter(|_| number < known),
-        token: number as i64 * 1_000,
+        token: number as u64 * 1_000,
         ..Process::default()
     });
     world.processes = processes.collect();

@@ -13,9 +13,9 @@ mod store;
 use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
 use self::explore::{Op, Scenario, explore, sample};
 use self::store::{Hole, Store, bucket_of};
-use super::rules::{StepRule, without};
 use super::steps::Direction::{NewestFirst, OldestFirst};
 use crate::shard::model_check;
+use crate::shard::protocol::rules::{ProtocolRule, without};
 
 /// How many interleavings are followed until one shows that a guard is needed, before all of them are.
 const RUNS_MAX: u64 = 20_000;
@@ -151,15 +151,15 @@ fn no_guard_can_be_left_out() {
 fn no_rule_can_be_left_out() {
     let one_deletion = of(&[Add(0)], &[&[Delete], &[Add(2)]], 0);
     for (rule, scenario) in [
-        (StepRule::Evidence, one_deletion.clone()),
+        (ProtocolRule::Evidence, one_deletion.clone()),
         (
-            StepRule::EnterBeforeEvidence,
+            ProtocolRule::EnterBeforeEvidence,
             of(&[Add(0)], &[&[Add(2)], &[Add(2)]], 0),
         ),
-        (StepRule::HelpDeleting, one_deletion.clone()),
-        (StepRule::PageBehindChildren, one_deletion),
+        (ProtocolRule::ReadersAdvanceDeletion, one_deletion.clone()),
+        (ProtocolRule::PageBehindChildren, one_deletion),
         (
-            StepRule::AbsentByFreshRoute,
+            ProtocolRule::AbsentByFreshRoute,
             of(&[Add(0)], &[&[Delete, Neighbor, Add(0)], &[Remove(0)]], 0),
         ),
     ] {

@@ -11,14 +11,13 @@ use crate::operations::lists;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::address::CollectionAddress;
-use crate::shard::content::Collection;
+use crate::shard::content::{Act as RealAct, ActValues, Collection};
 use crate::shard::description::{Description, Form};
+use crate::shard::protocol::{CompanionRoute, CompanionToken};
 use crate::shard::scheme::{Epoch, Scheme};
-use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeRoute};
+use crate::shard::time::layout::{CollectionPart, DirectoryPage};
 use crate::shard::time::record_steps::RecordSteps;
-use crate::shard::time::steps::{
-    Direction, PageRange, PlacingToken, RootState, StepOutcome, TimeSteps,
-};
+use crate::shard::time::steps::{Direction, PageRange, RootState, StepOutcome, TimeSteps};
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
@@ -33,13 +32,13 @@ enum Ask {
     Clear(usize),
     Neighbor,
     Look(KeyForm, CollectionPart),
-    Place(TimeRoute, CollectionPart),
-    Open(TimeRoute, CollectionPart, usize),
-    Displace(TimeRoute, CollectionPart, usize),
-    Delete(TimeRoute, CollectionPart),
-    Enter(TimeRoute, DirectoryPage, i64),
+    Place(CompanionRoute, CollectionPart),
+    Open(CompanionRoute, CollectionPart, usize),
+    Displace(CompanionRoute, CollectionPart, usize),
+    Delete(CompanionRoute, CollectionPart),
+    Enter(CompanionRoute, DirectoryPage, i64),
     Entries(KeyForm, DirectoryPage, PageRange),
-    Act(TimeRoute, CollectionPart, Act),
+    Act(CompanionRoute, CollectionPart, Act),
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
@@ -52,7 +51,8 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         ]
     };
     let route = move || {
-        (1..5_u64, keys()).prop_map(|(epoch, keys)| TimeRoute {
+        (1..5_u64, keys()).prop_map(|(epoch, keys)| CompanionRoute {
+            shards: LAYOUT.shards,
             epoch: Epoch(epoch),
             keys,
         })
@@ -97,7 +97,7 @@ struct Both {
     steps: RecordSteps<Set>,
     roots: Vec<RootState>,
     /// Of the model, and of the real store.
-    tokens: Vec<(PlacingToken, PlacingToken)>,
+    tokens: Vec<(CompanionToken, CompanionToken)>,
     /// What the model leaves out.
     hole: Option<Hole>,
 }
@@ -121,7 +121,7 @@ impl Both {
             set,
             steps,
             roots: Vec::new(),
-            tokens: vec![(PlacingToken(-1), PlacingToken(-1))],
+            tokens: vec![(CompanionToken(u64::MAX), CompanionToken(u64::MAX))],
             hole,
         };
         both.ask(&Ask::Root).unwrap();
@@ -141,7 +141,7 @@ impl Both {
         self.roots[self.roots.len() - 1 - back % self.roots.len()].clone()
     }
 
-    fn token_of(&self, back: usize) -> (PlacingToken, PlacingToken) {
+    fn token_of(&self, back: usize) -> (CompanionToken, CompanionToken) {
         self.tokens[self.tokens.len() - 1 - back % self.tokens.len()]
     }
 
@@ -150,7 +150,7 @@ impl Both {
     /// # Errors
     /// What the two have answered, where that is not the same.
     fn ask(&mut self, ask: &Ask) -> Result<(), String> {
-        let next = PlacingToken(self.tokens.len() as i64);
+        let next = CompanionToken(self.tokens.len() as u64);
         let (request, real) = match ask {
             Ask::Neighbor => {
                 // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
@@ -221,7 +221,7 @@ impl Both {
                 if let CollectionPart::Page(_) = part {
                     return Ok(());
                 }
-                let real = self.steps.act(*route, *part, &operations_of(*act)).unwrap();
+                let real = self.steps.act(*route, *part, &real_act(*act)).unwrap();
                 (
                     Request::Act(*route, *part, *act),
                     Reply::Answer(answer(real)),
@@ -242,9 +242,9 @@ impl Both {
     /// Replaces the tokens of the real store.
     fn in_tokens_of_the_model(&self, reply: Reply) -> Reply {
         use crate::shard::time::steps::PartState;
-        let token = |real: PlacingToken| {
+        let token = |real: CompanionToken| {
             let known = self.tokens.iter().find(|(_, own)| *own == real);
-            known.map_or(PlacingToken(i64::MIN), |(token, _)| *token)
+            known.map_or(CompanionToken(u64::MAX - 1), |(token, _)| *token)
         };
         let state = |state: PartState| match state {
             PartState::Placed(epoch, real) => PartState::Placed(epoch, token(real)),
@@ -260,7 +260,7 @@ impl Both {
 }
 
 /// Counts the elements, does it, and counts again.
-fn operations_of(act: Act) -> [Operation; 3] {
+fn real_act(act: Act) -> RealAct {
     let write = match act {
         Act::Add(element) => lists::append(&Collection::list_policy(), "said", i64::from(element)),
         Act::Remove(element) => {
@@ -268,25 +268,11 @@ fn operations_of(act: Act) -> [Operation; 3] {
             lists::remove_by_value("said", element, ListReturnType::None)
         }
     };
-    [lists::size("said"), write, lists::size("said")]
+    RealAct::of_existing([lists::size("said"), write, lists::size("said")])
 }
 
-fn answer(real: StepOutcome<crate::OperateResult>) -> StepOutcome<bool> {
-    let sizes = |it: &crate::OperateResult| {
-        let sizes = it.results.iter().filter_map(|result| match result.value {
-            Value::Int(size) => Some(size),
-            _ => None,
-        });
-        sizes.collect::<Vec<_>>()
-    };
-    match real {
-        StepOutcome::Done(operated) => {
-            let sizes = sizes(&operated);
-            StepOutcome::Done(sizes.first() != sizes.last())
-        }
-        StepOutcome::NotFound => StepOutcome::NotFound,
-        StepOutcome::FilteredOut => StepOutcome::FilteredOut,
-    }
+fn answer(real: StepOutcome<ActValues>) -> StepOutcome<bool> {
+    real.map(|values| values.first() != values.last())
 }
 
 #[test]

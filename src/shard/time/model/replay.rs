@@ -5,12 +5,11 @@ use std::cell::{Cell, RefCell};
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store};
 use crate::Error;
 use crate::record::companion_key::KeyForm;
+use crate::shard::protocol::{CompanionRoute, CompanionToken};
 use crate::shard::scheme::Epoch;
 use crate::shard::time::calendar::TimeBucket;
-use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout, TimeRoute};
-use crate::shard::time::steps::{
-    PageRange, PartState, PlacingToken, RootState, StepOutcome, TimeSteps,
-};
+use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout};
+use crate::shard::time::steps::{PageRange, PartState, RootState, StepOutcome, TimeSteps};
 
 /// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
@@ -22,7 +21,7 @@ pub(super) struct Replay<'a> {
     pub(super) pending: RefCell<Option<Request>>,
     pub(super) at_once: Option<(RefCell<&'a mut Store>, Option<Hole>)>,
     /// The token of the next placing.
-    pub(super) token: Cell<i64>,
+    pub(super) token: Cell<u64>,
     /// Where the call began again: after how many replies, with which route and which token.
     pub(super) attempt: Cell<Attempt>,
 }
@@ -31,8 +30,8 @@ pub(super) struct Replay<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) replies: usize,
-    pub(super) remembered: Option<TimeRoute>,
-    pub(super) token: i64,
+    pub(super) remembered: Option<CompanionRoute>,
+    pub(super) token: u64,
 }
 
 impl Replay<'_> {
@@ -117,8 +116,12 @@ impl TimeSteps for Replay<'_> {
         }
     }
 
-    fn place(&self, route: TimeRoute, part: CollectionPart) -> crate::Result<Option<PlacingToken>> {
-        let token = PlacingToken(self.token.get());
+    fn place(
+        &self,
+        route: CompanionRoute,
+        part: CollectionPart,
+    ) -> crate::Result<Option<CompanionToken>> {
+        let token = CompanionToken(self.token.get());
         self.token.set(token.0 + 1);
         match self.ask(Request::Place(route, part, token))? {
             Reply::Placed(token) => Ok(token),
@@ -128,29 +131,33 @@ impl TimeSteps for Replay<'_> {
 
     fn open(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Open(route, part, token))
     }
 
     fn displace(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
     ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Displace(route, part, token))
     }
 
-    fn delete(&self, route: TimeRoute, part: CollectionPart) -> crate::Result<StepOutcome<()>> {
+    fn delete(
+        &self,
+        route: CompanionRoute,
+        part: CollectionPart,
+    ) -> crate::Result<StepOutcome<()>> {
         self.outcome(Request::Delete(route, part))
     }
 
     fn enter(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         page: DirectoryPage,
         entry: i64,
     ) -> crate::Result<StepOutcome<()>> {
@@ -171,7 +178,7 @@ impl TimeSteps for Replay<'_> {
 
     fn act(
         &self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
         act: &Act,
     ) -> crate::Result<StepOutcome<bool>> {
@@ -181,15 +188,15 @@ impl TimeSteps for Replay<'_> {
         }
     }
 
-    fn obstacle(&self) -> crate::Result<Option<Error>> {
-        Ok(None)
+    fn obstacle(&self) -> Error {
+        panic!("no root has such a bin");
     }
 
     fn restless(&self) -> Error {
         panic!("it comes to no end");
     }
 
-    fn begin_attempt(&self, remembered: impl FnOnce() -> Option<TimeRoute>) {
+    fn begin_attempt(&self, remembered: impl FnOnce() -> Option<CompanionRoute>) {
         self.attempt.set(Attempt {
             replies: self.next.get(),
             remembered: remembered(),

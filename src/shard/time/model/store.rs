@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
+use crate::shard::protocol::{CompanionRoute, CompanionToken};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{TimeBucket, TimeWidth};
-use crate::shard::time::layout::{
-    CollectionPart, CollectionUse, DirectoryPage, TimeLayout, TimeRoute,
-};
+use crate::shard::time::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
 use crate::shard::time::record_steps::in_range;
 use crate::shard::time::steps::{
-    CollectionState, Direction, PageRange, PartState, PlacingToken, RootState, StepOutcome,
+    CollectionState, Direction, PageRange, PartState, RootState, StepOutcome,
 };
 
 pub(super) const LAYOUT: TimeLayout = TimeLayout {
@@ -44,13 +43,13 @@ pub(super) enum Request {
     MarkDeleting(RootState),
     Clear(RootState),
     Look(KeyForm, CollectionPart),
-    Place(TimeRoute, CollectionPart, PlacingToken),
-    Open(TimeRoute, CollectionPart, PlacingToken),
-    Displace(TimeRoute, CollectionPart, PlacingToken),
-    Delete(TimeRoute, CollectionPart),
-    Enter(TimeRoute, DirectoryPage, i64),
+    Place(CompanionRoute, CollectionPart, CompanionToken),
+    Open(CompanionRoute, CollectionPart, CompanionToken),
+    Displace(CompanionRoute, CollectionPart, CompanionToken),
+    Delete(CompanionRoute, CollectionPart),
+    Enter(CompanionRoute, DirectoryPage, i64),
     Entries(KeyForm, DirectoryPage, PageRange),
-    Act(TimeRoute, CollectionPart, Act),
+    Act(CompanionRoute, CollectionPart, Act),
     /// Reads the elements of a bucket.
     Content(KeyForm, CollectionPart),
 }
@@ -62,7 +61,7 @@ pub(super) enum Reply {
     Root(RootState),
     Outcome(StepOutcome<()>),
     State(PartState),
-    Placed(Option<PlacingToken>),
+    Placed(Option<CompanionToken>),
     Entries(PartState, Vec<i64>),
     Answer(StepOutcome<bool>),
     Content(PartState, Elements),
@@ -98,7 +97,7 @@ pub(super) enum Hole {
 pub(super) struct PartRecord {
     pub(super) epoch: Epoch,
     /// `None`: it is open.
-    pub(super) token: Option<PlacingToken>,
+    pub(super) token: Option<CompanionToken>,
     entries: BTreeSet<i64>,
     elements: Elements,
 }
@@ -144,7 +143,8 @@ impl Store {
         let keys = self.description.keys(bin());
         let collection = self.description.of(bin()).map(|entry| CollectionState {
             phase: LAYOUT.parse(&entry.form.value()).unwrap(),
-            route: TimeRoute {
+            route: CompanionRoute {
+                shards: LAYOUT.shards,
                 epoch: entry.epoch,
                 keys,
             },
@@ -153,6 +153,7 @@ impl Store {
             description: self.description.clone().into(),
             keys,
             collection,
+            has_bin: false,
         }
     }
 
@@ -264,9 +265,9 @@ impl Store {
 
     fn place(
         &mut self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
         hole: Option<Hole>,
     ) -> Reply {
         let is_newer = |record: &PartRecord| record.epoch >= route.epoch;
@@ -287,9 +288,9 @@ impl Store {
 
     fn open(
         &mut self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
-        token: PlacingToken,
+        token: CompanionToken,
         hole: Option<Hole>,
     ) -> StepOutcome<()> {
         let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
@@ -313,7 +314,7 @@ impl Store {
 
     fn remove(
         &mut self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
         passes: impl Fn(&PartRecord) -> bool,
     ) -> StepOutcome<()> {
@@ -329,7 +330,7 @@ impl Store {
 
     fn act(
         &mut self,
-        route: TimeRoute,
+        route: CompanionRoute,
         part: CollectionPart,
         act: Act,
         hole: Option<Hole>,
