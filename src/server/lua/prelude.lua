@@ -561,7 +561,7 @@ function xpcall(...) return checked(raw_xpcall(...)) end
 
 local function function_of(name)
     local f = rawget(module, name)
-    if raw_type(f) ~= "function" then error("function not found: '" .. name .. "'", 0) end
+    if raw_type(f) ~= "function" then error("function not found", 0) end
     return f
 end
 
