@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::content::Bin;
 use super::executor::{EncodedRequest, Executor};
-use super::protocol::{AtomicRequest, CompanionToken, RequestEdit, RequestReply};
+use super::protocol::{AtomicRequest, CompanionToken, Precondition, RequestEdit, RequestReply};
 use crate::{Error, Key, RecordCall, RecordSet, Result};
 
 /// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
@@ -47,8 +47,13 @@ impl Executor {
         busy_since: &mut Option<Instant>,
     ) -> Result<RequestReply<Bin>> {
         let encoded = self.encode_request(request);
-        if matches!(request.edit, RequestEdit::Delete) && records.may_bring_back(&encoded.policy) {
-            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete.
+        let is_placed = matches!(request.precondition, Precondition::Placed(..));
+        if matches!(request.edit, RequestEdit::Delete)
+            && !is_placed
+            && records.may_bring_back(&encoded.policy)
+        {
+            // A restart may bring it back: closed, so that nobody writes to it by a route from before the delete. A placed
+            // companion is closed, by the token that the delete asks for.
             let frozen = AtomicRequest {
                 edit: RequestEdit::Freeze,
                 ..request.clone()
