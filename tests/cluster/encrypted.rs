@@ -55,7 +55,10 @@ fn a_server_with_another_name_or_authority_is_refused() {
     };
     refused("another.test", "ca.pem");
     refused(NAME, "other-ca.pem");
-    let unencrypted = Cluster::connect(&gateway.host(NAME)).unwrap_err();
+    let named = Cluster::connect(&gateway.host(NAME)).unwrap_err();
+    assert!(matches!(named, Error::Parameter(_)), "{named:?}");
+    let bare = gateway.host(NAME).replace(&format!(":{NAME}"), "");
+    let unencrypted = Cluster::connect(&bare).unwrap_err();
     assert!(matches!(unencrypted, Error::Cluster(_)), "{unencrypted:?}");
     assert_eq!(gateway.accepted(), 0);
 }
