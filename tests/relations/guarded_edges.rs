@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 use spikelet::operations::{self, delete_all_bins, lists};
-use spikelet::policy::RecordExistsAction;
 use spikelet::relation::{
     EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
     declared_relations,
@@ -152,14 +151,10 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
     );
     let cascade = comments.clone().on_delete(OnDelete::Cascade);
     cascade.declare().unwrap();
-    let empties: [(&str, &dyn Fn()); 6] = [
+    let empties: [(&str, &dyn Fn()); 5] = [
         ("update", &|| {
             let told = posts.update("p", |bins| Ok(bins.remove("title")));
             assert_eq!(told.unwrap(), Some("x".into()));
-        }),
-        ("replacing update", &|| {
-            let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
-            posts.update_with(&policy, "p", |_| Ok(())).unwrap();
         }),
         ("put of nil", &|| {
             posts.put("p", [("title", Value::Nil)]).unwrap();
