@@ -166,7 +166,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_295,
+        limit: 2_325,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -177,7 +177,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_950,
+        limit: 1_980,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
