@@ -386,7 +386,7 @@ pub enum Error {
         /// The reason why the index cannot cover shards.
         why: &'static str,
     },
-    /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
+    /// The bucket of this time ended longer than the retention ago (code 22). Nothing was written.
     #[error(
         "late data: bucket {bucket} ended longer than the retention ago and may have expired; raise the retention, or leave it out"
     )]

@@ -80,7 +80,7 @@ pub(crate) fn flag(applies: bool) -> f64 {
     f64::from(u8::from(applies))
 }
 
-/// Samples by metric: those of one metric must be added one after the other.
+/// Samples by metric. All samples of one metric must be added one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct MetricsText {
     form: MetricsForm,
@@ -172,7 +172,7 @@ impl MetricsText {
     }
 }
 
-/// Returns a text as it stands inside the quotes of a label.
+/// Returns a text escaped for the quotes of a label.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

@@ -372,8 +372,8 @@ fn violations(
     Ok(violations)
 }
 
-/// Finds the places of sorted items in an ordered list: one splice for all items of one place. Leaves out those that the list has,
-/// if they must be unique, and returns whether there are any.
+/// Finds the places of sorted items in an ordered list: one splice for all items of one place. With
+/// `unique`, leaves out items that the list has, and returns whether it has any.
 fn in_order<'a>(
     view: &CollectionView<'a>,
     items: Vec<Cow<'a, [u8]>>,

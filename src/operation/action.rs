@@ -1,4 +1,4 @@
-//! One operation, and what it does.
+//! One operation and its action.
 
 use super::call::BinCall;
 use super::scalar::{JoinEnd, Operand};
@@ -31,7 +31,7 @@ pub struct Operation {
     pub(super) action: OperationAction,
 }
 
-/// What an operation does.
+/// The action of an operation on its bin or record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OperationAction {
     Read,
@@ -46,7 +46,7 @@ pub(super) enum OperationAction {
     /// An operation on a list or map, its arguments ready for use.
     Collection {
         call: PreparedCall,
-        /// What the last context of a path gets, if contexts are added: bits that create what it names.
+        /// Bits for the last context of a path added later: they create the element that it names.
         creates: i64,
     },
     /// A call of the lists and maps, of the bits, or of the sketches, in its encoded form.

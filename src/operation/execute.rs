@@ -25,7 +25,7 @@ impl Checked<'_> {
     /// changed bin once more.
     ///
     /// # Errors
-    /// Whatever the first failing operation fails with, or the sink; [`crate::Error::Parameter`] if there would be too many
+    /// The error of the first failing operation, or the sink's own; [`crate::Error::Parameter`] if there would be too many
     /// bins.
     pub(crate) fn execute(
         &self,
@@ -111,7 +111,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Executes any operations, one after the other, then writes what has become of the bins.
+    /// Executes any operations, one after the other, then writes the resulting bins.
     fn run(
         &self,
         old: Option<RecordView<'_>>,

@@ -15,7 +15,7 @@ pub(crate) enum JoinEnd {
     Back,
 }
 
-/// What is added or joined to a bin.
+/// The operand that is added or joined to a bin.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Value(Value),

@@ -30,7 +30,7 @@ use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::value::{EncodePurpose, Value};
 
-/// A call whose first arguments are a window.
+/// Begins a call on a window of bits.
 fn window(code: u8, offset: i64, size: u64) -> CallWriter {
     CallWriter::new(code).int(offset).uint(size)
 }
@@ -90,7 +90,7 @@ pub fn set(
     write(bin, with_policy(call, policy))
 }
 
-/// Sets those of `size` bits that are 1 in `bytes`, which must have as many.
+/// Sets the bits of the window that are 1 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn or(
     policy: &BitPolicy,
@@ -103,7 +103,7 @@ pub fn or(
     write(bin, with_policy(call, policy))
 }
 
-/// Inverts those of `size` bits that are 1 in `bytes`, which must have as many.
+/// Inverts the bits of the window that are 1 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn xor(
     policy: &BitPolicy,
@@ -116,7 +116,7 @@ pub fn xor(
     write(bin, with_policy(call, policy))
 }
 
-/// Clears those of `size` bits that are 0 in `bytes`, which must have as many.
+/// Clears the bits of the window that are 0 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn and(
     policy: &BitPolicy,

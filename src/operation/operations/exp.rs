@@ -28,7 +28,7 @@ pub fn read(bin: &str, expression: impl Into<Expression>, flags: ExpReadFlags) -
     Operation::on_expression(bin, false, expression.into(), flags.bits())
 }
 
-/// Writes the value of an expression to a bin, whatever that holds; nil removes it, if the flags allow. No result. The
+/// Writes the value of an expression to a bin of any type; nil removes it, if the flags allow. No result. The
 /// expression sees the bins as the operations before have left them, and the record's metadata as they will be after
 /// the write.
 #[must_use]

@@ -38,7 +38,7 @@ fn with_policy(call: CallWriter, policy: &HllPolicy) -> CallWriter {
     call.uint(u64::from(policy.write_flags().bits()))
 }
 
-/// A call whose first argument is a list.
+/// Begins a call with a list as first argument.
 fn with_values(code: u8, values: &[Value]) -> CallWriter {
     CallWriter::new(code).list(values, EncodePurpose::Storage)
 }
@@ -86,7 +86,7 @@ pub fn add(policy: &HllPolicy, bin: &str, values: Vec<Value>) -> Operation {
     add_with(policy, bin, &values, (UNSET, UNSET))
 }
 
-/// Adds scalars to a sketch; a missing one is created with so many index bits. Result and cost as [`add`].
+/// Adds scalars to a sketch; a missing one is created with `index_bits`. Result and cost as [`add`].
 #[must_use]
 pub fn add_with_index_bits(
     policy: &HllPolicy,
@@ -97,7 +97,7 @@ pub fn add_with_index_bits(
     add_with(policy, bin, &values, (i64::from(index_bits), UNSET))
 }
 
-/// Adds scalars to a sketch; a missing one is created with so many bits. Result and cost as [`add`].
+/// Adds scalars to a sketch; a missing one is created with these numbers of bits. Result and cost as [`add`].
 #[must_use]
 pub fn add_with_min_hash(
     policy: &HllPolicy,

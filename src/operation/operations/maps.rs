@@ -4,7 +4,7 @@
 //!
 //! Reads of a missing bin give no result; removals from one do nothing; what puts entries creates it. The index of an
 //! entry is its position in the order of keys, its rank that in the order of values (equal ones by key); negative ones
-//! count from the end. An index or rank that does not exist is an error, a range is clipped to what there is.
+//! count from the end. An index or rank that does not exist is an error, a range is clipped to the map.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {

@@ -27,7 +27,7 @@ pub const fn get() -> Operation {
     Operation::on_record(OperationAction::ReadAll)
 }
 
-/// Writes a bin, whatever it holds. [`Value::Nil`] removes it.
+/// Writes a bin of any type, or a new one. [`Value::Nil`] removes it.
 #[must_use]
 pub fn put(bin: &str, value: impl Into<Value>) -> Operation {
     Operation::on_bin(bin, OperationAction::Write(value.into()))
