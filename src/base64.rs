@@ -1,4 +1,5 @@
-//! Base64 (RFC 4648, with padding): the form of expressions in info commands, and of bytes in backups.
+//! Base64 (RFC 4648, with padding): the form of expressions in info commands, and of bytes in
+//! backups.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

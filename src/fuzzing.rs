@@ -1,5 +1,5 @@
-//! Entries for fuzz targets into code that no public function reaches: calls on lists and maps as a client sends them, and
-//! the server's handling of a client's bytes.
+//! Entries for fuzz targets into code that no public function reaches: calls on lists and maps as a
+//! client sends them, and the server's handling of a client's bytes.
 
 pub use crate::server::fuzz::FuzzTarget;
 

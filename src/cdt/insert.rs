@@ -221,7 +221,8 @@ fn spliced<'a>(view: CollectionView<'a>, splices: Vec<ItemSplice<'a>>) -> Edited
     CollectionEdit::new(view, view.flags, splices).map(Some)
 }
 
-/// Returns whether each item is above the one before, so that none repeats another: in a large batch they come so.
+/// Returns whether each item is above the one before, so that none repeats another: in a large
+/// batch they come so.
 fn is_rising(items: &[Cow<'_, [u8]>]) -> bool {
     items.is_sorted_by(|a, b| compare(a, b).is_lt())
 }

@@ -117,8 +117,8 @@ impl EntrySelection {
         }
     }
 
-    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an entry is given, by what the
-    /// record has there.
+    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an
+    /// entry is given, by what the record has there.
     pub(crate) fn holds(
         &self,
         reader: &EntryReader,

@@ -9,7 +9,8 @@ use crate::record::BinName;
 use crate::value::{ParticleType, Value};
 use crate::{Error, Result};
 
-/// One operation on one bin, or on the whole record. Built by the functions of [`operations`](crate::operations).
+/// One operation on one bin, or on the whole record. Built by the functions of
+/// [`operations`](crate::operations).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -26,7 +27,8 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The bin; a name that is not allowed is kept for the message. Empty for operations on the whole record.
+    /// The bin; a name that is not allowed is kept for the message. Empty for operations on the
+    /// whole record.
     pub(super) bin: std::result::Result<BinName, Box<str>>,
     pub(super) action: OperationAction,
 }
@@ -140,8 +142,9 @@ impl Operation {
         self
     }
 
-    /// Applies an operation on a list or map to the list or map inside the bin that the contexts lead to. For other
-    /// operations, without any context, and the second time, the operation fails when it is executed.
+    /// Applies an operation on a list or map to the list or map inside the bin that the contexts
+    /// lead to. For other operations, without any context, and the second time, the operation fails
+    /// when it is executed.
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();

@@ -1,5 +1,5 @@
-//! Checks of values written as whole bins: GeoJSON and sketches are parsed, every other type is valid by its form.
-//! Elements of lists and maps are not checked, as in Aerospike.
+//! Checks of values written as whole bins: GeoJSON and sketches are parsed, every other type is
+//! valid by its form. Elements of lists and maps are not checked, as in Aerospike.
 
 use crate::value::{ParticleType, Value};
 use crate::{Error, Result, geo, hll};

@@ -90,8 +90,8 @@ impl<'o> Checked<'o> {
         Ok(checked)
     }
 
-    /// Lets expressions see these facts besides the bins; in writing operations, the facts after the write. Without this
-    /// call, all metadata is unknown to them.
+    /// Lets expressions see these facts besides the bins; in writing operations, the facts after
+    /// the write. Without this call, all metadata is unknown to them.
     pub(crate) const fn seeing<'s>(self, facts: &'s RecordFacts<'s>) -> Checked<'s>
     where
         'o: 's,
@@ -107,7 +107,8 @@ impl<'o> Checked<'o> {
         self.is_write
     }
 
-    /// True if any of the operations is an expression, which may ask for more of the record than its bins.
+    /// True if any of the operations is an expression, which may ask for more of the record than
+    /// its bins.
     pub(crate) const fn evaluates(&self) -> bool {
         self.evaluates
     }

@@ -1,7 +1,8 @@
-//! Operations on one record: what users and the wire protocol build, and their execution on a record's bytes.
+//! Operations on one record: what users and the wire protocol build, and their execution on a
+//! record's bytes.
 //!
-//! Pure: the bytes of the old record and the operations go in, the bytes of the new record and the results come out.
-//! Locks, generations, times, existence and size limits are the engine's.
+//! Pure: the bytes of the old record and the operations go in, the bytes of the new record and the
+//! results come out. Locks, generations, times, existence and size limits are the engine's.
 //!
 //! * [`operations`]: the constructors that users call.
 //! * `action`: one operation and its action; `results`: the results of operations.

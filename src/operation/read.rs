@@ -133,7 +133,8 @@ impl<'o> SingleRead<'o> {
         Ok(results)
     }
 
-    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there is none.
+    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there
+    /// is none.
     ///
     /// # Errors
     /// As for [`SingleRead::read`]: `look` is not called then.

@@ -19,8 +19,8 @@ pub struct OperationResult {
     pub value: Value,
 }
 
-/// What several operations on one record returned, in their order: a slice of [`OperationResult`], which can be taken apart by
-/// value, too. A single result takes no allocation.
+/// What several operations on one record returned, in their order: a slice of [`OperationResult`],
+/// which can be taken apart by value, too. A single result takes no allocation.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {

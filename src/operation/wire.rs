@@ -38,7 +38,8 @@ impl Operation {
     /// Returns the bin and its operation.
     ///
     /// # Errors
-    /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no encoding.
+    /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no
+    /// encoding.
     pub(crate) fn on_wire(&self) -> Result<(&BinName, WireOperation<'_>)> {
         let bin = self.bin()?;
         let operation = match &self.action {

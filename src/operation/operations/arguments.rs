@@ -161,7 +161,8 @@ pub(super) fn stored_entries(entries: Vec<(Value, Value)>) -> Argument<Items<'st
     Ok(Items::of_several(count, bytes))
 }
 
-/// A number that is added; nil is 1, as in Aerospike. `None` for anything else, which is refused when it is executed.
+/// A number that is added; nil is 1, as in Aerospike. `None` for anything else, which is refused
+/// when it is executed.
 pub(super) const fn number(delta: &Value) -> Option<Number> {
     match delta {
         Value::Nil => Some(Number::Int(1)),
@@ -195,7 +196,8 @@ pub(super) fn increment(
     collection(bin, code, action)
 }
 
-/// Defines a function that reads or removes the selected items. The shape of the selection determines its arguments.
+/// Defines a function that reads or removes the selected items. The shape of the selection
+/// determines its arguments.
 macro_rules! selecting {
     ($name:ident $code:ident $returns:ident Index $doc:expr) => {
         selecting!(@ $name $code $returns $doc, (index: i64) Ok(Selector::Index(index)));
@@ -269,7 +271,8 @@ macro_rules! selecting {
     };
 }
 
-/// Defines a function that reads the selected items, and one that removes them, for each row. `$returns`: the return type.
+/// Defines a function that reads the selected items, and one that removes them, for each row.
+/// `$returns`: the return type.
 macro_rules! reading_and_removing {
     ($returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
         $(
