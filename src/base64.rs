@@ -1,11 +1,12 @@
-//! Base64 (RFC 4648, with padding): the form of expressions in info commands, and of bytes in backups.
+//! Base64 (RFC 4648, with padding): the form of expressions in info commands, and of bytes in
+//! backups.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// No sign of the alphabet.
+/// Marks a byte outside the alphabet.
 const NONE: u8 = 0xff;
 
-/// What each byte stands for.
+/// The six bits that each byte encodes.
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
     let mut rest: &[u8] = ALPHABET;
@@ -28,7 +29,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The length of the text of so many bytes.
+/// Returns the length of the text of `bytes` bytes.
 pub(crate) const fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
@@ -64,13 +65,13 @@ fn signs([first, second, third]: [u8; 3]) -> [u8; 4] {
     [sign(18), sign(12), sign(6), sign(0)]
 }
 
-/// The bytes of a text; `None` if it is none.
+/// Returns the bytes of a text; `None` if it is not Base64.
 pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     decode_into(text, &mut bytes).map(|()| bytes)
 }
 
-/// Appends the bytes of a text; `None` if it is none, and then `out` may have grown.
+/// Appends the bytes of a text; `None` if it is not Base64, and then `out` may have grown.
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (fours, []) = text.as_chunks::<4>() else {
         return None;

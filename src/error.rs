@@ -347,8 +347,9 @@ pub enum Error {
         /// The key, or the digest if the key is unknown.
         key: Box<str>,
     },
-    /// The bin belongs to a declared relation, and the write would set or remove it as a whole (code 22): the other ends of its
-    /// edges would not agree with it any more. Nothing was changed.
+    /// The bin belongs to a declared relation, and the write would set or remove it as a whole
+    /// (code 22): the other ends of its edges would not agree with it any more. Nothing was
+    /// changed.
     #[error(
         "bin \"{bin}\" of {} belongs to relation \"{relation}\": leave it out, and change edges by the relation's handle; or allow it by WritePolicy::override_shards",
         ErrorSubject(record)
@@ -368,7 +369,8 @@ pub enum Error {
         edges_of(relations)
     )]
     HasEdges {
-        /// The relations in the way, each with its number of edges; 0 where the number was not counted.
+        /// The relations in the way, each with its number of edges; 0 where the number was not
+        /// counted.
         relations: Vec<(Box<str>, u64)>,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -386,7 +388,7 @@ pub enum Error {
         /// The reason why the index cannot cover shards.
         why: &'static str,
     },
-    /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
+    /// The bucket of this time ended longer than the retention ago (code 22). Nothing was written.
     #[error(
         "late data: bucket {bucket} ended longer than the retention ago and may have expired; raise the retention, or leave it out"
     )]

@@ -120,6 +120,8 @@
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
 //! | `monitor` | `spikelet::monitor`: hot records, shards and metrics over HTTP, on threads of its own |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
+//! | `tls` | encrypted connections to the server and the monitor |
+//! | `lua` | functions in Lua, for the server (implies `server`; compiles C) |
 //! | `cluster` | `spikelet::cluster`: a cluster of Aerospike servers as a [`RecordStore`], through the official client |
 //! | `cli` | the `spikelet` program (implies `backup` and `monitor`); `--host` with `cluster`, `spikelet serve` with `server` |
 //!

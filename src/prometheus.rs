@@ -1,4 +1,5 @@
-//! Metrics as text: in Prometheus' classic exposition form, version 0.0.4, or as OpenMetrics, version 1.0.0.
+//! Metrics as text: in Prometheus' classic exposition form, version 0.0.4, or as OpenMetrics,
+//! version 1.0.0.
 
 use std::borrow::Borrow;
 use std::fmt::{Display, Write};
@@ -40,7 +41,8 @@ impl MetricsForm {
 /// What each metric means, a line each.
 const MEANINGS: &str = include_str!("metrics.txt");
 
-/// A metric: its name behind `spikelet_`, and where its value is. A name that ends in `_total` is a counter's.
+/// A metric: its name behind `spikelet_`, and where its value is. A name that ends in `_total` is a
+/// counter's.
 pub(crate) type Metric<T> = (&'static str, fn(&T) -> f64);
 
 /// The metrics of a namespace's storage.
@@ -80,7 +82,7 @@ pub(crate) fn flag(applies: bool) -> f64 {
     f64::from(u8::from(applies))
 }
 
-/// Samples by metric: those of one metric must be added one after the other.
+/// Samples by metric. All samples of one metric must be added one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct MetricsText {
     form: MetricsForm,
@@ -98,8 +100,8 @@ impl MetricsText {
         }
     }
 
-    /// Adds what a metric means, before its samples. A name that ends in `_total` is a counter's, which OpenMetrics declares
-    /// without that end.
+    /// Adds what a metric means, before its samples. A name that ends in `_total` is a counter's,
+    /// which OpenMetrics declares without that end.
     pub(crate) fn describe(&mut self, name: &str, kind: &str) {
         name.clone_into(&mut self.last);
         let mut meanings = MEANINGS.lines().filter_map(|line| line.split_once(": "));
@@ -128,7 +130,8 @@ impl MetricsText {
         let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
     }
 
-    /// Adds metrics of several things, each with its labels. A value that is not a number is left out.
+    /// Adds metrics of several things, each with its labels. A value that is not a number is left
+    /// out.
     pub(crate) fn add_all<T>(&mut self, table: &[Metric<T>], things: &[(String, impl Borrow<T>)]) {
         for (name, of) in table {
             let name = format!("spikelet_{name}");
@@ -147,7 +150,8 @@ impl MetricsText {
         }
     }
 
-    /// Adds the samples of a histogram that was described, in seconds: bounds are powers of 4 from 1 us to 17 s.
+    /// Adds the samples of a histogram that was described, in seconds: bounds are powers of 4 from
+    /// 1 us to 17 s.
     #[cfg(feature = "monitor")]
     pub(crate) fn histogram(&mut self, name: &str, labels: &str, times: &LatencyHistogram) {
         let bucket = format!("{name}_bucket");
@@ -172,7 +176,7 @@ impl MetricsText {
     }
 }
 
-/// Returns a text as it stands inside the quotes of a label.
+/// Returns a text escaped for the quotes of a label.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

@@ -511,7 +511,8 @@ impl RecordSet for TransactionSet<'_> {
         self.lost_root_count()
     }
 
-    /// What the transaction changes may never be; what keeps it from a change is as it is.
+    /// Passes refusals on at once, because their causes are outside the transaction. Its own
+    /// transitions may never be committed, and are not noted.
     fn note_transition(&self, report: &TransitionReport<'_>) {
         if report.refused.is_some() {
             self.outside().note_transition(report);

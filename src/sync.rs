@@ -1,9 +1,9 @@
-//! The locks of secondary indexes and of what they need, in one place so that the same code runs under the model checker
-//! `shuttle` (`RUSTFLAGS="--cfg shuttle"`). Normal builds get those of `parking_lot`; model builds get `shuttle`'s behind the
-//! same names, without poisoning.
+//! The locks of secondary indexes and of the code that they call, in one place so that the same
+//! code runs under the model checker `shuttle` (`RUSTFLAGS="--cfg shuttle"`). Normal builds get
+//! `parking_lot`'s locks; model builds get `shuttle`'s behind the same names, without poisoning.
 //!
-//! A lock that is held while storage is called must be one of these: in the model, another thread may run within each
-//! call.
+//! A lock that is held while storage is called must be one of these: in the model, another thread
+//! may run within each call.
 
 pub(crate) mod guards;
 

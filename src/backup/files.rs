@@ -73,9 +73,10 @@ fn remove_leftovers(target: &Path, name: &OsStr) -> Vec<PathBuf> {
     };
     let paths = beside.filter_map(|entry| Some(entry.ok()?.path()));
     let removed = paths.filter(is_abandoned).filter(|path| {
-        let removed = match path.is_dir() {
-            true => fs::remove_dir_all(path),
-            false => fs::remove_file(path),
+        let removed = if path.is_dir() {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
         };
         removed.is_ok()
     });

@@ -256,14 +256,19 @@ pub(super) fn read_line(
     let decoded = base64::decode(&encoded).map(Vec::into_boxed_slice);
     let decoded =
         decoded.ok_or_else(|| refused("its context or expression is not Base64".into()))?;
-    let source = match is_expression {
-        true if decoded.is_empty() => return Err(refused("it has no expression".to_owned())),
-        true => IndexSource::Expression(decoded),
-        false if bin.is_empty() => return Err(refused("it has no bin".to_owned())),
-        false => IndexSource::Bin {
+    let source = if is_expression {
+        if decoded.is_empty() {
+            return Err(refused("it has no expression".to_owned()));
+        }
+        IndexSource::Expression(decoded)
+    } else {
+        if bin.is_empty() {
+            return Err(refused("it has no bin".to_owned()));
+        }
+        IndexSource::Bin {
             name: bin.into(),
             path: decoded,
-        },
+        }
     };
     let definition = IndexDefinition::of_client(&index, source, part, kind)
         .map_err(|error| refused(error.to_string()))?;

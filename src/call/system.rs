@@ -1,6 +1,6 @@
 //! The executors of calls.
 
-/// The executor of a call. The numbers are those of expressions.
+/// The executor of a call, with its number in expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallSystem {
     /// Lists and maps.

@@ -96,8 +96,8 @@ impl<'a> Elements<'a> {
         ItemSegment::gap(at, self.start_of(at))
     }
 
-    /// Returns the first position, from `from` on, whose front is not less than `front`, where
-    /// items are sorted by their front (lists by value, maps by key). O(log N).
+    /// Returns the first position, from `from` on, with a front not less than `front`, where items
+    /// are sorted by their front (lists by value, maps by key). O(log N).
     #[inline]
     pub(super) fn lower_bound(&self, front: &[u8], from: u32) -> u32 {
         self.partition(from, self.count, |at| {
@@ -105,7 +105,7 @@ impl<'a> Elements<'a> {
         })
     }
 
-    /// Returns the first position, from `from` on, whose front is greater than `front`. O(log N).
+    /// Returns the first position, from `from` on, with a front greater than `front`. O(log N).
     #[inline]
     pub(super) fn upper_bound(&self, front: &[u8], from: u32) -> u32 {
         self.partition(from, self.count, |at| {
@@ -128,8 +128,8 @@ impl<'a> Elements<'a> {
         low
     }
 
-    /// Returns the position of an item whose front equals `front`, or the one where it belongs,
-    /// where items are sorted by their front. O(log N).
+    /// Returns the position of an item with this front, or the one where it belongs, where items
+    /// are sorted by their front. O(log N).
     #[inline]
     pub(super) fn find(&self, front: &[u8], from: u32) -> Result<u32, u32> {
         let at = self.lower_bound(front, from);
@@ -203,22 +203,22 @@ impl<'a> ByRank<'a> {
         self.elements.value(self.position(rank))
     }
 
-    /// Returns the lowest rank, from `from` on, whose value is not less than `value`. O(log N).
+    /// Returns the lowest rank, from `from` on, with a value not less than `value`. O(log N).
     pub(super) fn lower_bound(&self, value: &[u8], from: u32) -> u32 {
         self.elements.partition(from, self.count, |rank| {
             compare_total(self.value(rank), value).is_lt()
         })
     }
 
-    /// Returns the lowest rank, from `from` on, whose value is greater than `value`. O(log N).
+    /// Returns the lowest rank, from `from` on, with a value greater than `value`. O(log N).
     pub(super) fn upper_bound(&self, value: &[u8], from: u32) -> u32 {
         self.elements.partition(from, self.count, |rank| {
             compare_total(self.value(rank), value).is_le()
         })
     }
 
-    /// Returns the lowest rank, from `rank` on, whose value is greater. `rank` is the lower bound
-    /// of `value`. O(1) if the value occurs at most once, as most do; else O(log N).
+    /// Returns the lowest rank, from `rank` on, with a greater value. `rank` is the lower bound of
+    /// `value`. O(1) if the value occurs at most once, as most do; else O(log N).
     pub(super) fn run_end(&self, value: &[u8], rank: u32) -> u32 {
         let is_equal = |rank| rank < self.count && compare_total(self.value(rank), value).is_eq();
         if !is_equal(rank) {

@@ -221,7 +221,8 @@ fn spliced<'a>(view: CollectionView<'a>, splices: Vec<ItemSplice<'a>>) -> Edited
     CollectionEdit::new(view, view.flags, splices).map(Some)
 }
 
-/// Returns whether each item is above the one before, so that none repeats another: in a large batch they come so.
+/// Returns whether each item is above the one before, so that none repeats another: in a large
+/// batch they come so.
 fn is_rising(items: &[Cow<'_, [u8]>]) -> bool {
     items.is_sorted_by(|a, b| compare(a, b).is_lt())
 }
@@ -372,8 +373,8 @@ fn violations(
     Ok(violations)
 }
 
-/// Finds the places of sorted items in an ordered list: one splice for all items of one place. Leaves out those that the list has,
-/// if they must be unique, and returns whether there are any.
+/// Finds the places of sorted items in an ordered list: one splice for all items of one place. With
+/// `unique`, leaves out items that the list has, and returns whether it has any.
 fn in_order<'a>(
     view: &CollectionView<'a>,
     items: Vec<Cow<'a, [u8]>>,

@@ -6,15 +6,15 @@
 //! 1. `dispatch` finds the operation (`table`, `code`) and parses its arguments (`action`).
 //!    Operations built in this process have them parsed already.
 //! 2. `context` follows the call's path into nested lists and maps, if it has one.
-//! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`, `ranks`),
-//!    start of the items. Lists and maps are both rows of items (`shape`, `segment`); a map's item
-//!    is a key with its value.
+//! 3. [`CollectionView`] parses the head of the list or map: count, flags, index data (`index`,
+//!    `ranks`), start of the items. Lists and maps are both rows of items (`shape`, `segment`); a
+//!    map's item is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), at the
 //!    costs that the index allows.
 //! 5. The operation replies about the selected items (`answer`, built from encoded bytes), removes
-//!    them, or replaces them (`insert`, `put`, `number`, `convert`). A change is an [`CollectionEdit`]:
-//!    splices of encoded items (`splice`). Its length and new index (`new_index`, `new_ranks`) are
-//!    known before it is written.
+//!    them, or replaces them (`insert`, `put`, `number`, `convert`). A change is an
+//!    [`CollectionEdit`]: splices of encoded items (`splice`). Its length and new index
+//!    (`new_index`, `new_ranks`) are known before it is written.
 //! 6. The executor of operations lets the edit write itself, once, straight into the new record.
 //!
 //! Input is the bytes of a bin's value and of an encoded call; output is edits and replies. May

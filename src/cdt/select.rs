@@ -365,8 +365,8 @@ impl<'a> WalkPosition<'a> {
         }
     }
 
-    /// Walks on to the gap of a short ordered list where a value belongs, behind equal ones. `None`: it must be unique, and the
-    /// list has it.
+    /// Walks on to the gap of a short ordered list where a value belongs, behind equal ones.
+    /// `None`: it must be unique, and the list has it.
     pub(super) fn place_of(
         &mut self,
         view: &CollectionView<'a>,

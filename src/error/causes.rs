@@ -43,7 +43,7 @@ pub enum ShardLoss {
     Now,
     /// It lets the record expire.
     Later,
-    /// It writes the bin of a sharded collection, whose elements are in companions: the written
+    /// It writes the bin of a sharded collection. The elements are in companions, so the written
     /// value would not be part of the collection.
     Beside,
 }

@@ -36,7 +36,7 @@ pub(crate) struct RecordFacts<'a> {
     pub(crate) owned: OwnedBins<'a>,
 }
 
-/// Bins by name, from a stored record or as the operations so far have changed them.
+/// Bins by name, from a stored record or as earlier operations have changed them.
 pub(crate) trait BinSource {
     /// Returns the type and the stored value of a bin.
     fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])>;

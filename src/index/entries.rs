@@ -175,7 +175,8 @@ impl EntryReader {
         Ok(())
     }
 
-    /// Returns whether any geometry of a record's component matches another geometry, and has cells that `fits` accepts.
+    /// Returns whether any geometry of a record's component matches another geometry, and has cells
+    /// that `fits` accepts.
     pub(crate) fn matches(
         &self,
         record: RecordView<'_>,

@@ -152,10 +152,12 @@ impl EntryList {
     /// Like [`EntryList::push_with`]; drops the entry again if `write` returns `false`.
     pub(crate) fn push_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.bytes.len();
-        match write(&mut self.bytes) {
-            true if self.has_any => self.starts.push(start),
-            true => self.has_any = true,
-            false => self.bytes.truncate(start),
+        if !write(&mut self.bytes) {
+            self.bytes.truncate(start);
+        } else if self.has_any {
+            self.starts.push(start);
+        } else {
+            self.has_any = true;
         }
     }
 

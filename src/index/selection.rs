@@ -55,11 +55,11 @@ impl EntryRanges {
     /// Cuts the ranges to the part after an entry, or before it if the order is descending.
     pub(crate) fn cut(&mut self, entry: &[u8], descending: bool) {
         for range in &mut self.0 {
-            match descending {
-                // An entry before a range leaves the range unchanged; one after it leaves nothing.
-                false if starts_by(range, entry) => range.start = Bound::Excluded(entry.into()),
-                true if ends_from(range, entry) => range.end = Bound::Excluded(entry.into()),
-                _ => {}
+            // An entry before a range leaves the range unchanged; one after it leaves nothing.
+            if !descending && starts_by(range, entry) {
+                range.start = Bound::Excluded(entry.into());
+            } else if descending && ends_from(range, entry) {
+                range.end = Bound::Excluded(entry.into());
             }
         }
         self.0.retain(|range| !range.is_empty());
@@ -101,8 +101,8 @@ impl From<EntryRange> for EntryRanges {
 }
 
 impl EntrySelection {
-    /// Returns whether all entries of the selection have the same key, in an index whose entries
-    /// have this many values.
+    /// Returns whether all entries of the selection have the same key, in an index with this many
+    /// values an entry.
     pub(crate) fn is_one_key(&self, values: usize) -> bool {
         let [range] = &self.ranges.0[..] else {
             return false;
@@ -117,8 +117,8 @@ impl EntrySelection {
         }
     }
 
-    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an entry is given, by what the
-    /// record has there.
+    /// Returns whether a record with an entry in the ranges passes all remaining conditions; if an
+    /// entry is given, by what the record has there.
     pub(crate) fn holds(
         &self,
         reader: &EntryReader,

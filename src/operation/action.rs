@@ -1,4 +1,4 @@
-//! One operation, and what it does.
+//! One operation and its action.
 
 use super::call::BinCall;
 use super::scalar::{JoinEnd, Operand};
@@ -9,7 +9,8 @@ use crate::record::BinName;
 use crate::value::{ParticleType, Value};
 use crate::{Error, Result};
 
-/// One operation on one bin, or on the whole record. Built by the functions of [`operations`](crate::operations).
+/// One operation on one bin, or on the whole record. Built by the functions of
+/// [`operations`](crate::operations).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -26,12 +27,13 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The bin; a name that is not allowed is kept for the message. Empty for operations on the whole record.
+    /// The bin; a name that is not allowed is kept for the message. Empty for operations on the
+    /// whole record.
     pub(super) bin: std::result::Result<BinName, Box<str>>,
     pub(super) action: OperationAction,
 }
 
-/// What an operation does.
+/// The action of an operation on its bin or record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OperationAction {
     Read,
@@ -46,7 +48,7 @@ pub(super) enum OperationAction {
     /// An operation on a list or map, its arguments ready for use.
     Collection {
         call: PreparedCall,
-        /// What the last context of a path gets, if contexts are added: bits that create what it names.
+        /// Bits for the last context of a path added later: they create the element that it names.
         creates: i64,
     },
     /// A call of the lists and maps, of the bits, or of the sketches, in its encoded form.
@@ -140,8 +142,9 @@ impl Operation {
         self
     }
 
-    /// Applies an operation on a list or map to the list or map inside the bin that the contexts lead to. For other
-    /// operations, without any context, and the second time, the operation fails when it is executed.
+    /// Applies an operation on a list or map to the list or map inside the bin that the contexts
+    /// lead to. For other operations, without any context, and the second time, the operation fails
+    /// when it is executed.
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();

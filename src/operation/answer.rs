@@ -1,8 +1,8 @@
-//! What one operation has to say.
+//! The answer of one operation.
 
 use crate::call::CallReply;
 
-/// What an operation has to say.
+/// The answer of an operation, before the rules on empty results apply.
 #[derive(Debug, PartialEq)]
 pub(super) enum OperationAnswer<'a> {
     /// A value, not nil.

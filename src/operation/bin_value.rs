@@ -1,5 +1,5 @@
-//! What may be written as the value of a whole bin: GeoJSON and sketches are looked into, everything else has a form by
-//! its type. Elements of lists and maps are not looked into, as in Aerospike.
+//! Checks of values written as whole bins: GeoJSON and sketches are parsed, every other type is
+//! valid by its form. Elements of lists and maps are not checked, as in Aerospike.
 
 use crate::value::{ParticleType, Value};
 use crate::{Error, Result, geo, hll};
@@ -14,7 +14,7 @@ pub(crate) fn check_bin_value(value: &Value) -> Result<()> {
     }
 }
 
-/// The same for a value in its stored form.
+/// Refuses a value in its stored form that its type does not allow. O(1) but for GeoJSON.
 pub(super) fn check_stored_bin_value(kind: ParticleType, bytes: &[u8]) -> Result<()> {
     match kind {
         ParticleType::GeoJson => {

@@ -1,4 +1,4 @@
-//! Operations that are calls: what an operation holds of them, and who executes them.
+//! Operations that are calls: their encoded form, and the choice of the executor.
 
 use super::answer::OperationAnswer;
 use super::change::BinChange;
@@ -19,7 +19,7 @@ pub(super) struct BinCall {
     writes: bool,
     trust: Trust,
     call: EncodedCall,
-    /// What the last context of a path gets, if contexts are added: bits that create what it names.
+    /// Bits for the last context of a path added later: they create the element that it names.
     creates: i64,
 }
 
@@ -49,7 +49,7 @@ impl BinCall {
         self.writes
     }
 
-    /// True if it may return something: of those that write, bits never do.
+    /// True if it may return something. Writing calls on bits never do.
     pub(super) const fn has_result(&self) -> bool {
         !self.writes || !matches!(self.system, CallSystem::Bits)
     }
@@ -65,7 +65,7 @@ impl BinCall {
         self.call.as_deref()
     }
 
-    /// Leads the call to what the contexts name.
+    /// Puts a path in front of the call.
     pub(super) fn add_path(&mut self, contexts: &[Context]) {
         let Ok(call) = &self.call else {
             return;

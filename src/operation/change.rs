@@ -9,7 +9,8 @@ use crate::record::BinName;
 use crate::record::body::{checked_len, write_bin, write_bin_head, write_raw_bin};
 use crate::value::{CodecError, ParticleType, Value, write_stored};
 
-/// What an operation makes of a bin. It writes itself in one pass, into the new record where possible.
+/// The change that an operation makes to a bin. It writes itself in one pass, into the new record
+/// where possible.
 #[derive(Debug)]
 pub(super) enum BinChange<'a> {
     /// The bin stays as it is.
@@ -36,7 +37,8 @@ impl<'a> BinChange<'a> {
         }
     }
 
-    /// Appends the bin to `out`. Not for [`BinChange::None`] and [`BinChange::Remove`], which append nothing.
+    /// Appends the bin to `out`. Not for [`BinChange::None`] and [`BinChange::Remove`], which
+    /// append nothing.
     pub(super) fn write_bin(&self, name: &BinName, out: &mut Vec<u8>) -> Result<()> {
         let written = match self {
             Self::None | Self::Remove => Ok(()),

@@ -1,4 +1,4 @@
-//! What can be refused before the record is looked up, and the entry points of execution.
+//! The checks made before the record is looked up, and the entry points of execution.
 
 use bitflags::bitflags;
 
@@ -13,7 +13,7 @@ bitflags! {
     /// How operations are to be executed.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct Mode: u8 {
-        /// The old bins are dropped first; what needs them is refused.
+        /// The old bins are dropped first; operations that need them are refused.
         const REPLACE = 1;
         /// Every operation but a touch has a result; nil where there is no other.
         const RESPOND_ALL = 2;
@@ -81,7 +81,7 @@ impl<'o> Checked<'o> {
                 _ => {}
             }
         }
-        // Reading all bins stands alone among what returns something.
+        // Reading all bins excludes other operations with a result.
         if read_alls > 1 || read_alls == 1 && has_result {
             return Err(Error::parameter(
                 "reading all bins cannot be combined with other operations that return something: read them by name",
@@ -90,8 +90,8 @@ impl<'o> Checked<'o> {
         Ok(checked)
     }
 
-    /// The same operations, on a record of which expressions can see this besides its bins: for those that write, as it
-    /// will be after the write. Without it, all that is unknown to them.
+    /// Lets expressions see these facts besides the bins; in writing operations, the facts after
+    /// the write. Without this call, all metadata is unknown to them.
     pub(crate) const fn seeing<'s>(self, facts: &'s RecordFacts<'s>) -> Checked<'s>
     where
         'o: 's,
@@ -107,7 +107,8 @@ impl<'o> Checked<'o> {
         self.is_write
     }
 
-    /// True if any of the operations is an expression, which may ask for more of the record than its bins.
+    /// True if any of the operations is an expression, which may ask for more of the record than
+    /// its bins.
     pub(crate) const fn evaluates(&self) -> bool {
         self.evaluates
     }
@@ -119,7 +120,7 @@ impl<'o> Checked<'o> {
             .all(|operation| operation.action == OperationAction::DeleteAll)
     }
 
-    /// True if the record must exist, whatever the policy says: a touch never creates it.
+    /// True if the record must exist under every policy: a touch never creates it.
     pub(crate) const fn must_exist(&self) -> bool {
         self.must_exist
     }

@@ -7,7 +7,7 @@ use crate::call::CallError;
 use crate::expression::{EvaluatedWrite, Evaluation, Scope};
 use crate::record::BinName;
 
-/// An expression and its flags, or why there is none, to be told when the operation is executed.
+/// An expression and its flags, or why there is none, returned when the operation is executed.
 type Given = std::result::Result<Evaluation, CallError>;
 
 /// Reads the value. The bin is only its name.
@@ -26,7 +26,7 @@ pub(super) fn read<'a>(
     })
 }
 
-/// What the value makes of a bin that exists, or does not.
+/// Returns the change that the value makes to a bin, existing or missing.
 pub(super) fn write<'a>(
     given: &'a Given,
     bin: &BinName,

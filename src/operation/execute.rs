@@ -17,16 +17,16 @@ use crate::record::{BinName, RecordView};
 use crate::value::{ParticleType, from_wire};
 
 impl Checked<'_> {
-    /// Executes the operations in their order on `old`, appends the body of the new record to `out` and hands the results to
-    /// `sink`. Returns how many bins the new record has; with none, it is to be deleted. A failing operation ends the run; what
-    /// `out` then holds is to be thrown away.
+    /// Executes the operations in their order on `old`, appends the body of the new record to `out`
+    /// and hands the results to `sink`. Returns how many bins the new record has; with none, it is
+    /// to be deleted. A failing operation ends the run; what `out` then holds is to be thrown away.
     ///
-    /// One write at the end of the operations, the common case, copies the record's bytes once; other runs copy each
-    /// changed bin once more.
+    /// One write at the end of the operations, the common case, copies the record's bytes once;
+    /// other runs copy each changed bin once more.
     ///
     /// # Errors
-    /// Whatever the first failing operation fails with, or the sink; [`crate::Error::Parameter`] if there would be too many
-    /// bins.
+    /// The error of the first failing operation, or the sink's own; [`crate::Error::Parameter`] if
+    /// there would be too many bins.
     pub(crate) fn execute(
         &self,
         old: Option<RecordView<'_>>,
@@ -41,7 +41,8 @@ impl Checked<'_> {
         }
     }
 
-    /// The only write and the reads before it, if the write is the last operation and about one bin.
+    /// The only write and the reads before it, if the write is the last operation and about one
+    /// bin.
     fn single_write(&self) -> Option<(&Operation, &[Operation])> {
         let (last, reads) = self.operations.split_last()?;
         let single = last.is_write()
@@ -111,7 +112,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Executes any operations, one after the other, then writes what has become of the bins.
+    /// Executes any operations, one after the other, then writes the resulting bins.
     fn run(
         &self,
         old: Option<RecordView<'_>>,

@@ -11,11 +11,12 @@ use crate::value::Value;
 /// From this many bins on, names are looked up in a sorted list instead of one by one.
 const SEARCHED_BINS: usize = 16;
 
-/// Appends the body of `old` with `bins` written into it to `out`, and returns how many bins it has. Bins keep their
-/// places, new ones go to the end; nil removes a bin. O(bytes).
+/// Appends the body of `old` with `bins` written into it to `out`, and returns how many bins it
+/// has. Bins keep their places, new ones go to the end; nil removes a bin. O(bytes).
 ///
 /// # Errors
-/// [`crate::Error::NotStorable`] for a value, [`crate::Error::Parameter`] if there would be too many bins.
+/// [`crate::Error::NotStorable`] for a value, [`crate::Error::Parameter`] if there would be too
+/// many bins.
 pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
     if let (Some((name, value)), Some(old)) = (bins.only(), old)
         && !matches!(value, Value::Nil)

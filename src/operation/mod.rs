@@ -1,16 +1,17 @@
-//! Operations on one record: what users and the wire protocol build, and their execution on a record's bytes.
+//! Operations on one record: what users and the wire protocol build, and their execution on a
+//! record's bytes.
 //!
-//! Pure: the bytes of the old record and the operations go in, the bytes of the new record and the results come out.
-//! Locks, generations, times, existence and size limits are the engine's.
+//! Pure: the bytes of the old record and the operations go in, the bytes of the new record and the
+//! results come out. Locks, generations, times, existence and size limits are the engine's.
 //!
 //! * [`operations`]: the constructors that users call.
-//! * `action`: one operation, and what it does; `results`: what operations have returned.
-//! * `check`: what can be refused before the record is looked up; the entry points of execution.
+//! * `action`: one operation and its action; `results`: the results of operations.
+//! * `check`: the checks made before the record is looked up; the entry points of execution.
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
-//! * `scalar`, `call`, `evaluate`: what one operation does to one bin; `answer`: what it has to say.
+//! * `scalar`, `call`, `evaluate`: one operation on one bin; `answer`: its answer.
 //! * `wire`: an operation as it is sent to a cluster.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
-//! * `merge`: the common put, without operations. `bin_value`: what may be written as a whole bin.
+//! * `merge`: the common put, without operations. `bin_value`: checks of whole values.
 
 mod action;
 mod answer;

@@ -48,17 +48,17 @@ impl Checked<'_> {
     /// Executes operations that only read.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if one of them writes; whatever the first failing operation fails with.
+    /// [`Error::Parameter`] if one of them writes; the error of the first failing operation.
     pub(crate) fn read(&self, record: RecordView<'_>) -> Result<OperationResults> {
         let mut results = OperationResults::default();
         self.read_into(record, &mut results)?;
         Ok(results)
     }
 
-    /// The same, with the results handed to `sink`.
+    /// Executes operations that only read, and hands the results to `sink`.
     ///
     /// # Errors
-    /// Those of the sink, too.
+    /// As [`Checked::read`], and the sink's own.
     pub(crate) fn read_into(
         &self,
         record: RecordView<'_>,
@@ -122,7 +122,7 @@ impl<'o> SingleRead<'o> {
     /// Executes it on the body of a stored record.
     ///
     /// # Errors
-    /// Those of [`Checked::read`].
+    /// As [`Checked::read`].
     #[inline]
     pub(crate) fn read(&self, body: &[u8]) -> Result<OperationResults> {
         let mut results = OperationResults::default();
@@ -133,7 +133,8 @@ impl<'o> SingleRead<'o> {
         Ok(results)
     }
 
-    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there is none.
+    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there
+    /// is none.
     ///
     /// # Errors
     /// As for [`SingleRead::read`]: `look` is not called then.

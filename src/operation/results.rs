@@ -1,4 +1,4 @@
-//! What operations have returned, and where it goes.
+//! The results of operations, and the sinks that take them.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,16 +11,16 @@ use crate::{Error, Result};
 /// What one operation returned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationResult {
-    /// The position of the operation among those that were executed together.
+    /// The position of the operation in its call.
     pub operation: usize,
     /// The bin that the operation was for.
     pub bin: BinName,
-    /// What was read; [`Value::Nil`] if there is no value.
+    /// The value read; [`Value::Nil`] if there is no value.
     pub value: Value,
 }
 
-/// What several operations on one record returned, in their order: a slice of [`OperationResult`], which can be taken apart by
-/// value, too. A single result takes no allocation.
+/// What several operations on one record returned, in their order: a slice of [`OperationResult`],
+/// which can be taken apart by value, too. A single result takes no allocation.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {

@@ -15,7 +15,7 @@ pub(crate) enum JoinEnd {
     Back,
 }
 
-/// What is added or joined to a bin.
+/// The operand that is added or joined to a bin.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Value(Value),
@@ -79,7 +79,8 @@ impl Operand {
     }
 }
 
-/// Adds `operand` to a bin: integers wrap, floats follow IEEE 754, types never mix. A missing bin becomes the operand.
+/// Adds `operand` to a bin: integers wrap, floats follow IEEE 754, types never mix. A missing bin
+/// becomes the operand.
 pub(super) fn add<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &[u8])>,
@@ -100,7 +101,8 @@ pub(super) fn add<'a>(
     Ok(BinChange::Value(Cow::Owned(sum)))
 }
 
-/// Joins `operand` to a bin: text to text, bytes to bytes of the same type. A missing bin becomes the operand.
+/// Joins `operand` to a bin: text to text, bytes to bytes of the same type. A missing bin becomes
+/// the operand.
 pub(super) fn join<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,

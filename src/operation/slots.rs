@@ -59,7 +59,8 @@ impl<'a> Slots<'a> {
             .map(|slot| (slot.name, slot.kind, &*slot.value))
     }
 
-    /// Applies a change to a bin. A new bin goes to the end; where one is removed, the last one takes its place.
+    /// Applies a change to a bin. A new bin goes to the end; where one is removed, the last one
+    /// takes its place.
     pub(super) fn apply(&mut self, name: BinName, change: SettledChange) {
         let position = self.slots.iter().position(|slot| slot.name == name);
         match (change, position) {

@@ -10,7 +10,7 @@ use crate::call::CallSystem;
 use crate::record::BinName;
 use crate::value::{ParticleType, Value};
 
-/// What an operation does, in the parts of which a message is made.
+/// An operation's action in the parts of a message.
 #[derive(Debug)]
 pub(crate) enum WireOperation<'a> {
     Read,
@@ -35,10 +35,11 @@ pub(crate) enum WireOperation<'a> {
 }
 
 impl Operation {
-    /// Returns the bin and what is done to it.
+    /// Returns the bin and its operation.
     ///
     /// # Errors
-    /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no encoding.
+    /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no
+    /// encoding.
     pub(crate) fn on_wire(&self) -> Result<(&BinName, WireOperation<'_>)> {
         let bin = self.bin()?;
         let operation = match &self.action {

@@ -22,7 +22,7 @@ impl KeyForm {
         matches!(self, Self::ByBin | Self::Apart { by_bin: true, .. })
     }
 
-    /// Returns whether the key of a shard stands apart from users' keys.
+    /// Returns whether the key of a shard is apart from users' keys.
     pub(crate) const fn is_apart(self, shard: u64) -> bool {
         matches!(self, Self::Apart { from, .. } if from <= shard)
     }
@@ -37,8 +37,8 @@ impl KeyForm {
     }
 }
 
-/// The part before the number in a key that stands apart. The keys of companions of 5 and of "5"
-/// differ.
+/// Returns the part before the number in a key apart from users' keys. The keys of companions of 5
+/// and of "5" differ.
 const fn apart(root: &Key<'_>) -> &'static str {
     match root {
         Key::Integer(_) => "~int-shard:",
@@ -53,14 +53,15 @@ pub(crate) fn companion_key(
     keys: KeyForm,
     shard: u64,
 ) -> Key<'static> {
-    let number = match keys.is_apart(shard) {
-        true => format!("{}{shard}", apart(root)),
-        false => shard.to_string(),
+    let number = if keys.is_apart(shard) {
+        format!("{}{shard}", apart(root))
+    } else {
+        shard.to_string()
     };
     named_companion_key(root, bin, keys, &number)
 }
 
-/// Returns the key of the companion with this name among those of the collection in this bin.
+/// Returns the key of the companion with this name, of the collection in this bin.
 pub(crate) fn named_companion_key(
     root: &Key<'_>,
     bin: BinName,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The time from which void times and last update times count, 2010-01-01T00:00:00Z, after the Unix epoch.
+/// The time from which void times and last update times count, 2010-01-01T00:00:00Z, after the Unix
+/// epoch.
 const EPOCH_AFTER_UNIX: Duration = Duration::from_secs(1_262_304_000);
 
 /// Generation and times of a record.

@@ -8,7 +8,8 @@ use crate::{Error, Result};
 /// The name of a bin: at most 15 bytes of UTF-8 without NUL, kept in place, 16 bytes in all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BinName {
-    /// The length, then the bytes. Those past the length are zero, so equal names have equal fields.
+    /// The length, then the bytes. Those past the length are zero, so equal names have equal
+    /// fields.
     bytes: [u8; 1 + Self::MAX_BYTES],
 }
 

@@ -97,8 +97,8 @@ impl Record {
     }
 
     /// The value of a bin, decoded. O(bins + bytes of the value). `None` if there is no such bin;
-    /// also if the elements of a list or map are malformed, which [`Record::into_bins`] tells
-    /// apart.
+    /// also if the elements of a list or map are malformed: [`Record::into_bins`] has an error
+    /// for them.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Value> {
         self.view().bin(name)?.to_value().ok()

@@ -18,8 +18,8 @@ impl Serialize for RecordView<'_> {
     }
 }
 
-/// A struct of `key` (if it is stored), `generation`, `void_time` and `last_update_ms` (as in [`Metadata`](super::Metadata)),
-/// and `bins`.
+/// A struct of `key` (if it is stored), `generation`, `void_time` and `last_update_ms` (as in
+/// [`Metadata`](super::Metadata)), and `bins`.
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metadata = self.metadata();

@@ -1,7 +1,7 @@
 //! `serde`: a struct's fields are bins.
 //!
-//! Both ways go through the named form of MessagePack that `rmp-serde` writes. `None` and `()` become nil, and so remove
-//! the bin; a missing bin reads as `None`.
+//! Both ways go through the named form of MessagePack that `rmp-serde` writes. `None` and `()`
+//! become nil, and so remove the bin; a missing bin reads as `None`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// The bins of a struct, or of a map with text keys: one bin a field. O(bytes).
 ///
 /// # Errors
-/// [`Error::Serde`] if `value` is neither, a field's name is no bin name, or a number does not fit 64 signed bits.
+/// [`Error::Serde`] if `value` is neither, a field's name is no bin name, or a number does not fit
+/// 64 signed bits.
 pub fn to_bins<T: Serialize + ?Sized>(value: &T) -> Result<Bins> {
     let bytes = rmp_serde::to_vec_named(value).map_err(failed)?;
     rmp_serde::from_slice(&bytes).map_err(failed)

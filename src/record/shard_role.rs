@@ -180,9 +180,10 @@ pub(crate) fn hash_shards(view: RecordView<'_>, bin: &str) -> Option<HashShards>
     let plain = view.bin(SUBKEYS_BIN).and_then(|bin| bin.as_str());
     let mut shards = HashShards {
         companions: 0,
-        keys: match plain == Some(bin) {
-            true => KeyForm::Plain,
-            false => KeyForm::ByBin,
+        keys: if plain == Some(bin) {
+            KeyForm::Plain
+        } else {
+            KeyForm::ByBin
         },
         is_being_deleted: false,
     };

@@ -1,4 +1,5 @@
-//! Guards: what a protocol relies on, named one by one, so that its model check can leave each out and must see it.
+//! Guards: what a protocol relies on, named one by one, so that its model check can leave each out
+//! and must see it.
 
 #[cfg(not(all(test, shuttle)))]
 use std::marker::PhantomData;
@@ -48,7 +49,8 @@ mod checked {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Returns the guards without which its scenario does not fail, in 4,000 schedules of each kind.
+        /// Returns the guards without which its scenario does not fail, in 4,000 schedules of each
+        /// kind.
         pub(crate) fn needless(&self, guards: &[(G, fn())]) -> Vec<G> {
             let fails = |(guard, scenario): &&(G, fn())| {
                 *self.left_out() = Some(*guard);

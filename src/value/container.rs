@@ -84,7 +84,7 @@ impl<'a> Container<'a> {
         Ok(Self::with(count, flags, reader))
     }
 
-    /// Parses the rest of a map's head, after the map header. The flags are a key whose value is
+    /// Parses the rest of a map's head, after the map header. The flags are a key with the value
     /// nil.
     pub(crate) fn of_map(count: u32, mut reader: TokenReader<'a>) -> Result<Self, CodecError> {
         let flags = Flags::read(count, &mut reader)?;

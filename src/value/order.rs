@@ -97,8 +97,8 @@ fn elements<const KIND: u8>(
         (x, y) => return ControlFlow::Break(x.is_ok().cmp(&y.is_ok())),
     };
     let (class_x, class_y) = (class(x), class(y));
-    // Outside of `LOOKUPS` a wildcard ends the whole comparison, not only this element: it stands
-    // for the rest of a list, too.
+    // Outside of `LOOKUPS` a wildcard ends the whole comparison, not only this element: it matches
+    // the rest of a list, too.
     if KIND != LOOKUPS && (class_x == Class::Wildcard || class_y == Class::Wildcard) {
         return ControlFlow::Break(Ordering::Equal);
     }

@@ -77,8 +77,8 @@ impl CallExpression {
         self.of(COLLECTIONS, kind, on, contexts)
     }
 
-    /// Finishes a modifying call of lists and maps. It returns the outermost value, whose type
-    /// below contexts may differ from the type that the operation works on.
+    /// Finishes a modifying call of lists and maps. It returns the outermost value: below contexts,
+    /// its type may differ from the type that the operation works on.
     pub(super) fn modify(
         self,
         kind: ExpType,

@@ -129,7 +129,7 @@ bitflags! {
     /// Options for following a path.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct PathFlags: u32 {
-        /// Treats an unknown condition as false, keeps an element whose new value is unknown, and
+        /// Treats an unknown condition as false, keeps an element if its new value is unknown, and
         /// skips lists where keys are selected.
         const NO_FAIL = 0x10;
     }

@@ -1,5 +1,5 @@
-//! What the constructors of operations on lists and maps share: arguments in the form in which
-//! they are executed.
+//! Arguments of operations on lists and maps, in the form in which they are executed, shared by
+//! their constructors.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ pub(super) fn collection(bin: &str, code: u8, action: Argument<Action<'static>>)
     Operation::on_collection(bin, code, call)
 }
 
-/// An operation that reads or removes what is selected.
+/// Returns an operation that reads or removes the selected items.
 #[inline]
 pub(super) fn select(
     bin: &str,
@@ -43,7 +43,7 @@ pub(super) fn select(
     Operation::on_collection(bin, code, call)
 }
 
-/// An operation that reads or removes what is selected, and always returns the same about it.
+/// Returns an operation that reads or removes the selected items, with a fixed return type.
 pub(super) fn fixed(
     bin: &str,
     code: u8,
@@ -161,7 +161,8 @@ pub(super) fn stored_entries(entries: Vec<(Value, Value)>) -> Argument<Items<'st
     Ok(Items::of_several(count, bytes))
 }
 
-/// A number that is added; nil is 1, as in Aerospike. `None` for anything else, which is refused when it is executed.
+/// A number that is added; nil is 1, as in Aerospike. `None` for anything else, which is refused
+/// when it is executed.
 pub(super) const fn number(delta: &Value) -> Option<Number> {
     match delta {
         Value::Nil => Some(Number::Int(1)),
@@ -171,7 +172,7 @@ pub(super) const fn number(delta: &Value) -> Option<Number> {
     }
 }
 
-/// An operation on a list or map whose arguments are left to be looked at when it is executed.
+/// Returns an operation on a list or map that parses its arguments when it is executed.
 pub(super) fn unread(bin: &str, call: CallWriter) -> Operation {
     Operation::on_call(bin, CallSystem::Collections, true, call.finish())
 }
@@ -195,7 +196,8 @@ pub(super) fn increment(
     collection(bin, code, action)
 }
 
-/// A function that reads or removes what is selected. The shape of the selection says which arguments it has.
+/// Defines a function that reads or removes the selected items. The shape of the selection
+/// determines its arguments.
 macro_rules! selecting {
     ($name:ident $code:ident $returns:ident Index $doc:expr) => {
         selecting!(@ $name $code $returns $doc, (index: i64) Ok(Selector::Index(index)));
@@ -269,8 +271,8 @@ macro_rules! selecting {
     };
 }
 
-/// Makes a function that reads what is selected, and one that removes it, for each row. `$returns`: the type that says what a
-/// result holds.
+/// Defines a function that reads the selected items, and one that removes them, for each row.
+/// `$returns`: the return type.
 macro_rules! reading_and_removing {
     ($returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
         $(

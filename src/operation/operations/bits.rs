@@ -1,8 +1,10 @@
-//! Operations on the bits of blob bins. Offsets and sizes are in bits unless they are called bytes; bit 0 is the most
-//! significant bit of the first byte, and a negative offset counts from the end. Integers are big-endian.
+//! Operations on the bits of blob bins. Offsets and sizes are in bits unless they are called bytes;
+//! bit 0 is the most significant bit of the first byte, and a negative offset counts from the end.
+//! Integers are big-endian.
 //!
-//! Reads of a missing bin give no result, and cost O(size). [`resize`] and [`insert`] create a missing bin; the others
-//! that write need one, copy it once, and have no result. Bits beyond the end are an error.
+//! Reads of a missing bin give no result, and cost O(size). [`resize`] and [`insert`] create a
+//! missing bin; the others that write need one, copy it once, and have no result. Bits beyond the
+//! end are an error.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -30,7 +32,7 @@ use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::value::{EncodePurpose, Value};
 
-/// A call whose first arguments are a window.
+/// Begins a call on a window of bits.
 fn window(code: u8, offset: i64, size: u64) -> CallWriter {
     CallWriter::new(code).int(offset).uint(size)
 }
@@ -51,14 +53,16 @@ fn read(bin: &str, call: CallWriter) -> Operation {
     Operation::on_call(bin, CallSystem::Bits, false, call.finish())
 }
 
-/// Gives the blob a length in bytes, and fills with 0. Creates a missing bin, unless the length is 0.
+/// Gives the blob a length in bytes, and fills with 0. Creates a missing bin, unless the length is
+/// 0.
 #[must_use]
 pub fn resize(policy: &BitPolicy, bin: &str, bytes: u64, flags: BitResizeFlags) -> Operation {
     let call = with_policy(CallWriter::new(code::RESIZE).uint(bytes), policy);
     write(bin, call.uint(u64::from(flags.bits())))
 }
 
-/// Inserts bytes before the one at `byte_offset`; a gap behind the end is filled with 0. Creates a missing bin.
+/// Inserts bytes before the one at `byte_offset`; a gap behind the end is filled with 0. Creates a
+/// missing bin.
 #[must_use]
 pub fn insert(
     policy: &BitPolicy,
@@ -90,7 +94,7 @@ pub fn set(
     write(bin, with_policy(call, policy))
 }
 
-/// Sets those of `size` bits that are 1 in `bytes`, which must have as many.
+/// Sets the bits of the window that are 1 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn or(
     policy: &BitPolicy,
@@ -103,7 +107,7 @@ pub fn or(
     write(bin, with_policy(call, policy))
 }
 
-/// Inverts those of `size` bits that are 1 in `bytes`, which must have as many.
+/// Inverts the bits of the window that are 1 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn xor(
     policy: &BitPolicy,
@@ -116,7 +120,7 @@ pub fn xor(
     write(bin, with_policy(call, policy))
 }
 
-/// Clears those of `size` bits that are 0 in `bytes`, which must have as many.
+/// Clears the bits of the window that are 0 in `bytes`, which must have `size` bits or more.
 #[must_use]
 pub fn and(
     policy: &BitPolicy,
@@ -198,14 +202,16 @@ pub fn count(bin: &str, offset: i64, size: u64) -> Operation {
     read(bin, window(code::COUNT, offset, size))
 }
 
-/// Looks for the first of `size` bits that equals `bit`. Result: its distance from `offset`; -1 if there is none.
+/// Looks for the first of `size` bits that equals `bit`. Result: its distance from `offset`; -1 if
+/// there is none.
 #[must_use]
 pub fn lscan(bin: &str, offset: i64, size: u64, bit: bool) -> Operation {
     let call = window(code::LSCAN, offset, size);
     read(bin, call.value(&bit.into(), EncodePurpose::Storage))
 }
 
-/// Looks for the last of `size` bits that equals `bit`. Result: its distance from `offset`; -1 if there is none.
+/// Looks for the last of `size` bits that equals `bit`. Result: its distance from `offset`; -1 if
+/// there is none.
 #[must_use]
 pub fn rscan(bin: &str, offset: i64, size: u64, bit: bool) -> Operation {
     let call = window(code::RSCAN, offset, size);

@@ -1,7 +1,8 @@
 //! Contexts: the way from a bin into the lists and maps that are nested in it.
 //!
-//! Each context is one level. [`Operation::in_context`](crate::Operation::in_context) lets an operation on a list or
-//! map apply to what the contexts lead to. A level costs one look-up in its list or map, without persisted index.
+//! Each context is one level. [`Operation::in_context`](crate::Operation::in_context) lets an
+//! operation on a list or map apply to what the contexts lead to. A level costs one look-up in its
+//! list or map, without persisted index.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -32,8 +33,9 @@ pub fn list_index(index: i64) -> Context {
     Context::new(LIST_INDEX, index)
 }
 
-/// The element at a position, which is created if it is missing: as a list or map, by what follows. If the list itself is
-/// missing, it gets this order. An ordered list puts the new element to its place.
+/// The element at a position, which is created if it is missing: as a list or map, by what follows.
+/// If the list itself is missing, it gets this order. An ordered list puts the new element to its
+/// place.
 #[must_use]
 pub fn list_index_create(index: i64, order: ListOrder, pad: ListPad) -> Context {
     Context::new(LIST_INDEX | pad.create_bits(order), index)
@@ -69,8 +71,8 @@ pub fn map_key(key: impl Into<Value>) -> Context {
     Context::new(MAP_KEY, key)
 }
 
-/// The value of a key, which is created if it is missing: as a list or map, by what follows. If the map itself is
-/// missing, it gets this order.
+/// The value of a key, which is created if it is missing: as a list or map, by what follows. If the
+/// map itself is missing, it gets this order.
 #[must_use]
 pub fn map_key_create(key: impl Into<Value>, order: MapOrder) -> Context {
     Context::new(MAP_KEY | create_bits(order), key)

@@ -1,11 +1,13 @@
-//! Operations on HyperLogLog bins: counting distinct elements, and comparing sets, in a few kilobytes.
+//! Operations on HyperLogLog bins: counting distinct elements, and comparing sets, in a few
+//! kilobytes.
 //!
-//! A sketch has 2^(index bits) registers, with 4 to 16 index bits: counts are off by about 1.04 / sqrt(registers), that
-//! is by 0.8 % with 14. Each register takes 6 bits, and as many min-hash bits as the sketch is given, none or 4 to 51:
-//! with them, intersections and similarities are estimated much better, and of any number of sketches.
+//! A sketch has 2^(index bits) registers, with 4 to 16 index bits: counts are off by about 1.04 /
+//! sqrt(registers), that is by 0.8 % with 14. Each register takes 6 bits, and as many min-hash bits
+//! as the sketch is given, none or 4 to 51: with them, intersections and similarities are estimated
+//! much better, and of any number of sketches.
 //!
-//! A write copies the sketch once. Reads of a missing bin give no result. Sketches as arguments are [`Value::Hll`], as
-//! read from other bins.
+//! A write copies the sketch once. Reads of a missing bin give no result. Sketches as arguments are
+//! [`Value::Hll`], as read from other bins.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -38,7 +40,7 @@ fn with_policy(call: CallWriter, policy: &HllPolicy) -> CallWriter {
     call.uint(u64::from(policy.write_flags().bits()))
 }
 
-/// A call whose first argument is a list.
+/// Begins a call with a list as first argument.
 fn with_values(code: u8, values: &[Value]) -> CallWriter {
     CallWriter::new(code).list(values, EncodePurpose::Storage)
 }
@@ -61,7 +63,8 @@ fn add_with(
     write(bin, with_policy(call.int(min_hash_bits), policy))
 }
 
-/// Makes the bin an empty sketch. An existing one is emptied, and keeps its min-hash bits. No result. O(registers).
+/// Makes the bin an empty sketch. An existing one is emptied, and keeps its min-hash bits. No
+/// result. O(registers).
 #[must_use]
 pub fn init(policy: &HllPolicy, bin: &str, index_bits: u8) -> Operation {
     let call = CallWriter::new(code::INIT).int(i64::from(index_bits));
@@ -80,13 +83,15 @@ pub fn init_with_min_hash(
     write(bin, with_policy(call.int(i64::from(min_hash_bits)), policy))
 }
 
-/// Adds scalars to an existing sketch. Result: how many registers changed, at most one for each. O(1) each.
+/// Adds scalars to an existing sketch. Result: how many registers changed, at most one for each.
+/// O(1) each.
 #[must_use]
 pub fn add(policy: &HllPolicy, bin: &str, values: Vec<Value>) -> Operation {
     add_with(policy, bin, &values, (UNSET, UNSET))
 }
 
-/// Adds scalars to a sketch; a missing one is created with so many index bits. Result and cost as [`add`].
+/// Adds scalars to a sketch; a missing one is created with `index_bits`. Result and cost as
+/// [`add`].
 #[must_use]
 pub fn add_with_index_bits(
     policy: &HllPolicy,
@@ -97,7 +102,8 @@ pub fn add_with_index_bits(
     add_with(policy, bin, &values, (i64::from(index_bits), UNSET))
 }
 
-/// Adds scalars to a sketch; a missing one is created with so many bits. Result and cost as [`add`].
+/// Adds scalars to a sketch; a missing one is created with these numbers of bits. Result and cost
+/// as [`add`].
 #[must_use]
 pub fn add_with_min_hash(
     policy: &HllPolicy,
@@ -110,15 +116,17 @@ pub fn add_with_min_hash(
     add_with(policy, bin, &values, bits)
 }
 
-/// Makes the bin the union of itself, if it exists, and other sketches. Others with more index bits are folded; the bin
-/// itself gets fewer index bits, or loses its min-hash bits, only with `ALLOW_FOLD`. No result. O(registers) each.
+/// Makes the bin the union of itself, if it exists, and other sketches. Others with more index bits
+/// are folded; the bin itself gets fewer index bits, or loses its min-hash bits, only with
+/// `ALLOW_FOLD`. No result. O(registers) each.
 #[must_use]
 pub fn set_union(policy: &HllPolicy, bin: &str, sketches: Vec<Value>) -> Operation {
     let call = with_values(code::SET_UNION, &sketches);
     write(bin, with_policy(call, policy))
 }
 
-/// Estimates the count and keeps it in the sketch until something is added. Result: the count. O(registers).
+/// Estimates the count and keeps it in the sketch until something is added. Result: the count.
+/// O(registers).
 #[must_use]
 pub fn refresh_count(bin: &str) -> Operation {
     write(bin, CallWriter::new(code::REFRESH_COUNT))
@@ -142,21 +150,23 @@ pub fn get_union(bin: &str, sketches: Vec<Value>) -> Operation {
     read(bin, with_values(code::GET_UNION, &sketches))
 }
 
-/// How many distinct elements were added to the bin or to any of the sketches, about. O(registers) each.
+/// How many distinct elements were added to the bin or to any of the sketches, about. O(registers)
+/// each.
 #[must_use]
 pub fn get_union_count(bin: &str, sketches: Vec<Value>) -> Operation {
     read(bin, with_values(code::GET_UNION_COUNT, &sketches))
 }
 
-/// How many distinct elements were added to the bin and to all of the sketches, about; more than two sketches need
-/// min-hash bits, the same number in all. O(registers) each.
+/// How many distinct elements were added to the bin and to all of the sketches, about; more than
+/// two sketches need min-hash bits, the same number in all. O(registers) each.
 #[must_use]
 pub fn get_intersect_count(bin: &str, sketches: Vec<Value>) -> Operation {
     read(bin, with_values(code::GET_INTERSECT_COUNT, &sketches))
 }
 
-/// The share of distinct elements in the bin or any of the sketches that are in all of them, about: 0 to 1, not a number
-/// if all are empty. More than two sketches need min-hash bits, the same number in all. O(registers) each.
+/// The share of distinct elements in the bin or any of the sketches that are in all of them, about:
+/// 0 to 1, not a number if all are empty. More than two sketches need min-hash bits, the same
+/// number in all. O(registers) each.
 #[must_use]
 pub fn get_similarity(bin: &str, sketches: Vec<Value>) -> Operation {
     read(bin, with_values(code::GET_SIMILARITY, &sketches))
@@ -168,7 +178,8 @@ pub fn describe(bin: &str) -> Operation {
     read(bin, CallWriter::new(code::DESCRIBE))
 }
 
-/// Whether all of some scalars may have been added: 1, or 0 if one of them certainly was not. O(1) each.
+/// Whether all of some scalars may have been added: 1, or 0 if one of them certainly was not. O(1)
+/// each.
 #[must_use]
 pub fn may_contain(bin: &str, values: Vec<Value>) -> Operation {
     read(bin, with_values(code::MAY_CONTAIN, &values))

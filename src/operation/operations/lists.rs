@@ -1,12 +1,15 @@
-//! Operations on list bins. The costs name element visits, for N elements, M of them selected or given; beside them a
-//! write copies the bin once. "With index" means a persisted one: see [`ListPolicy::persist_index`].
+//! Operations on list bins. The costs name element visits, for N elements, M of them selected or
+//! given; beside them a write copies the bin once. "With index" means a persisted one: see
+//! [`ListPolicy::persist_index`].
 //!
-//! Reads of a missing bin give no result; removals from one do nothing; what adds elements creates it. Negative
-//! positions and ranks count from the end. A position or rank that does not exist is an error, a range is clipped to what
-//! there is. The rank of an element is its position in the order of values.
+//! Reads of a missing bin give no result; removals from one do nothing; what adds elements creates
+//! it. Negative positions and ranks count from the end. A position or rank that does not exist is
+//! an error, a range is clipped to what there is. The rank of an element is its position in the
+//! order of values.
 //!
-//! Whether a value is there: [`get_by_value`] with [`ListReturnType::Exists`](crate::ListReturnType::Exists). The page behind a
-//! value of an ordered list: [`get_by_value_relative_rank_range_count`] with rank 1.
+//! Whether a value is there: [`get_by_value`] with
+//! [`ListReturnType::Exists`](crate::ListReturnType::Exists). The page behind a value of an ordered
+//! list: [`get_by_value_relative_rank_range_count`] with rank 1.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -40,9 +43,9 @@ use crate::call::context::ListPad;
 use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code, list_selections};
 use crate::value::{EncodePurpose, ListOrder, Value};
 
-/// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and loses a persisted
-/// index. Below a context, the element that the last one names is created if it is missing. No result. O(1), but for
-/// sorting a list that gets ordered.
+/// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and
+/// loses a persisted index. Below a context, the element that the last one names is created if it
+/// is missing. No result. O(1), but for sorting a list that gets ordered.
 #[must_use]
 pub fn create(bin: &str, order: ListOrder) -> Operation {
     create_with(
@@ -52,7 +55,8 @@ pub fn create(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// Makes the bin a list as [`create`] does, with a persisted index: see [`ListPolicy::persist_index`].
+/// Makes the bin a list as [`create`] does, with a persisted index: see
+/// [`ListPolicy::persist_index`].
 #[must_use]
 pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     create_with(
@@ -62,8 +66,8 @@ pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// Makes the bin a list as [`create`] does, with the order and persisted index of a policy; `pad` says whether a list that the last context leads into is
-/// filled with nil up to its position.
+/// Makes the bin a list as [`create`] does, with the order and persisted index of a policy; `pad`
+/// says whether a list that the last context leads into is filled with nil up to its position.
 #[must_use]
 pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {
     collection(
@@ -74,15 +78,16 @@ pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {
     .creating(pad.create_bits(policy.order()))
 }
 
-/// Gives an existing list another order; a missing one is created. It loses a persisted index. No result. O(1), but for
-/// sorting a list that gets ordered.
+/// Gives an existing list another order; a missing one is created. It loses a persisted index. No
+/// result. O(1), but for sorting a list that gets ordered.
 #[must_use]
 pub fn set_order(bin: &str, order: ListOrder) -> Operation {
     collection(bin, code::LIST_SET_TYPE, Ok(Action::SetType(order.flags())))
 }
 
-/// Appends a value: at the end, or at its place in an ordered list. Result: the number of elements afterwards. O(1)
-/// without order, O(N) if elements must be unique; with order O(log N) with index, O(N) without.
+/// Appends a value: at the end, or at its place in an ordered list. Result: the number of elements
+/// afterwards. O(1) without order, O(N) if elements must be unique; with order O(log N) with index,
+/// O(N) without.
 #[must_use]
 pub fn append(policy: &ListPolicy, bin: &str, value: impl Into<Value>) -> Operation {
     collection(
@@ -96,7 +101,8 @@ pub fn append(policy: &ListPolicy, bin: &str, value: impl Into<Value>) -> Operat
     )
 }
 
-/// Appends several values. Result: the number of elements afterwards. Costs as [`append`], for each value.
+/// Appends several values. Result: the number of elements afterwards. Costs as [`append`], for each
+/// value.
 #[must_use]
 pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Operation {
     collection(
@@ -110,8 +116,9 @@ pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Opera
     )
 }
 
-/// Inserts a value before the element at a position; beyond the end, the gap is filled with nil. Not for ordered lists.
-/// Result: the number of elements afterwards. O(index); O(1) with index; O(N) if elements must be unique.
+/// Inserts a value before the element at a position; beyond the end, the gap is filled with nil.
+/// Not for ordered lists. Result: the number of elements afterwards. O(index); O(1) with index;
+/// O(N) if elements must be unique.
 #[must_use]
 pub fn insert(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
     collection(
@@ -139,8 +146,8 @@ pub fn insert_items(policy: &ListPolicy, bin: &str, index: i64, values: Vec<Valu
     )
 }
 
-/// Replaces the element at a position; beyond the end, it is inserted there. Not for ordered lists. No result. Costs as
-/// [`insert`].
+/// Replaces the element at a position; beyond the end, it is inserted there. Not for ordered lists.
+/// No result. Costs as [`insert`].
 #[must_use]
 pub fn set(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
     collection(
@@ -154,9 +161,9 @@ pub fn set(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) 
     )
 }
 
-/// Adds to the number at a position; at the end, a new element begins with `delta`. The kind of number of the element
-/// stays: integers wrap. In an ordered list the element goes to its new place. Result: the new number. O(index); O(1)
-/// with index, O(log N) with order too.
+/// Adds to the number at a position; at the end, a new element begins with `delta`. The kind of
+/// number of the element stays: integers wrap. In an ordered list the element goes to its new
+/// place. Result: the new number. O(index); O(1) with index, O(log N) with order too.
 #[must_use]
 pub fn increment(policy: &ListPolicy, bin: &str, index: i64, delta: impl Into<Value>) -> Operation {
     let delta = delta.into();
@@ -189,7 +196,8 @@ pub fn pop(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// Removes at most `count` elements from a position on. Result: the elements. O(index + M); O(M) with index.
+/// Removes at most `count` elements from a position on. Result: the elements. O(index + M); O(M)
+/// with index.
 #[must_use]
 pub fn pop_range(bin: &str, index: i64, count: u64) -> Operation {
     fixed(
@@ -228,7 +236,8 @@ pub fn remove(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// Removes at most `count` elements from a position on. Result: how many were removed. O(index + M); O(1) with index.
+/// Removes at most `count` elements from a position on. Result: how many were removed. O(index +
+/// M); O(1) with index.
 #[must_use]
 pub fn remove_range(bin: &str, index: i64, count: u64) -> Operation {
     fixed(
@@ -256,8 +265,8 @@ pub fn remove_range_from(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// Keeps at most `count` elements from a position on and removes all others. Result: how many were removed. Costs as
-/// [`remove_range`].
+/// Keeps at most `count` elements from a position on and removes all others. Result: how many were
+/// removed. Costs as [`remove_range`].
 #[must_use]
 pub fn trim(bin: &str, index: i64, count: u64) -> Operation {
     fixed_inverted(
@@ -283,8 +292,8 @@ pub fn size(bin: &str) -> Operation {
     collection(bin, code::LIST_SIZE, Ok(Action::Size))
 }
 
-/// Sorts the elements. No result; a missing bin is an error. O(N log N); O(1) for an ordered list that keeps its
-/// duplicates.
+/// Sorts the elements. No result; a missing bin is an error. O(N log N); O(1) for an ordered list
+/// that keeps its duplicates.
 #[must_use]
 pub fn sort(bin: &str, flags: ListSortFlags) -> Operation {
     collection(bin, code::LIST_SORT, Ok(Action::Sort(flags)))
@@ -301,7 +310,8 @@ pub fn get(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy of the elements.
+/// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy of
+/// the elements.
 #[must_use]
 pub fn get_range(bin: &str, index: i64, count: u64) -> Operation {
     fixed(

@@ -1,10 +1,11 @@
-//! Operations on map bins. The costs name visits of entries, for N entries, M of them selected or given; beside them a
-//! write copies the bin once. "With index" means a persisted one: see [`MapPolicy::persist_index`]; an index of values is
-//! part of it in maps ordered by key and value.
+//! Operations on map bins. The costs name visits of entries, for N entries, M of them selected or
+//! given; beside them a write copies the bin once. "With index" means a persisted one: see
+//! [`MapPolicy::persist_index`]; an index of values is part of it in maps ordered by key and value.
 //!
-//! Reads of a missing bin give no result; removals from one do nothing; what puts entries creates it. The index of an
-//! entry is its position in the order of keys, its rank that in the order of values (equal ones by key); negative ones
-//! count from the end. An index or rank that does not exist is an error, a range is clipped to what there is.
+//! Reads of a missing bin give no result; removals from one do nothing; what puts entries creates
+//! it. The index of an entry is its position in the order of keys, its rank that in the order of
+//! values (equal ones by key); negative ones count from the end. An index or rank that does not
+//! exist is an error, a range is clipped to the map.
 //!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
@@ -38,14 +39,16 @@ use crate::call::context::create_bits;
 use crate::cdt::{Action, MapPolicy, MapWriteFlags, Number, Selector, code, map_selections};
 use crate::value::{MapOrder, Value};
 
-/// Makes the bin a map of this order, empty if it is missing; an existing map is converted, and loses a persisted index.
-/// Below a context, the value that the last one names is created if it is missing. No result. O(1).
+/// Makes the bin a map of this order, empty if it is missing; an existing map is converted, and
+/// loses a persisted index. Below a context, the value that the last one names is created if it is
+/// missing. No result. O(1).
 #[must_use]
 pub fn create(bin: &str, order: MapOrder) -> Operation {
     set_order(bin, order).creating(create_bits(order))
 }
 
-/// Makes the bin a map as [`create`] does, with a persisted index: see [`MapPolicy::persist_index`]. O(N), O(N log N) for an index of values.
+/// Makes the bin a map as [`create`] does, with a persisted index: see
+/// [`MapPolicy::persist_index`]. O(N), O(N log N) for an index of values.
 #[must_use]
 pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
     let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index(true);
@@ -57,7 +60,8 @@ pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
     .creating(create_bits(order))
 }
 
-/// Gives an existing map another order; a missing one is created. It loses a persisted index. No result. O(1).
+/// Gives an existing map another order; a missing one is created. It loses a persisted index. No
+/// result. O(1).
 #[must_use]
 pub fn set_order(bin: &str, order: MapOrder) -> Operation {
     collection(bin, code::MAP_SET_TYPE, Ok(Action::SetType(order.flags())))
@@ -82,8 +86,8 @@ pub fn put(
     )
 }
 
-/// Writes the values of several keys, none of them given twice. Result: the number of entries afterwards. O(M log M + N);
-/// O(M log N) with index.
+/// Writes the values of several keys, none of them given twice. Result: the number of entries
+/// afterwards. O(M log M + N); O(M log N) with index.
 #[must_use]
 pub fn put_items(policy: &MapPolicy, bin: &str, entries: Vec<(Value, Value)>) -> Operation {
     collection(
@@ -97,8 +101,8 @@ pub fn put_items(policy: &MapPolicy, bin: &str, entries: Vec<(Value, Value)>) ->
     )
 }
 
-/// Adds to the number of a key; a missing one begins with `delta`. The kind of number stays: integers wrap. Result: the
-/// new number. O(N); O(log N) with index.
+/// Adds to the number of a key; a missing one begins with `delta`. The kind of number stays:
+/// integers wrap. Result: the new number. O(N); O(log N) with index.
 #[must_use]
 pub fn increment_value(
     policy: &MapPolicy,
@@ -111,7 +115,8 @@ pub fn increment_value(
     increment(policy, bin, code::MAP_INCREMENT, &key.into(), (&delta, by))
 }
 
-/// Subtracts from the number of a key; a missing one begins with `-delta`. Otherwise as [`increment_value`].
+/// Subtracts from the number of a key; a missing one begins with `-delta`. Otherwise as
+/// [`increment_value`].
 #[must_use]
 pub fn decrement_value(
     policy: &MapPolicy,

@@ -27,14 +27,14 @@ pub const fn get() -> Operation {
     Operation::on_record(OperationAction::ReadAll)
 }
 
-/// Writes a bin, whatever it holds. [`Value::Nil`] removes it.
+/// Writes a bin of any type, or a new one. [`Value::Nil`] removes it.
 #[must_use]
 pub fn put(bin: &str, value: impl Into<Value>) -> Operation {
     Operation::on_bin(bin, OperationAction::Write(value.into()))
 }
 
-/// Writes a bin with a value that is encoded as on Aerospike's wire; lists and maps are checked and brought into normal
-/// form. [`ParticleType::Null`] removes the bin.
+/// Writes a bin with a value that is encoded as on Aerospike's wire; lists and maps are checked and
+/// brought into normal form. [`ParticleType::Null`] removes the bin.
 #[must_use]
 pub fn put_encoded(bin: &str, kind: ParticleType, value: impl Into<Box<[u8]>>) -> Operation {
     Operation::on_bin(bin, OperationAction::WriteEncoded(kind, value.into()))

@@ -1,7 +1,8 @@
-//! Operations on list and map bins by paths of which each level may choose several elements: see [`PathStep`].
+//! Operations on list and map bins by paths of which each level may choose several elements: see
+//! [`PathStep`].
 //!
-//! They walk over the bin once: O(bytes), plus the conditions. Reads of a missing bin give no result; to change one is an
-//! error.
+//! They walk over the bin once: O(bytes), plus the conditions. Reads of a missing bin give no
+//! result; to change one is an error.
 
 use super::super::Operation;
 use crate::call::CallSystem;

@@ -1,4 +1,4 @@
-//! The bins of a record: their order, replacement, and what is refused before there is one.
+//! The bins of a record: their order, replacement, and the checks made before there is one.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which operations have results, and what reads see of those before them.
+//! Which operations have results, and which changes of earlier operations reads see.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What may be written: lists by their policies, whole values, and how many bins.
+//! Allowed writes: lists by their policies, whole values, numbers of bins.
 
 use super::*;
 
