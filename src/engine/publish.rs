@@ -13,11 +13,12 @@ use crate::record::ShardRole;
 
 impl NamespaceCore {
     /// Publishes a change and unlocks the record; waits until it is acknowledged. `None`: there was nothing to delete.
+    /// Inlined, since a record lock is large.
     ///
     /// # Errors
     /// The errors of the indexes, [`crate::Error::StopWrites`], and storage's: nothing was changed unless the error
     /// says that it is in doubt.
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish(
         &self,
         lock: RecordLock<'_>,

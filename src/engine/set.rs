@@ -299,7 +299,7 @@ impl Set {
     }
 
     /// A stored record as a read may see it: not at all once it has expired.
-    #[inline]
+    #[inline(always)]
     fn checked<'a>(
         &self,
         filter: Option<&Expression>,
@@ -310,7 +310,7 @@ impl Set {
     }
 
     /// What a read at this time may see of a stored record.
-    #[inline]
+    #[inline(always)]
     pub(super) fn checked_at<'a>(
         &self,
         filter: Option<&Expression>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use spikelet_storage::{
     Clock, Damage, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock,
@@ -36,6 +36,8 @@ struct StoreCore {
     read_only: bool,
     /// `None`: there are several, and none of them was named first, or is called `test`.
     default: Option<String>,
+    /// The default namespace, once it is open: calls on the store name no other.
+    open_default: OnceLock<Namespace>,
     namespaces: RwLock<BTreeMap<String, Namespace>>,
 }
 
@@ -140,6 +142,7 @@ impl StoreBuilder {
                 progress: self.progress,
                 read_only: self.read_only,
                 default,
+                open_default: OnceLock::new(),
                 namespaces: RwLock::default(),
             }),
         };
@@ -287,13 +290,23 @@ impl Store {
     }
 
     /// The namespace that is meant where none is named.
-    pub(crate) fn default_namespace(&self) -> Result<Namespace> {
+    #[inline]
+    pub(crate) fn default_namespace(&self) -> Result<&Namespace> {
+        match self.core.open_default.get() {
+            Some(open) => Ok(open),
+            None => self.find_default(),
+        }
+    }
+
+    #[cold]
+    fn find_default(&self) -> Result<&Namespace> {
         let Some(default) = &self.core.default else {
             return Err(Error::parameter(
                 "the store has several namespaces and none is named test: name the default to the builder, or use namespace(..)",
             ));
         };
-        self.namespace(default)
+        let open = self.namespace(default)?;
+        Ok(self.core.open_default.get_or_init(|| open))
     }
 
     /// A namespace.

@@ -66,9 +66,8 @@ impl NamespaceCore {
         let mut order: SmallVec<[(Digest, usize); 2]> =
             (writes.iter().map(|write| write.digest).zip(0..)).collect();
         order.sort_unstable();
-        let by_record = || order.chunk_by(|(one, _), (next, _)| one == next);
-        let digests = by_record().filter_map(|of_record| of_record.first());
-        let digests: SmallVec<[Digest; 2]> = digests.map(|(digest, _)| *digest).collect();
+        let mut digests: SmallVec<[Digest; 2]> = order.iter().map(|(digest, _)| *digest).collect();
+        digests.dedup();
         check_limit(digests.len(), policy.max_records, "records", "max_records")?;
         let locked = self.storage.lock_all(&digests, policy.total_timeout);
         let mut locked = locked.map_err(|(digest, error)| {
@@ -85,12 +84,13 @@ impl NamespaceCore {
         let mut reasons = Vec::new();
         let mut members = SmallVec::<[WrittenMember; 2]>::with_capacity(digests.len());
         // In the order of the locks, since a large group is beyond the processor's caches.
-        for (at, ((lock, _), of_record)) in locked.iter().zip(by_record()).enumerate() {
+        let mut left = order.iter().peekable();
+        for (at, (lock, _)) in locked.iter().enumerate() {
             if let Some((ahead, _)) = locked.get(at + AHEAD) {
                 ahead.prefetch();
             }
             let mut member = WrittenMember::default();
-            for (_, position) in of_record {
+            while let Some((_, position)) = left.next_if(|(digest, _)| digest == lock.digest()) {
                 let slot = writes.get(*position).zip(results.get_mut(*position));
                 let Some((write, result)) = slot else {
                     continue;

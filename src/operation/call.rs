@@ -171,20 +171,26 @@ pub(super) fn read_collection<'a>(
     }
 }
 
-/// Executes an operation that writes a list or map, as far as the change that it makes.
+/// Executes an operation that writes a list or map, as far as the change that it makes: `change`, if there is one.
 pub(super) fn write_collection<'a>(
     call: &'a PreparedCall,
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
-) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
-    let written = call.modify(current);
-    let (edit, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
-    let answer = if reply.is_nil() {
-        OperationAnswer::Nothing
-    } else {
-        OperationAnswer::Value(reply)
-    };
-    Ok((edit.map_or(BinChange::None, BinChange::Collection), answer))
+    change: &mut BinChange<'a>,
+) -> Result<OperationAnswer<'a>> {
+    match call.modify(current) {
+        Ok((edit, reply)) => {
+            if let Some(edit) = edit {
+                *change = BinChange::Collection(edit);
+            }
+            Ok(if reply.is_nil() {
+                OperationAnswer::Nothing
+            } else {
+                OperationAnswer::Value(reply)
+            })
+        }
+        Err(error) => Err(error.in_bin(bin.as_str())),
+    }
 }
 
 /// The change to a new stored value, if there is one.

@@ -79,11 +79,12 @@ impl Checked<'_> {
         let bin = operation.bin()?;
         let located = old.and_then(|old| old.locate(bin.as_bytes()));
         let current = located.map(|located| (located.bin.kind, located.bin.value));
-        let (change, answer) = write_bin(operation, bin, current, scope)?;
+        let mut change = BinChange::None;
+        let answer = write_bin(operation, bin, current, scope, &mut change)?;
         results.add(reads.len(), bin, answer)?;
 
         let old_count = old.map_or(0, |old| old.len());
-        match (change, located) {
+        match (&change, located) {
             (BinChange::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
                 slots.apply(*bin, SettledChange::Removed);
@@ -141,7 +142,9 @@ impl Checked<'_> {
                         bins: Some(&slots),
                     };
                     if operation.is_write() {
-                        let (change, answer) = write_bin(operation, bin, slots.get(bin), scope)?;
+                        let mut change = BinChange::None;
+                        let current = slots.get(bin);
+                        let answer = write_bin(operation, bin, current, scope, &mut change)?;
                         results.add(at, bin, answer)?;
                         let change = change.settle()?;
                         slots.apply(*bin, change);
@@ -156,13 +159,15 @@ impl Checked<'_> {
     }
 }
 
-/// Executes an operation that writes one bin, as far as the change that it makes.
+/// Executes an operation that writes one bin, as far as the change that it makes: it is put where the caller wants it, since it
+/// is large.
 fn write_bin<'a>(
     operation: &'a Operation,
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
-) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
+    change: &mut BinChange<'a>,
+) -> Result<OperationAnswer<'a>> {
     let is_whole = !matches!(
         &operation.action,
         OperationAction::Collection { .. } | OperationAction::Call(_)
@@ -170,7 +175,7 @@ fn write_bin<'a>(
     if let (true, Some(facts)) = (is_whole, scope.facts) {
         facts.owned.check_set(bin)?;
     }
-    let change = match &operation.action {
+    *change = match &operation.action {
         OperationAction::Read
         | OperationAction::ReadAll
         | OperationAction::Touch
@@ -188,11 +193,17 @@ fn write_bin<'a>(
         }
         OperationAction::Add(operand) => scalar::add(bin, current, operand)?,
         OperationAction::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
-        OperationAction::Collection { call, .. } => return write_collection(call, bin, current),
-        OperationAction::Call(call) => return call.write(bin, current),
+        OperationAction::Collection { call, .. } => {
+            return write_collection(call, bin, current, change);
+        }
+        OperationAction::Call(call) => {
+            let (made, answer) = call.write(bin, current)?;
+            *change = made;
+            return Ok(answer);
+        }
         OperationAction::Evaluate { evaluation, .. } => {
             evaluate::write(evaluation, bin, current.is_some(), scope)?
         }
     };
-    Ok((change, OperationAnswer::Nothing))
+    Ok(OperationAnswer::Nothing)
 }

@@ -57,9 +57,8 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
 /// The most common put of all: one bin.
 fn merge_one(old: RecordView<'_>, name: &BinName, value: &Value, out: &mut Vec<u8>) -> Result<u32> {
     check_bin_value(value)?;
-    let located = old.locate(name.as_bytes());
-    let count = checked_bin_count(old.len() + usize::from(located.is_none()))?;
-    let around = located.map(|located| (located.before, located.after));
+    let around = old.around(name.as_bytes());
+    let count = checked_bin_count(old.len() + usize::from(around.is_none()))?;
     let (before, after) = around.unwrap_or((old.bin_bytes(), &[]));
     write_varint(out, count);
     // Most records have this bin alone.

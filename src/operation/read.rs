@@ -45,20 +45,11 @@ impl<'s> ReadResults<'s> {
 }
 
 impl Checked<'_> {
-    /// Executes operations that only read.
+    /// Executes operations that only read, and hands their results to `sink`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if one of them writes; the error of the first failing operation.
-    pub(crate) fn read(&self, record: RecordView<'_>) -> Result<OperationResults> {
-        let mut results = OperationResults::default();
-        self.read_into(record, &mut results)?;
-        Ok(results)
-    }
-
-    /// Executes operations that only read, and hands the results to `sink`.
-    ///
-    /// # Errors
-    /// As [`Checked::read`], and the sink's own.
+    /// [`Error::Parameter`] if one of them writes; the error of the first failing operation or of the
+    /// sink.
     pub(crate) fn read_into(
         &self,
         record: RecordView<'_>,
@@ -119,25 +110,24 @@ impl<'o> SingleRead<'o> {
         }
     }
 
-    /// Executes it on the body of a stored record.
+    /// Executes it on the body of a stored record, and adds its result to `results`.
     ///
     /// # Errors
-    /// As [`Checked::read`].
+    /// Those of [`Checked::read_into`].
     #[inline]
-    pub(crate) fn read(&self, body: &[u8]) -> Result<OperationResults> {
-        let mut results = OperationResults::default();
+    pub(crate) fn read_into(&self, body: &[u8], results: &mut OperationResults) -> Result<()> {
         let reply = self.reply(body)?;
-        if !reply.is_nil() {
-            results.add(0, self.bin, reply)?;
+        if reply.is_nil() {
+            return Ok(());
         }
-        Ok(results)
+        results.add(0, self.bin, reply)
     }
 
     /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there
     /// is none.
     ///
     /// # Errors
-    /// As for [`SingleRead::read`]: `look` is not called then.
+    /// As for [`SingleRead::read_into`]: `look` is not called then.
     #[inline]
     pub(crate) fn lend<R>(
         &self,

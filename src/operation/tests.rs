@@ -66,7 +66,9 @@ fn execute(old: Option<&Bins>, operations: &[Operation]) -> Result<(Bins, Vec<Op
 
 fn read(record: &Bins, operations: &[Operation], mode: Mode) -> Result<Vec<OperationResult>> {
     let body = body_of(record);
-    let results = Checked::new(operations, mode)?.read(RecordView::parse(&body).unwrap())?;
+    let mut results = OperationResults::default();
+    let record = RecordView::parse(&body).unwrap();
+    Checked::new(operations, mode)?.read_into(record, &mut results)?;
     Ok(results.into())
 }
 

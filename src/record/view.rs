@@ -217,6 +217,27 @@ impl<'a> RecordView<'a> {
         Some(LocatedBin { before, bin, after })
     }
 
+    /// Returns the bytes of the bins before and behind the one of this name.
+    #[inline]
+    pub(crate) fn around(&self, name: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let mut rest = self.bins;
+        for left in (0..self.count).rev() {
+            let from = rest;
+            let is_it = first_name(from)? == name;
+            // The last bin ends where the record does.
+            if left == 0 {
+                rest = &[];
+            } else {
+                read_frame(&mut rest).ok()?;
+            }
+            if is_it {
+                let before = self.bins.get(..self.bins.len() - from.len())?;
+                return Some((before, rest));
+            }
+        }
+        None
+    }
+
     /// Returns a body of this record's bins that are among the given ones, in their order here.
     /// O(bytes).
     pub(crate) fn select(&self, names: &[&str]) -> Vec<u8> {
@@ -241,11 +262,16 @@ impl<'a> RecordView<'a> {
         self.bins
     }
 
-    /// The names of the bins.
+    /// The names of the bins. A value is passed over only to get to a name behind it.
     #[inline]
     pub(super) fn names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.bins;
-        (0..self.count).map_while(move |_| read_frame(&mut rest).ok().map(|bin| bin.0))
+        (0..self.count).map_while(move |number| {
+            if number > 0 {
+                read_frame(&mut rest).ok()?;
+            }
+            first_name(rest)
+        })
     }
 
     #[inline]
@@ -255,6 +281,13 @@ impl<'a> RecordView<'a> {
             rest: self.bins,
         }
     }
+}
+
+/// The name of the bin at the front of these bytes.
+#[inline]
+fn first_name(bins: &[u8]) -> Option<&[u8]> {
+    let (&len, rest) = bins.split_first()?;
+    rest.get(..usize::from(len))
 }
 
 impl fmt::Debug for RecordView<'_> {
@@ -353,6 +386,18 @@ mod tests {
         let mut longer = whole;
         longer.push(0);
         assert_eq!(RecordView::parse(&longer).unwrap_err().result_code(), 1);
+    }
+
+    #[test]
+    fn what_is_around_a_bin_is_what_a_search_leaves() {
+        let body = body();
+        let view = RecordView::parse(&body).unwrap();
+        for name in ["age", "name", "tags", "", "tag"] {
+            let located = view.locate(name.as_bytes());
+            let around = located.map(|located| (located.before, located.after));
+            assert_eq!(view.around(name.as_bytes()), around, "{name}");
+        }
+        assert_eq!(RecordView::EMPTY.around(b"age"), None);
     }
 
     #[test]

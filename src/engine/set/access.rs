@@ -149,21 +149,21 @@ pub(in crate::engine) trait RecordAccess {
         operations: &[Operation],
     ) -> Result<OperateResult> {
         if let Some(operation) = SingleRead::of(operations) {
-            return self.read_results(policy, key, &digest, |entry| {
-                operation.read(entry.payload())
+            return self.read_results(policy, key, &digest, |entry, results| {
+                operation.read_into(entry.payload(), results)
             });
         }
         let checked = Checked::new(operations, Mode::of(policy.replaces()))?;
         if !checked.is_write() {
-            return self.read_results(policy, key, &digest, |entry| {
+            return self.read_results(policy, key, &digest, |entry, results| {
                 let record = RecordView::parse(entry.payload())?;
                 if !checked.evaluates() {
-                    return checked.read(record);
+                    return checked.read_into(record, results);
                 }
                 let base = self.base();
                 let namespace = &base.core.namespace;
                 let facts = namespace.facts(entry, &base.core.name, self.now_ms());
-                checked.seeing(&facts).read(record)
+                checked.seeing(&facts).read_into(record, results)
             });
         }
         self.base().core.namespace.storage.prefetch(&digest);
@@ -226,20 +226,21 @@ pub(in crate::engine) trait RecordAccess {
         policy: &WritePolicy,
         key: &Key<'_>,
         digest: &Digest,
-        read: impl FnOnce(&EntryView<'_>) -> Result<OperationResults>,
+        read: impl FnOnce(&EntryView<'_>, &mut OperationResults) -> Result<()>,
     ) -> Result<OperateResult> {
         let filter = policy.filter.as_ref().or(self.base().filter.as_ref());
+        // Filled where it is: it is large.
+        let mut result = OperateResult::gone();
         let found = self.read_at(filter, key, digest, |entry| {
-            Ok(OperateResult {
-                generation: entry.generation(),
-                record_bytes: record_bytes(entry.key(), entry.payload()),
-                void_time: entry.void_time(),
-                queued_behind: None,
-                lsn: None,
-                results: read(&entry)?,
-            })
+            result.generation = entry.generation();
+            result.record_bytes = record_bytes(entry.key(), entry.payload());
+            result.void_time = entry.void_time();
+            read(&entry, &mut result.results)
         })?;
-        found.ok_or_else(|| self.base().about(key, Error::not_found()))
+        match found {
+            Some(()) => Ok(result),
+            None => Err(self.base().about(key, Error::not_found())),
+        }
     }
 }
 

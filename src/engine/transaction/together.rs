@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
 use spikelet_storage::{Digest, Lsn};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -30,7 +31,8 @@ const WRITES_BIN: &str = "writes";
 /// Of a [`WritePolicy`], the timeout and the acknowledgement do not count: the [`TransactionPolicy`]'s do.
 #[derive(Debug, Default)]
 pub struct WriteGroup<'a> {
-    writes: Vec<KnownWrite<'a>>,
+    /// Most groups have two: an edge, a transfer.
+    writes: SmallVec<[KnownWrite<'a>; 2]>,
     /// Writes that no record need be asked about, by their numbers.
     refused: Vec<(usize, Error)>,
 }
@@ -158,22 +160,18 @@ impl<'a> WriteGroup<'a> {
         });
     }
 
-    /// Returns the writes that `name` has named.
+    /// Returns the writes that `name` names.
     ///
     /// # Errors
     /// [`Error::WritesRefused`] for writes that cannot be made with any record.
-    fn named(name: impl FnOnce(&mut Self)) -> Result<Vec<KnownWrite<'a>>> {
-        let mut group = Self {
-            // Most groups have two: an edge, a transfer.
-            writes: Vec::with_capacity(2),
-            refused: Vec::new(),
-        };
-        name(&mut group);
-        if group.refused.is_empty() {
-            return Ok(group.writes);
+    #[inline]
+    fn named(&mut self, name: impl FnOnce(&mut Self)) -> Result<&[KnownWrite<'a>]> {
+        name(self);
+        if self.refused.is_empty() {
+            return Ok(&self.writes);
         }
         Err(Error::WritesRefused {
-            reasons: group.refused,
+            reasons: std::mem::take(&mut self.refused),
         })
     }
 }
@@ -232,15 +230,16 @@ impl Namespace {
         policy: &TransactionPolicy,
         name: impl FnOnce(&mut WriteGroup<'a>),
     ) -> Result<Vec<OperateResult>> {
-        let writes = WriteGroup::named(name)?;
+        let mut group = WriteGroup::default();
+        let writes = group.named(name)?;
         self.tracked(|| {
-            match self.core.write_known(policy, &writes) {
+            match self.core.write_known(policy, writes) {
                 // Records are deleted with their edges in a transaction, which finds their other ends.
                 Some(Err(Error::WritesRefused { reasons })) if reasons.iter().any(has_edges) => {}
                 Some(results) => return results,
                 None => {}
             }
-            let (made, lsn) = self.repeat(policy, true, |tx| make_all(tx, &writes))?;
+            let (made, lsn) = self.repeat(policy, true, |tx| make_all(tx, writes))?;
             Ok(numbered(made, lsn))
         })
     }
@@ -281,7 +280,8 @@ impl Namespace {
         token: &str,
         name: impl FnOnce(&mut WriteGroup<'a>),
     ) -> Result<Option<Vec<OperateResult>>> {
-        let writes = WriteGroup::named(name)?;
+        let mut group = WriteGroup::default();
+        let writes = group.named(name)?;
         let tokens = self.set(TOKEN_SET)?;
         let hash = xxh3_128(format!("{writes:?}").as_bytes()).to_le_bytes();
         let hash = Value::Blob(hash.to_vec());
@@ -296,7 +296,7 @@ impl Namespace {
                     "token {token:?} stands for other writes: use a new token for each group"
                 )));
             }
-            let made = make_all(tx, &writes)?;
+            let made = make_all(tx, writes)?;
             tokens.put_with(&kept, token, [(WRITES_BIN, hash.clone())])?;
             Ok(Some(made))
         })?;
