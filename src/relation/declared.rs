@@ -439,8 +439,9 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
     Ok(found)
 }
 
-/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write, two on a cluster. A handle
-/// of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare themselves at once.
+/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write, two
+/// on a cluster. A handle of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare
+/// themselves at once.
 ///
 /// # Errors
 /// The errors of a write.

@@ -96,7 +96,7 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// The first error of reading a record.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Vec<Option<Record>>> {
         let key = key.into();
-        let read = |set: &CorrespondingSet<R>| {
+        let read = |set: &CorrespondingSet<R>| -> Result<Option<Record>> {
             let found = read_one(&set.records, &key, None)?;
             Ok(found.filter(|record| !has_removed_alone(record)))
         };

@@ -59,7 +59,7 @@ pub(crate) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String>
         None => (text, None),
     };
     let port = port.map(|port| {
-        let number = port.parse().ok().filter(|number| *number > 0);
+        let number = port.parse().ok().filter(|number: &u16| *number > 0);
         number.ok_or_else(|| format!("{port:?} is no port: give HOST or HOST:PORT"))
     });
     if host.is_empty() {
