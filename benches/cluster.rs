@@ -6,7 +6,8 @@
 //! thread; the calls of one task, which need no other thread to be woken, stand beside it.
 //!
 //! Then 32 tasks of one runtime with two threads make calls at once: by the client alone, by `AsyncSet`, and by blocking calls in
-//! `Cluster::run_blocking`. Rates are of the median round; in brackets: the share of the client's own rate.
+//! `Cluster::run_blocking`. Rates are of the median round; in brackets: the share of the client's own rate, and its own p50 as a
+//! share of theirs.
 //!
 //! `cargo bench --bench cluster --features cluster,server,cli`
 #![allow(
@@ -190,7 +191,7 @@ fn main() {
 const TASKS: i64 = 32;
 const TASK_CALLS: i64 = 150;
 
-/// The rates of one kind of call, of rounds in turns.
+/// The rates and latencies of one kind of call, of rounds in turns.
 fn many_tasks(case: &Case, cluster: &Cluster, addr: &str, rounds: usize) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
@@ -202,19 +203,27 @@ fn many_tasks(case: &Case, cluster: &Cluster, addr: &str, rounds: usize) {
     let alone = move |task: i64| {
         let client = Arc::clone(&client);
         async move {
+            let mut calls = Latencies::default();
             for at in 0..TASK_CALLS {
+                let started = Instant::now();
                 let (key, call, policy) = alone((task * TASK_CALLS + at) % CALLS, theirs);
                 black_box(client.operate(&policy, &key, &call).await.unwrap());
+                calls.note(started);
             }
+            calls
         }
     };
     let futures = move |task: i64| {
         let set = set.clone();
         async move {
+            let mut calls = Latencies::default();
             for at in 0..TASK_CALLS {
+                let started = Instant::now();
                 let key = (task * TASK_CALLS + at) % CALLS;
                 black_box(set.operate(key, &[ours()]).await.unwrap());
+                calls.note(started);
             }
+            calls
         }
     };
     let blocking = {
@@ -222,43 +231,58 @@ fn many_tasks(case: &Case, cluster: &Cluster, addr: &str, rounds: usize) {
         move |task: i64| {
             let cluster = cluster.clone();
             async move {
+                let mut calls = Latencies::default();
                 for at in 0..TASK_CALLS {
+                    let started = Instant::now();
                     let key = (task * TASK_CALLS + at) % CALLS;
                     let call = move |cluster: &Cluster| {
                         let records = cluster.records("bench")?;
                         records.operate_on(&WritePolicy::default(), &key.into(), &[ours()])
                     };
                     black_box(cluster.run_blocking(call).await.unwrap());
+                    calls.note(started);
                 }
+                calls
             }
         }
     };
-    let mut rates = [(); 3].map(|()| Latencies::default());
+    let mut ways = [(); 3].map(|()| (Latencies::default(), Latencies::default()));
     for _ in 0..rounds {
-        rates[0].0.push(rate(&runtime, &alone));
-        rates[1].0.push(rate(&runtime, &futures));
-        rates[2].0.push(rate(&runtime, &blocking));
+        many(&runtime, &alone, &mut ways[0]);
+        many(&runtime, &futures, &mut ways[1]);
+        many(&runtime, &blocking, &mut ways[2]);
     }
-    let [alone, futures, blocking] = rates.map(|mut rates| rates.percentile(50));
+    let ways = ways.map(|(mut rates, mut calls)| [rates.percentile(50), calls.percentile(50)]);
+    let shown = |at: usize| {
+        let [[rate, p50], [rate_alone, p50_alone]] = [ways[at], ways[0]];
+        format!(
+            "{rate:.0}/s (x{:.2}), p50 {p50:.0} us (x{:.2})",
+            rate / rate_alone,
+            p50_alone / p50
+        )
+    };
     println!(
-        "{:<22} 32 tasks: client alone {alone:.0}/s, AsyncSet {futures:.0}/s (x{:.2}), run_blocking {blocking:.0}/s (x{:.2})",
+        "{:<22} 32 tasks: client alone {}; AsyncSet {}; run_blocking {}",
         case.name,
-        futures / alone,
-        blocking / alone,
+        shown(0),
+        shown(1),
+        shown(2),
     );
 }
 
-/// Calls a second of all tasks together.
-fn rate<F>(runtime: &Runtime, calls: &impl Fn(i64) -> F) -> f64
+/// Notes the calls a second of all tasks together, and how long each call took.
+fn many<F>(runtime: &Runtime, calls: &impl Fn(i64) -> F, (rates, each): &mut (Latencies, Latencies))
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = Latencies> + Send + 'static,
 {
     let started = Instant::now();
     let tasks: Vec<_> = (0..TASKS).map(|task| runtime.spawn(calls(task))).collect();
     for task in tasks {
-        runtime.block_on(task).unwrap();
+        each.0.extend(runtime.block_on(task).unwrap().0);
     }
-    (TASKS * TASK_CALLS) as f64 / started.elapsed().as_secs_f64()
+    rates
+        .0
+        .push((TASKS * TASK_CALLS) as f64 / started.elapsed().as_secs_f64());
 }
 
 /// A call of the client alone.

@@ -410,18 +410,36 @@ fn what_a_killed_backup_left_is_told_and_removed_and_a_served_store_has_its_comm
         "{note}"
     );
     assert!(!left.exists());
-    let output = run(&[
-        "backup",
-        "--host",
-        "db:3100",
-        "--namespace",
-        "test",
-        "--out",
-        &out,
-    ]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let command = format!("asbackup --host db --port 3100 --namespace test --directory {out}");
-    assert!(text(&output.stderr).contains(&command), "{output:?}");
+    let of_host = |host| {
+        run(&[
+            "backup",
+            "--host",
+            host,
+            "--namespace",
+            "test",
+            "--out",
+            &out,
+        ])
+    };
+    for (host, arguments) in [
+        ("db:3100", "--host db --port 3100"),
+        ("db", "--host db --port 3000"),
+        ("[::1]:3100", "--host [::1] --port 3100"),
+    ] {
+        let output = of_host(host);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let command = format!("asbackup {arguments} --namespace test --directory {out}");
+        assert!(text(&output.stderr).contains(&command), "{output:?}");
+    }
+    for host in ["db:x", "db:", "db:0", "db:70000", ":3000", "a:b:3000"] {
+        let output = of_host(host);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("HOST:PORT") && !said.contains("asbackup"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

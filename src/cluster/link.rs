@@ -92,10 +92,10 @@ fn calling<T>(how: Calling, calls: impl FnOnce() -> T) -> T {
 }
 
 impl Threads {
-    pub(super) fn handle(&self) -> Result<Handle> {
+    pub(super) fn handle(&self) -> Result<&Handle> {
         match self {
-            Self::Own(runtime) => runtime.as_ref().map(|runtime| runtime.handle().clone()),
-            Self::Callers(handle) => Some(handle.clone()),
+            Self::Own(runtime) => runtime.as_ref().map(Runtime::handle),
+            Self::Callers(handle) => Some(handle),
         }
         .ok_or_else(|| failed("the cluster is closed"))
     }
@@ -106,8 +106,9 @@ impl Threads {
         let Self::Callers(handle) = self else {
             return Ok(());
         };
-        let current = Handle::try_current();
-        if CALLING.get() != Calling::Blocks || !current.is_ok_and(|at| at.id() == handle.id()) {
+        if CALLING.get() != Calling::Blocks
+            || !Handle::try_current().is_ok_and(|at| at.id() == handle.id())
+        {
             return Ok(());
         }
         Err(Error::parameter(
@@ -156,9 +157,11 @@ pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
 
 /// A call of the client: its sockets and timers are those of the client's runtime, whichever thread or task polls it. So is
 /// the connection that it gives back when it is dropped unfinished.
+///
+/// All threads count the users of a runtime in one place, so it is entered no more often than needed.
 struct InRuntime<'c, F> {
-    runtime: Handle,
-    /// Until it is dropped.
+    runtime: &'c Handle,
+    /// Until it has ended.
     call: Pin<&'c mut Option<F>>,
 }
 
@@ -168,15 +171,21 @@ impl<F: Future> Future for InRuntime<'_, F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let Self { runtime, call } = &mut *self;
         let _entered = runtime.enter();
-        let call = call.as_mut().as_pin_mut();
-        call.map_or(Poll::Pending, |call| call.poll(cx))
+        let polled = call.as_mut().as_pin_mut();
+        let polled = polled.map_or(Poll::Pending, |call| call.poll(cx));
+        if polled.is_ready() {
+            call.set(None);
+        }
+        polled
     }
 }
 
 impl<F> Drop for InRuntime<'_, F> {
     fn drop(&mut self) {
-        let _entered = self.runtime.enter();
-        self.call.set(None);
+        if self.call.is_some() {
+            let _entered = self.runtime.enter();
+            self.call.set(None);
+        }
     }
 }
 
@@ -184,7 +193,7 @@ impl<F> Drop for InRuntime<'_, F> {
 ///
 /// # Errors
 /// [`Error::Cluster`] if the client panics.
-pub(super) async fn run<F: Future>(runtime: Handle, call: F) -> Result<F::Output> {
+pub(super) async fn run<F: Future>(runtime: &Handle, call: F) -> Result<F::Output> {
     let call = pin!(Some(AssertUnwindSafe(call).catch_unwind()));
     let ended = InRuntime { runtime, call }.await;
     ended.map_err(|_| failed("the client ended in the middle of a call"))
@@ -277,7 +286,7 @@ impl Link {
         wait(self.run(call))
     }
 
-    pub(super) fn runtime(&self) -> Result<Handle> {
+    pub(super) fn runtime(&self) -> Result<&Handle> {
         self.threads.handle()
     }
 

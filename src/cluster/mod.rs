@@ -90,7 +90,9 @@ use crate::{RecordStore, Result};
 ///   one record, or deleted while they were sharded. These are writes of records that stay, or of companions that belong to nothing.
 /// - What is back: an unsharded list, map or counter that its handle deleted, if nothing else was in the record; a record deleted by a
 ///   plain call, with its ends of edges. A record that [`Members`](crate::relation::Members), [`OneToMany`](crate::relation::OneToMany)
-///   or a delete with edges removed is back without belonging to anything.
+///   or [`KeyCorrespondence`](crate::relation::KeyCorrespondence) removed is back with one bin, `~removed`, and belongs to nothing; plain
+///   reads and scans show it until [`sweep_removed`](crate::relation::sweep_removed) deletes it. A delete with edges brings back none
+///   of them.
 ///
 /// The `verify` of each relation makes both ends of such edges agree again.
 #[derive(Clone, Debug)]

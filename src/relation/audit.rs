@@ -4,14 +4,16 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::address::{Address, TaggedLink};
-use crate::{Key, Result};
+use super::keys::sweep_removed;
+use crate::{Key, RecordSet, RecordStore, Result, WritePolicy};
 
 /// The treatment of faults by an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// Reports them.
     No,
-    /// Reports and repairs them: each is looked at again first, since others may write meanwhile.
+    /// Reports and repairs them: each is looked at again first, since others may write meanwhile. On a cluster a set of records that
+    /// relations delete is scanned once more, for [`sweep_removed`](super::sweep_removed).
     Yes,
 }
 
@@ -202,6 +204,16 @@ impl<'a> Auditor<'a> {
         };
         auditor.audit.complete = check(&mut auditor)?.is_continue();
         Ok(auditor.audit)
+    }
+
+    /// Deletes removed records of a set, where a restart may bring them back and repairs are asked for. They are no faults: no read of
+    /// the relation has them.
+    pub(super) fn sweep<S: RecordStore>(&self, store: &S, set: &str) -> Result<()> {
+        let may_be_back = store.records(set)?.may_bring_back(&WritePolicy::default());
+        if self.repair == Repair::Yes && may_be_back {
+            sweep_removed(store, set)?;
+        }
+        Ok(())
     }
 
     /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there was something to repair.

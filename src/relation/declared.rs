@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::keys::read_one;
-use super::writes::delete;
+use super::keys::{is_removed, read_one};
+use super::writes::{delete_member, replacing};
 use crate::engine::declaration::{DECLARATION_BIN, DECLARATION_SET, OnDelete};
 use crate::engine::declaration::{DeclaredSide, RelationDeclaration, RelationKind};
 use crate::operations;
@@ -82,9 +82,10 @@ impl Declared {
     }
 }
 
-/// A declaration as a record of the store has it.
+/// The record of a declaration.
 pub(super) struct StoredDeclaration {
-    pub(super) declaration: RelationDeclaration,
+    /// `None`: it was removed.
+    pub(super) declaration: Option<RelationDeclaration>,
     /// Whether the derived records have been built.
     built: bool,
     generation: u16,
@@ -255,7 +256,8 @@ impl RelationDeclaration {
     /// Returns whether a relation of this name and kind is declared.
     pub(super) fn is_declared<S: RecordStore>(&self, store: &S) -> Result<bool> {
         let stored = self.stored(store)?;
-        Ok(stored.is_some_and(|stored| stored.declaration.kind == self.kind))
+        let declaration = stored.and_then(|stored| stored.declaration);
+        Ok(declaration.is_some_and(|declaration| declaration.kind == self.kind))
     }
 
     /// Stores a declaration of derived records, in the place of an earlier one of this kind and of the same set, and returns
@@ -267,7 +269,7 @@ impl RelationDeclaration {
             self.check_same(known, is_of_other)?;
             Ok(self.clone())
         })?;
-        Ok(stored.is_some_and(|stored| stored.built && stored.declaration == *self))
+        Ok(stored.is_some_and(|stored| stored.built && stored.declaration.as_ref() == Some(self)))
     }
 
     /// Refuses to take the place of another relation's declaration.
@@ -308,14 +310,16 @@ impl RelationDeclaration {
     ) -> Result<Self> {
         loop {
             let stored = self.stored(store)?;
-            let known = stored.as_ref().map(|stored| &stored.declaration);
+            let known = stored
+                .as_ref()
+                .and_then(|stored| stored.declaration.as_ref());
             let wanted = change(known)?;
             if known == Some(&wanted) {
                 return Ok(wanted);
             }
             self.check_bins(store)?;
             let generation = stored.as_ref().map_or(0, |stored| stored.generation.into());
-            let only = WritePolicy::default().generation(GenerationPolicy::ExpectEqual(generation));
+            let only = replacing().generation(GenerationPolicy::ExpectEqual(generation));
             match wanted.write(store, only, false) {
                 Err(Error::Generation { .. }) => {}
                 written => return written.map(|()| wanted),
@@ -325,7 +329,7 @@ impl RelationDeclaration {
 
     /// Notes whether the derived records have been built.
     pub(super) fn store<S: RecordStore>(&self, store: &S, built: bool) -> Result<()> {
-        self.write(store, WritePolicy::default(), built)
+        self.write(store, replacing(), built)
     }
 
     fn write<S: RecordStore>(&self, store: &S, policy: WritePolicy, built: bool) -> Result<()> {
@@ -346,7 +350,9 @@ impl RelationDeclaration {
         found
             .map(|record| {
                 Ok(StoredDeclaration {
-                    declaration: decode(&record)?,
+                    declaration: (!is_removed(&record))
+                        .then(|| decode(&record))
+                        .transpose()?,
                     built: record.get(BUILT) == Some(Value::Bool(true)),
                     generation: record.metadata().generation,
                 })
@@ -417,7 +423,7 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
     let mut failed = None;
     store.records(DECLARATION_SET)?.scan_each(&mut |record| {
         match record {
-            Ok(record) if record.view().bin(SHARD_OF).is_some() => {}
+            Ok(record) if record.view().bin(SHARD_OF).is_some() || is_removed(&record) => {}
             record => match record.and_then(|record| decode(&record)) {
                 Ok(declaration) => found.push(declaration),
                 Err(error) => {
@@ -433,15 +439,20 @@ pub fn declared_relations<S: RecordStore>(store: &S) -> Result<Vec<RelationDecla
     Ok(found)
 }
 
-/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write. A handle
-/// of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare themselves at once.
+/// Removes the declaration of a relation, and its rules with it; its records stay. Returns whether there was one. One write, two
+/// on a cluster. A handle of it that writes afterwards declares it again. In a transaction it is removed at once, as handles declare
+/// themselves at once.
 ///
 /// # Errors
 /// The errors of a write.
 pub fn forget_relation<S: RecordStore>(store: &S, name: &str) -> Result<bool> {
+    let (policy, key) = (WritePolicy::default(), Key::from(name));
     match store.relation_guard()? {
-        Some(guard) => delete(&guard.namespace().records(DECLARATION_SET)?, &name.into()),
-        None => delete(&store.records(DECLARATION_SET)?, &name.into()),
+        Some(guard) => {
+            let records = guard.namespace().records(DECLARATION_SET)?;
+            delete_member(&records, &policy, &key, None)
+        }
+        None => delete_member(&store.records(DECLARATION_SET)?, &policy, &key, None),
     }
 }
 

@@ -182,7 +182,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             return Ok(());
         }
         let stored = schema.named(schema.declaration().stored(&self.store))?;
-        if stored.is_some_and(|stored| !stored.declaration.sets().contains(&&*schema.ends)) {
+        let declared = stored.and_then(|stored| stored.declaration);
+        if declared.is_some_and(|declared| !declared.sets().contains(&&*schema.ends)) {
             return Err(Error::parameter(format!(
                 "graph {:?} was declared in a store with ordered indexes, so its edges are not in the maps of set {:?}: call forget_relation, and then Graph::verify with Repair::Yes, which enters them",
                 schema.name(),

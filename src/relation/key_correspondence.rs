@@ -1,8 +1,10 @@
 //! `KeyCorrespondence`: records of one key in several sets or namespaces.
 
-use super::keys::read_one;
-use super::writes::puts;
-use crate::operations::delete_all_bins;
+use super::keys::{REMOVED, has_removed_alone, read_one};
+use super::writes::{delete_with, puts};
+use crate::expressions::bin_exists;
+use crate::operations::{delete_all_bins, delete_bin, put};
+use crate::policy::RecordExistsAction;
 use crate::record::Record;
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, WritePolicy};
 
@@ -94,7 +96,10 @@ impl<R: RecordSet> KeyCorrespondence<R> {
     /// The first error of reading a record.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Vec<Option<Record>>> {
         let key = key.into();
-        let read = |set: &CorrespondingSet<R>| read_one(&set.records, &key, None);
+        let read = |set: &CorrespondingSet<R>| -> Result<Option<Record>> {
+            let found = read_one(&set.records, &key, None)?;
+            Ok(found.filter(|record| !has_removed_alone(record)))
+        };
         self.sets.iter().map(read).collect()
     }
 
@@ -113,13 +118,21 @@ impl<R: RecordSet> KeyCorrespondence<R> {
                 "set {set:?} is not in this correspondence: add it first"
             )));
         };
-        let puts = puts(&bins.try_into()?);
+        let mut puts = puts(&bins.try_into()?);
+        let replaces = matches!(
+            set.policy.record_exists_action,
+            RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
+        );
+        if !replaces && set.records.may_bring_back(&set.policy) {
+            puts.push(delete_bin(REMOVED));
+        }
         set.records.operate_on(&set.policy, &key.into(), &puts)?;
         Ok(())
     }
 
     /// Deletes the records of this key, from the last set to the first. Returns how many there were. Repeat it after an error:
-    /// deleted records are passed over.
+    /// deleted records are passed over. Where a restart may bring deleted records back, as on a cluster without durable deletes,
+    /// each loses its bins first: three operations a set.
     ///
     /// # Errors
     /// The refusals of a delete.
@@ -127,15 +140,36 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         let key = key.into();
         let mut deleted = 0;
         for set in self.sets.iter().rev() {
-            match set
-                .records
-                .operate_on(&set.policy, &key, &[delete_all_bins()])
-            {
-                Ok(_) => deleted += 1,
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            deleted += u64::from(set.delete(&key)?);
         }
         Ok(deleted)
+    }
+}
+
+impl<R: RecordSet> CorrespondingSet<R> {
+    /// Returns whether there was a record. A filter of the policy that does not hold is an error.
+    fn delete(&self, key: &Key<'_>) -> Result<bool> {
+        let Self {
+            records, policy, ..
+        } = self;
+        let changed = |changed: Result<_>| match changed {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if !records.may_bring_back(policy) {
+            return changed(records.operate_on(policy, key, &[delete_all_bins()]));
+        }
+        let Some(found) = read_one(records, key, None)? else {
+            return Ok(false);
+        };
+        let emptying = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::ReplaceOnly);
+        let was_there = !has_removed_alone(&found)
+            && changed(records.operate_on(&emptying, key, &[put(REMOVED, 1)]))?;
+        let emptied = WritePolicy::default().filter(bin_exists(REMOVED));
+        delete_with(records, &emptied, key)?;
+        Ok(was_there)
     }
 }

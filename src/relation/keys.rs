@@ -3,10 +3,12 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::operations::delete_all_bins;
+use crate::policy::GenerationPolicy;
 use crate::record::{Record, SHARD_OF};
 use crate::shard::key_in;
 pub(super) use crate::shard::key_value as element_of;
-use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef};
+use crate::{Error, Key, RecordSet, RecordStore, Result, Value, ValueRef, WritePolicy};
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
@@ -107,6 +109,39 @@ pub(super) fn read_one<R: RecordSet>(
 /// Returns whether a record is about to be deleted, or was, and a restart has brought it back.
 pub(super) fn is_removed(record: &Record) -> bool {
     record.view().bin(REMOVED).is_some()
+}
+
+/// Returns whether a record has been removed and nobody has written to it since.
+pub(super) fn has_removed_alone(record: &Record) -> bool {
+    let view = record.view();
+    is_removed(record) && view.iter().all(|(bin, _)| bin == REMOVED)
+}
+
+/// Deletes the records of a set that belong to nothing: a relation has removed them, and the last step of that failed, or a restart
+/// of a server without durable deletes has brought them back, as records with one bin, `~removed`. Returns how many there were. One
+/// scan, and one write each. `verify` with [`Repair::Yes`](super::Repair::Yes) does so by itself for `Members`, `OneToMany` and
+/// `Graph` on a cluster.
+///
+/// # Errors
+/// The errors of a scan and of a delete.
+pub fn sweep_removed<S: RecordStore>(store: &S, set: &str) -> Result<u64> {
+    let (records, mut removed, mut swept) = (store.records(set)?, Vec::new(), 0);
+    records.scan_records(&mut |record| {
+        if let (true, Some(key)) = (has_removed_alone(record), record.key()) {
+            removed.push((key.into_owned(), record.metadata().generation));
+        }
+    })?;
+    for (key, generation) in removed {
+        // Others may write over it meanwhile.
+        let as_seen = GenerationPolicy::ExpectEqual(generation.into());
+        let policy = WritePolicy::default().generation(as_seen);
+        match records.operate_on(&policy, &key, &[delete_all_bins()]) {
+            Ok(_) => swept += 1,
+            Err(Error::NotFound { .. } | Error::Generation { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(swept)
 }
 
 /// Returns the keys of the wanted records of a set, without companions of sharded collections and removed records. Memory for

@@ -69,7 +69,7 @@ pub use includes::{Included, Includes};
 pub use joined::Joined;
 pub use key_correspondence::KeyCorrespondence;
 pub use key_pattern::{KeyPart, KeyParts, KeyPattern};
-pub use keys::Related;
+pub use keys::{Related, sweep_removed};
 pub use links::{LinkWalk, Links, WalkStep};
 pub use many_to_many::{ManyToMany, Neighbors};
 pub use members::Members;

@@ -4,14 +4,17 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
+use spikelet::cluster::Cluster;
+use spikelet::expressions::{gt, int_bin};
 use spikelet::operations::{delete_all_bins, lists, maps};
 use spikelet::relation::{
-    EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
+    EdgeType, Graph, KeyCorrespondence, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany,
+    Repair, declared_relations, forget_relation, sweep_removed,
 };
 use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
-    Bins, ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap, TimeShards,
-    Value, WritePolicy, bins,
+    Bins, Error, ListOrder, MapOrder, RecordSet, RecordStore, Result, ShardedList, ShardedMap,
+    TimeShards, Value, WritePolicy, bins,
 };
 
 use crate::common::Served;
@@ -186,6 +189,128 @@ fn an_audit_lists_nothing_again_that_was_removed_before_a_restart() {
     }
     assert_eq!(graph.edges(&user(1)).unwrap().page().unwrap().0.len(), 4);
     drop(served);
+}
+
+#[test]
+fn a_declaration_that_was_forgotten_stays_forgotten_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let follows = |target| ManyToMany::new(&cluster, "follows", ("a", "out"), (target, "in"));
+    follows("b").declare().unwrap();
+    assert!(forget_relation(&cluster, "follows").unwrap());
+    assert!(!forget_relation(&cluster, "follows").unwrap());
+    let served = restarted(served, path);
+    assert_eq!(declared_relations(&cluster).unwrap(), []);
+    assert!(!forget_relation(&cluster, "follows").unwrap());
+    // Of other sets: the declaration that is back does not stand against it.
+    follows("c").declare().unwrap();
+    let served = restarted(served, path);
+    let declared = declared_relations(&cluster).unwrap();
+    assert_eq!(declared.len(), 1);
+    assert_eq!(&*declared[0].sides[1].set, "c");
+    assert!(forget_relation(&cluster, "follows").unwrap());
+    drop(served);
+}
+
+#[test]
+fn records_of_one_key_that_were_deleted_are_empty_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let filtered = WritePolicy::default().filter(gt(int_bin("n"), 5));
+    let user = KeyCorrespondence::new()
+        .set(&cluster, "users", WritePolicy::default())
+        .and_then(|user| user.set(&cluster, "sessions", filtered))
+        .unwrap();
+    let there = || {
+        let found = user.get("alice").unwrap();
+        found.iter().map(Option::is_some).collect::<Vec<_>>()
+    };
+    for (set, n) in [("users", 1), ("sessions", 9)] {
+        user.put(set, "alice", bins! { "n" => n }).unwrap();
+    }
+    assert_eq!(user.delete("alice").unwrap(), 2);
+    assert_eq!(user.delete("alice").unwrap(), 0);
+    let served = restarted(served, path);
+    assert_eq!(there(), [false, false]);
+    assert_eq!(user.delete("alice").unwrap(), 0);
+    let served = restarted(served, path);
+    // Written over, by the handle and past it.
+    user.put("users", "alice", bins! { "n" => 2 }).unwrap();
+    let put = [spikelet::operations::put("n", 3)];
+    let sessions = cluster.records("sessions").unwrap();
+    let policy = WritePolicy::default();
+    sessions.operate_on(&policy, &"alice".into(), &put).unwrap();
+    assert_eq!(there(), [true, true]);
+    let users = user.get("alice").unwrap().swap_remove(0).unwrap();
+    assert_eq!(users.view().iter().count(), 1);
+    // A filter of the policy that does not hold is told, as by the delete itself.
+    let refused = user.delete("alice").unwrap_err();
+    assert!(matches!(refused, Error::FilteredOut { .. }), "{refused}");
+    assert_eq!(there(), [true, true]);
+    drop(served);
+}
+
+#[test]
+fn a_repair_sweeps_records_that_are_back_and_belong_to_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let served = Served::with(&["--dir", path, "--like-ce"]);
+    let cluster = served.cluster();
+    let members = Members::new(&cluster, "people", ("lists", "people", "keys"));
+    let graph = Graph::new(&cluster, "graph", ["USER"], [EdgeType::new("LEADS")]).unwrap();
+    let layout = Layout::key_list("kids");
+    let children = OneToMany::new(&cluster, "kids", ("parents", "children"), layout).unwrap();
+    let child = serde_json::json!({ "n": 1 });
+    let user = |number: i64| NodeId::new("USER", &number.to_string());
+    for number in 1..4 {
+        members.put(number, bins! { "n" => number }).unwrap();
+        children.put(9, number, &child).unwrap();
+        graph.put_node(&user(number), &child).unwrap();
+    }
+    for number in 2..4 {
+        let linked = graph.link(&user(1), "LEADS", &user(number), &child);
+        linked.unwrap();
+    }
+    assert!(members.remove(2).unwrap());
+    assert!(children.remove(9, 2).unwrap());
+    assert!(graph.unlink(&user(1), "LEADS", &user(2)).unwrap());
+    let served = restarted(served, path);
+    let counts = || ["people", "children", "graph_edges"].map(|set| scanned(&cluster, set));
+    let verify = |repair| {
+        let audits = [
+            members.verify(repair, |_| ControlFlow::Continue(())),
+            children.verify(repair, |_| ControlFlow::Continue(())),
+            graph.verify(repair, |_| ControlFlow::Continue(())),
+        ];
+        assert!(audits.into_iter().all(|audit| audit.unwrap().is_sound()));
+    };
+    let (back, swept) = ([3, 3, 2], [2, 2, 1]);
+    assert_eq!(counts(), back);
+    verify(Repair::No);
+    assert_eq!(counts(), back);
+    verify(Repair::Yes);
+    assert_eq!(counts(), swept);
+    // One that was written over is none of them.
+    let served = restarted(served, path);
+    let people = cluster.records("people").unwrap();
+    let put = [spikelet::operations::put("n", 2)];
+    let policy = WritePolicy::default();
+    people.operate_on(&policy, &2.into(), &put).unwrap();
+    assert_eq!(sweep_removed(&cluster, "people").unwrap(), 0);
+    assert_eq!(sweep_removed(&cluster, "children").unwrap(), 1);
+    assert_eq!(scanned(&cluster, "people"), 3);
+    drop(served);
+}
+
+/// The records that a plain scan of a set shows.
+fn scanned(cluster: &Cluster, set: &str) -> usize {
+    let (records, mut count) = (cluster.records(set).unwrap(), 0);
+    records.scan_records(&mut |_| count += 1).unwrap();
+    count
 }
 
 /// A server that ends without notice, and comes back with its disk.

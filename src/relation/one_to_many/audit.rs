@@ -21,6 +21,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
         Auditor::run(repair, &mut observe, |auditor| {
+            let place = &self.current;
+            if self.places().any(|place| !is_consolidated(place)) {
+                self.named(place, auditor.sweep(&self.store, place.children()))?;
+            }
             // What the former layout finds besides has not been moved yet.
             let first = usize::from(self.former_has_all());
             for place in self.places().skip(first) {
@@ -31,7 +35,6 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                     }
                 }
             }
-            let place = &self.current;
             // Children that have not been moved are listed elsewhere, or not at all.
             let is_moving = first > 0 || self.former.as_ref().is_some_and(is_key_list);
             let is_listed = is_key_list(place) && !is_moving;
@@ -104,6 +107,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         })?;
         failed.map_or(Ok(found), Err)
     }
+}
+
+const fn is_consolidated(place: &ChildPlace) -> bool {
+    matches!(place.layout, Layout::Consolidated { .. })
 }
 
 const fn is_key_list(place: &ChildPlace) -> bool {

@@ -8,9 +8,13 @@ use spikelet::Store;
 use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
 use super::interrupt::on_interrupt;
+use super::monitor_client::host_and_port;
 use super::print::{ProgressUnit, emit_found, note, progress};
 use super::{CommandFailure, CommandOutcome};
 use crate::report::{Report, bytes, count};
+
+/// Where servers listen.
+const DEFAULT_PORT: u16 = 3000;
 
 const BYTES_OF_MIB: u64 = 1 << 20;
 
@@ -21,8 +25,8 @@ pub(crate) struct BackupArguments {
     #[arg(required_unless_present = "host")]
     dir: Option<PathBuf>,
     /// A served store is saved by Aerospike's asbackup: says the command for this server.
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "dir")]
-    host: Option<String>,
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "dir", value_parser = host_and_port)]
+    host: Option<(String, Option<u16>)>,
     /// Where the backup goes: one file, if the name ends in .asb, or else a directory, which is
     /// created.
     #[arg(long)]
@@ -178,8 +182,8 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandOutcome, Command
 }
 
 /// Says how a store behind the wire protocol is saved.
-fn asbackup(arguments: &BackupArguments, host: &str) -> String {
-    let (node, port) = host.rsplit_once(':').unwrap_or((host, "3000"));
+fn asbackup(arguments: &BackupArguments, (node, port): &(String, Option<u16>)) -> String {
+    let port = port.unwrap_or(DEFAULT_PORT);
     let namespace = arguments.namespace.as_deref().unwrap_or("test");
     let sets: String = arguments
         .set

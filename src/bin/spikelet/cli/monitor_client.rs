@@ -1,7 +1,7 @@
 //! Asks the monitor of a running program what it sees.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Ipv6Addr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -37,33 +37,44 @@ impl std::str::FromStr for MonitorAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const WRONG: &str = "give HOST or HOST:PORT, without http:// and without a path";
-        if text.contains(['/', '@', ' ', '\r', '\n']) {
-            return Err(format!("{text:?} is no host: {WRONG}"));
-        }
-        let (host, port) = match text.rsplit_once(':') {
-            // An address of version 6 without a port.
-            Some((host, _)) if host.contains(':') && !host.ends_with(']') => (text, None),
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        };
-        let port = match port {
-            None => DEFAULT_PORT,
-            Some(port) => port
-                .parse()
-                .map_err(|_| format!("{port:?} is no port: give HOST or HOST:PORT"))?,
-        };
-        if host.is_empty() {
-            return Err(WRONG.to_owned());
-        }
-        let is_bare = host.contains(':') && !host.starts_with('[');
-        let host = if is_bare {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
+        let (host, port) = host_and_port(text)?;
+        let port = port.unwrap_or(DEFAULT_PORT);
         Ok(Self { host, port })
     }
+}
+
+/// Reads `HOST` or `HOST:PORT`. An address of version 6 gets brackets.
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub(crate) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
+    const WRONG: &str = "give HOST or HOST:PORT, without http:// and without a path";
+    if text.contains(['/', '@', ' ', '\r', '\n']) {
+        return Err(format!("{text:?} is no host: {WRONG}"));
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        // An address of version 6 without a port.
+        Some((host, _)) if host.contains(':') && !host.ends_with(']') => (text, None),
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let port = port.map(|port| {
+        let number = port.parse().ok().filter(|number: &u16| *number > 0);
+        number.ok_or_else(|| format!("{port:?} is no port: give HOST or HOST:PORT"))
+    });
+    if host.is_empty() {
+        return Err(WRONG.to_owned());
+    }
+    let is_bare = host.contains(':') && !host.starts_with('[');
+    if is_bare && host.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("{host:?} is no host: {WRONG}"));
+    }
+    let host = if is_bare {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    Ok((host, port.transpose()?))
 }
 
 impl MonitorAddress {
@@ -273,7 +284,17 @@ mod tests {
                 .map(|address| address.to_string());
             assert_eq!(address.as_deref(), Ok(expected), "{text}");
         }
-        for text in ["", ":80", "a:b", "http://a", "http://a:80/x", "a b"] {
+        for text in [
+            "",
+            ":80",
+            "a:b",
+            "a:0",
+            "a:70000",
+            "a:b:80",
+            "http://a",
+            "http://a:80/x",
+            "a b",
+        ] {
             assert!(text.parse::<MonitorAddress>().is_err(), "{text}");
         }
     }
