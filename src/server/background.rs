@@ -16,9 +16,9 @@ use super::condition::IndexCondition;
 use super::counters::RequestOutcome;
 use super::function::RecordFunction;
 use super::function_call::FunctionCall;
-use super::job::{Job, JobEnd};
+use super::job::Job;
 use super::query::{LastSet, is_own};
-use super::query_counters::{QueryKind, QueryOutcome};
+use super::query_counters::JobEnd;
 use super::rate_limit::Pace;
 use super::reply::BudgetRoom;
 use super::result_code;
@@ -67,38 +67,18 @@ struct JobRun<'a> {
 impl BackgroundJob {
     /// Runs to the end, or until it is aborted or the server stops, and counts what became of it. Blocks.
     pub(crate) fn run(&self, shared: &ServerShared) {
-        let served = shared.namespace(self.namespace.name().as_bytes());
-        let is_done = served.is_some_and(|served| self.visit_all(shared, served));
-        self.job.finish(match is_done {
+        let Some(served) = shared.namespace(self.namespace.name().as_bytes()) else {
+            return self.job.finish(JobEnd::Aborted);
+        };
+        let how = match self.visit_all(shared, served) {
             true => JobEnd::Complete,
             false => JobEnd::Aborted,
-        });
-        self.count(shared);
-    }
-
-    /// Counts the query, and its operations by their outcomes.
-    fn count(&self, shared: &ServerShared) {
-        let name = self.namespace.name();
-        let Some(served) = shared.namespace(name.as_bytes()) else {
-            return;
         };
-        let queries = served.counters.queries(self.condition.is_some());
-        let outcome = match self.job.end() {
-            Some(JobEnd::Complete) => QueryOutcome::Complete,
-            Some(JobEnd::Aborted) => QueryOutcome::Ended,
-            Some(JobEnd::Abandoned) | None => QueryOutcome::Error,
+        self.job.finish_and_count(how, served);
+        let operations = match self.work {
+            Work::Operations(_) => &served.counters.background_operations,
+            Work::Function(_) => &served.counters.background_functions,
         };
-        let (kind, operations) = match self.work {
-            Work::Operations(_) => (
-                QueryKind::Background,
-                &served.counters.background_operations,
-            ),
-            Work::Function(_) => (
-                QueryKind::BackgroundFunction,
-                &served.counters.background_functions,
-            ),
-        };
-        queries.add(kind, outcome);
         for (outcome, count) in [
             (RequestOutcome::Success, &self.job.succeeded),
             (RequestOutcome::Error, &self.job.failed),

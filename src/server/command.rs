@@ -65,18 +65,25 @@ impl RecordCommand<'_> {
             address,
             self.filter,
             read_touch(self.head.ttl),
-            |record| {
-                if !self.head.info1.contains(Info1::NO_BINS) {
-                    self.read_bins(served, record, reply)?;
-                }
-                Ok(record.metadata())
-            },
+            |record| self.read_record(served, record, reply),
         )?;
         Ok(found(&metadata))
     }
 
-    /// Reads what the request asks for.
-    pub(crate) fn read_bins(
+    /// Reads what the request asks for. Returns the generation and times of the record.
+    pub(crate) fn read_record(
+        &self,
+        served: &ServedNamespace,
+        record: &RemoteRecord<'_>,
+        reply: &mut MessageReply<'_, '_>,
+    ) -> Result<Metadata> {
+        if !self.head.info1.contains(Info1::NO_BINS) {
+            self.read_bins(served, record, reply)?;
+        }
+        Ok(record.metadata())
+    }
+
+    fn read_bins(
         &self,
         served: &ServedNamespace,
         record: &RemoteRecord<'_>,

@@ -58,11 +58,13 @@ pub(crate) enum Field {
 /// The shortest field: its size and type.
 const FIELD_BYTES_MIN: usize = 5;
 
-/// The fields of a message, checked: none reaches beyond its end. A look-up visits all of them; messages have a
-/// handful.
+/// The fields of a message, checked: none reaches beyond its end. A look-up visits the fields up to the one it wants;
+/// messages have a handful.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
+    /// A bit for each type that is there. Most look-ups are for types that are not.
+    present: u64,
 }
 
 impl<'a> Fields<'a> {
@@ -72,11 +74,12 @@ impl<'a> Fields<'a> {
         if usize::from(count) > all.len() / FIELD_BYTES_MIN {
             return None;
         }
+        let mut present = 0;
         for _ in 0..count {
-            next(cursor)?;
+            present |= bit_of(next(cursor)?.0);
         }
         let bytes = all.get(..all.len() - cursor.len())?;
-        Some(Self { bytes })
+        Some(Self { bytes, present })
     }
 
     /// The data of the first field of this type.
@@ -86,6 +89,9 @@ impl<'a> Fields<'a> {
 
     /// The data of the first field of this type. Security messages have types of their own.
     pub(crate) fn by_number(&self, number: u8) -> Option<&'a [u8]> {
+        if self.present & bit_of(number) == 0 {
+            return None;
+        }
         let mut cursor = UnreadBytes(self.bytes);
         while let Some((kind, data)) = next(&mut cursor) {
             if kind == number {
@@ -96,8 +102,8 @@ impl<'a> Fields<'a> {
     }
 
     /// True if there is a field of this type.
-    pub(crate) fn has(&self, field: Field) -> bool {
-        self.get(field).is_some()
+    pub(crate) const fn has(&self, field: Field) -> bool {
+        self.present & bit_of(field as u8) != 0
     }
 
     /// A big-endian number of 32 bits.
@@ -110,6 +116,14 @@ impl<'a> Fields<'a> {
     pub(crate) fn u64(&self, field: Field) -> Option<u64> {
         let data = self.get(field)?.first_chunk()?;
         Some(u64::from_be_bytes(*data))
+    }
+}
+
+/// The bit of a type. Types that mean something have numbers below 64.
+const fn bit_of(number: u8) -> u64 {
+    match number {
+        0..64 => 1 << number,
+        _ => 0,
     }
 }
 
@@ -141,6 +155,7 @@ mod tests {
         assert_eq!(fields.get(Field::Namespace), Some(&b"test"[..]));
         assert_eq!(fields.get(Field::Set), Some(&b""[..]));
         assert_eq!(fields.get(Field::Digest), None);
+        assert!(fields.has(Field::Set) && !fields.has(Field::Digest));
         assert_eq!(fields.u32(Field::RecordsPerSecond), Some(7));
         assert_eq!(fields.u64(Field::RecordsPerSecond), None);
     }

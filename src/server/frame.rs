@@ -101,19 +101,6 @@ pub(crate) fn close_frame(out: &mut [u8], at: usize, kind: FrameKind) {
     patch(out, at, &Frame { kind, body_len }.encode());
 }
 
-/// Returns the result code in the last frame of an answer. An answer ends with a frame of one message.
-pub(crate) fn last_code(mut frames: &[u8]) -> Option<u8> {
-    /// The place of the code in a message.
-    const CODE_AT: usize = 5;
-    let mut code = None;
-    while let Some(Ok(frame)) = Frame::peek(frames) {
-        let body = frames.get(FRAME_HEADER_BYTES..)?;
-        code = body.get(CODE_AT).copied();
-        frames = body.get(frame.body_len..)?;
-    }
-    code
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -120,7 +120,7 @@ impl FuzzTarget {
             match query::start(&self.shared, served, &message, "nobody", None).ok()? {
                 Started::Query(mut query) => while query.step(&mut out) == QueryStep::More {},
                 Started::Background(background) => background.run(&self.shared),
-                Started::Empty => {}
+                Started::Empty(_) => {}
             }
             return Some(unframed(&out));
         };

@@ -7,59 +7,17 @@ use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::query_counters::{JobEnd, JobKind};
 use super::served::ServedNamespace;
 use crate::Error;
 
 /// How many finished jobs are remembered: Aerospike's `query-max-done`.
 const DONE_MAX: u64 = 100;
 
-/// What kind of query a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JobKind {
-    /// Records are returned.
-    Basic,
-    /// Operations are done on records.
-    Background,
-    /// Records go through the stream of a function.
-    Aggregation,
-    /// A function is called for records.
-    BackgroundFunction,
-}
-
-impl JobKind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Basic => "basic",
-            Self::Background => "background-ops",
-            Self::Aggregation => "aggregation",
-            Self::BackgroundFunction => "background-udf",
-        }
-    }
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JobEnd {
-    Complete,
-    Aborted,
-    /// The client went away, or would not read.
-    Abandoned,
-}
-
 /// A query.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) id: u64,
-    kind: JobKind,
-    namespace: String,
-    set: String,
-    /// The index that the query is by; empty: none.
-    index: String,
-    partitions: usize,
-    digests: usize,
-    pub(crate) records_per_second: u32,
-    socket_timeout_ms: u32,
-    client: String,
+    pub(crate) facts: JobFacts,
     started: Instant,
     abort: AtomicBool,
     /// How much of the partitions is visited, in hundredths of a percent.
@@ -72,36 +30,27 @@ pub(crate) struct Job {
     end: Mutex<Option<(JobEnd, Instant)>>,
 }
 
-/// The parameters of a new job.
+/// What is known of a job from its start.
 #[derive(Debug)]
-pub(crate) struct JobStart<'a> {
+pub(crate) struct JobFacts {
     pub(crate) id: u64,
     pub(crate) kind: JobKind,
-    pub(crate) served: &'a ServedNamespace,
-    pub(crate) set: &'a str,
-    /// Empty: the query is not by an index.
-    pub(crate) index: &'a str,
+    pub(crate) namespace: String,
+    pub(crate) set: String,
+    /// The index that the query is by.
+    pub(crate) index: Option<String>,
     pub(crate) partitions: usize,
     pub(crate) digests: usize,
     pub(crate) records_per_second: u32,
     pub(crate) socket_timeout_ms: u32,
-    pub(crate) client: &'a str,
+    pub(crate) client: String,
 }
 
 impl Job {
     /// Makes a job that is not listed; [`Jobs::begin`] makes one and lists it.
-    pub(crate) fn of(start: &JobStart<'_>) -> Self {
+    pub(crate) fn of(facts: JobFacts) -> Self {
         Self {
-            id: start.id,
-            kind: start.kind,
-            namespace: start.served.namespace.name().to_owned(),
-            set: start.set.to_owned(),
-            index: start.index.to_owned(),
-            partitions: start.partitions,
-            digests: start.digests,
-            records_per_second: start.records_per_second,
-            socket_timeout_ms: start.socket_timeout_ms,
-            client: start.client.to_owned(),
+            facts,
             started: Instant::now(),
             abort: AtomicBool::new(false),
             progress: AtomicU64::new(0),
@@ -128,7 +77,8 @@ impl Job {
     /// Counts a record that could not be read, and names it in the log.
     pub(crate) fn fail(&self, error: &Error) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(namespace = %self.namespace, job = self.id, %error, "a query passes over a record");
+        let JobFacts { namespace, id, .. } = &self.facts;
+        tracing::warn!(%namespace, job = id, %error, "a query passes over a record");
     }
 
     /// Notes the end, once.
@@ -139,9 +89,12 @@ impl Job {
         }
     }
 
-    /// How it ended; `None`: it has not.
-    pub(crate) fn end(&self) -> Option<JobEnd> {
-        self.ended().map(|(how, _)| how)
+    /// Notes the end, unless one is noted already, and counts the query by its end.
+    pub(crate) fn finish_and_count(&self, how: JobEnd, served: &ServedNamespace) {
+        self.finish(how);
+        let counters = served.counters.queries(self.facts.index.is_some());
+        let how = self.ended().map_or(how, |(how, _)| how);
+        counters.add(self.facts.kind, how);
     }
 
     fn ended(&self) -> Option<(JobEnd, Instant)> {
@@ -152,34 +105,35 @@ impl Job {
     fn describe(&self) -> String {
         use std::fmt::Write;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let end = self.ended();
+        let (facts, end) = (&self.facts, self.ended());
         let status = match end {
             None => "active(ok)",
             Some((JobEnd::Complete, _)) => "done(ok)",
             Some((JobEnd::Aborted, _)) => "done(user-aborted)",
+            Some((JobEnd::Failed, _)) => "done(abandoned-unknown)",
             Some((JobEnd::Abandoned, _)) => "done(abandoned-response-error)",
         };
         let until = end.map_or_else(Instant::now, |(_, at)| at);
-        let mut text = format!("trid={}:ns={}", self.id, self.namespace);
+        let mut text = format!("trid={}:ns={}", facts.id, facts.namespace);
         // Writing to a string does not fail.
-        if !self.set.is_empty() {
-            let _ = write!(text, ":set={}", self.set);
+        if !facts.set.is_empty() {
+            let _ = write!(text, ":set={}", facts.set);
         }
-        if !self.index.is_empty() {
-            let _ = write!(text, ":sindex-name={}", self.index);
+        if let Some(index) = &facts.index {
+            let _ = write!(text, ":sindex-name={index}");
         }
-        if self.kind == JobKind::Basic {
+        if facts.kind == JobKind::Basic {
             let _ = write!(
                 text,
                 ":n-pids-requested={}:n-keyds-requested={}",
-                self.partitions, self.digests
+                facts.partitions, facts.digests
             );
         }
         let progress = read(&self.progress);
         let _ = write!(
             text,
             ":rps={}:active-threads={}:status={status}:job-progress={}.{:02}:run-time={}:time-since-done={}",
-            self.records_per_second,
+            facts.records_per_second,
             u8::from(end.is_none()),
             progress / 100,
             progress % 100,
@@ -193,10 +147,10 @@ impl Job {
             read(&self.filtered),
             read(&self.succeeded),
             read(&self.failed),
-            self.client.replace(':', "+"),
-            self.kind.name(),
+            facts.client.replace(':', "+"),
+            facts.kind.name(),
             read(&self.bytes),
-            self.socket_timeout_ms,
+            facts.socket_timeout_ms,
         );
         text
     }
@@ -226,10 +180,10 @@ impl Jobs {
     }
 
     /// Begins a job; `None` if one of this number is remembered. 0 is no number.
-    pub(crate) fn begin(&self, start: &JobStart<'_>) -> Option<Arc<Job>> {
+    pub(crate) fn begin(&self, facts: JobFacts) -> Option<Arc<Job>> {
         let mut known = self.known();
         let is_running = |job: &Arc<Job>| job.ended().is_none();
-        if start.id != 0 && known.iter().any(|job| job.id == start.id) {
+        if facts.id != 0 && known.iter().any(|job| job.facts.id == facts.id) {
             return None;
         }
         let done = known.iter().filter(|job| !is_running(job)).count() as u64;
@@ -239,7 +193,7 @@ impl Jobs {
             surplus -= u64::from(!stays);
             stays
         });
-        let job = Arc::new(Job::of(start));
+        let job = Arc::new(Job::of(facts));
         known.push_back(Arc::clone(&job));
         Some(job)
     }
@@ -255,7 +209,7 @@ impl Jobs {
         let known = self.known();
         known
             .iter()
-            .find(|job| job.id == id)
+            .find(|job| job.facts.id == id)
             .map(|job| job.describe())
     }
 
@@ -264,7 +218,7 @@ impl Jobs {
         let known = self.known();
         let running = known
             .iter()
-            .find(|job| job.id == id && job.ended().is_none());
+            .find(|job| job.facts.id == id && job.ended().is_none());
         if let Some(job) = running {
             job.abort.store(true, Ordering::Relaxed);
         }

@@ -18,8 +18,9 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::function::blocking;
 use super::function_call::RecordInput;
-use super::job::{Job, JobEnd};
+use super::job::Job;
 use super::modules::MODULE_SET;
+use super::query_counters::JobEnd;
 use super::rate_limit::Pace;
 use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
 use super::response_buffer::ResponseBuffer;
@@ -190,10 +191,10 @@ impl WireQuery<'_> {
             RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
         }
         if failed {
-            return self.end(JobEnd::Aborted, result_code::UDF, out);
+            return self.end(JobEnd::Failed, result_code::UDF, out);
         }
         if no_room {
-            return self.end(JobEnd::Aborted, result_code::OVERLOAD, out);
+            return self.end(JobEnd::Failed, result_code::OVERLOAD, out);
         }
         match wait {
             _ if self.is_exhausted || self.left == 0 => {
@@ -354,7 +355,7 @@ fn read<R>(
 
 impl Drop for WireQuery<'_> {
     fn drop(&mut self) {
-        // Without effect if it came to its end.
-        self.job.finish(JobEnd::Abandoned);
+        // An end that it came to stays.
+        self.job.finish_and_count(JobEnd::Abandoned, self.served);
     }
 }

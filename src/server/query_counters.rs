@@ -1,44 +1,43 @@
-//! Counts of queries by kind and end, as the statistics of a namespace report them.
+//! Kinds and ends of queries, and counts by both, as the statistics of a namespace report them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::result_code;
-
-/// The kinds of query that are counted apart.
+/// What kind of query a job is. Each kind is counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueryKind {
-    /// It returns records and has to be done within a second or so.
+pub(crate) enum JobKind {
+    /// Records are returned, within a second or so.
     Short,
-    /// It returns records.
-    Long,
-    /// It operates on records once its client is answered.
+    /// Records are returned.
+    Basic,
+    /// Operations are done on records, once the client is answered.
     Background,
-    /// It sends records through the stream of a function.
+    /// Records go through the stream of a function.
     Aggregation,
-    /// It calls a function for records once its client is answered.
+    /// A function is called for records, once the client is answered.
     BackgroundFunction,
 }
 
-/// How a query ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueryOutcome {
-    Complete,
-    /// By an error, or its client went away.
-    Error,
-    /// A short query took too long; another one was aborted by an info command or by the end of the server.
-    Ended,
-}
-
-impl QueryOutcome {
-    /// Returns the outcome of a query of `kind` after its last message, which had `code`.
-    pub(crate) const fn of(kind: QueryKind, code: Option<u8>) -> Self {
-        match (kind, code) {
-            (_, Some(result_code::OK)) => Self::Complete,
-            (QueryKind::Short, Some(result_code::TIMEOUT))
-            | (QueryKind::Long | QueryKind::Aggregation, Some(result_code::ABORTED)) => Self::Ended,
-            _ => Self::Error,
+impl JobKind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Short | Self::Basic => "basic",
+            Self::Background => "background-ops",
+            Self::Aggregation => "aggregation",
+            Self::BackgroundFunction => "background-udf",
         }
     }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobEnd {
+    Complete,
+    /// By an info command, by the end of the server, or by the time limit of a short query.
+    Aborted,
+    /// By an error that its client was told of.
+    Failed,
+    /// The client went away, or would not read.
+    Abandoned,
 }
 
 /// Counts of queries by how they ended.
@@ -46,9 +45,15 @@ impl QueryOutcome {
 pub(crate) struct QueryCounters([[AtomicU64; 3]; 5]);
 
 impl QueryCounters {
-    pub(crate) fn add(&self, kind: QueryKind, outcome: QueryOutcome) {
+    /// Counts a query that has ended so.
+    pub(crate) fn add(&self, kind: JobKind, how: JobEnd) {
+        let outcome = match how {
+            JobEnd::Complete => 0,
+            JobEnd::Failed | JobEnd::Abandoned => 1,
+            JobEnd::Aborted => 2,
+        };
         let of_kind = self.0.get(kind as usize);
-        if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome as usize)) {
+        if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome)) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -70,36 +75,19 @@ impl QueryCounters {
     }
 }
 
-/// Counts the query under way, once: as an error if nothing else is known when it is dropped.
-#[derive(Debug)]
-pub(crate) struct QueryCount<'c> {
-    pub(crate) counters: &'c QueryCounters,
-    pub(crate) kind: QueryKind,
-    pub(crate) outcome: QueryOutcome,
-}
-
-impl Drop for QueryCount<'_> {
-    fn drop(&mut self) {
-        self.counters.add(self.kind, self.outcome);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_counted_once_and_as_an_error_unless_its_end_is_known() {
+    fn queries_are_counted_by_kind_and_end() {
         let counters = QueryCounters::default();
-        for outcome in [QueryOutcome::Complete, QueryOutcome::Ended] {
-            let mut count = QueryCount {
-                counters: &counters,
-                kind: QueryKind::Short,
-                outcome: QueryOutcome::Error,
-            };
-            count.outcome = outcome;
+        for how in [JobEnd::Complete, JobEnd::Aborted] {
+            counters.add(JobKind::Short, how);
         }
-        counters.add(QueryKind::Long, QueryOutcome::Ended);
+        counters.add(JobKind::Basic, JobEnd::Aborted);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Failed);
+        counters.add(JobKind::BackgroundFunction, JobEnd::Abandoned);
         let pairs = counters.by_name();
         let found: Vec<_> = pairs.iter().filter(|(_, count)| *count > 0).collect();
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
@@ -108,7 +96,8 @@ mod tests {
             [
                 "short_basic_complete",
                 "short_basic_timeout",
-                "long_basic_abort"
+                "long_basic_abort",
+                "udf_bg_error"
             ]
         );
         assert_eq!(pairs.len(), 15);

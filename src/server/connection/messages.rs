@@ -9,10 +9,10 @@ use crate::server::batch::Batch;
 use crate::server::command::RecordCommand;
 use crate::server::compression::{compress, compress_frames};
 use crate::server::fields::Field;
-use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, last_code, open_frame};
+use crate::server::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use crate::server::message::{Info1, Message, Verb};
 use crate::server::query::{self, QueryStep, Started};
-use crate::server::query_counters::{QueryCount, QueryKind, QueryOutcome};
+use crate::server::query_counters::JobEnd;
 use crate::server::reply::AnswerHeader;
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -199,15 +199,6 @@ impl Connection<'_> {
         message: &Message<'_>,
     ) -> Result<(), Closed> {
         let shared = self.shared;
-        let counters = served
-            .counters
-            .queries(message.fields.has(Field::IndexRange));
-        let short = message.head.info1.contains(Info1::SHORT_QUERY);
-        let kind = match (short, message.fields.has(Field::UdfPackage)) {
-            (true, _) => QueryKind::Short,
-            (false, true) => QueryKind::Aggregation,
-            (false, false) => QueryKind::Long,
-        };
         let may = self.session.access.query(served, message);
         let begun = may.and_then(|limit| {
             let client = &self.session.peer;
@@ -221,8 +212,10 @@ impl Connection<'_> {
                 self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }
-            Ok(Started::Empty) => {
-                counters.add(kind, QueryOutcome::Complete);
+            Ok(Started::Empty(kind)) => {
+                let by_index = message.fields.has(Field::IndexRange);
+                let counters = served.counters.queries(by_index);
+                counters.add(kind, JobEnd::Complete);
                 self.answer(&AnswerHeader::last(result_code::OK));
                 return Ok(());
             }
@@ -232,25 +225,16 @@ impl Connection<'_> {
                 return Ok(());
             }
         };
-        let mut count = QueryCount {
-            counters,
-            kind,
-            outcome: QueryOutcome::Error,
-        };
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
         loop {
             let at = self.outbox.len();
             let step = query.step(&mut self.outbox);
-            let code = last_code(self.outbox.get(at..).unwrap_or_default());
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
             self.check_memory()?;
             match step {
-                QueryStep::Done => {
-                    count.outcome = QueryOutcome::of(kind, code);
-                    return Ok(());
-                }
+                QueryStep::Done => return Ok(()),
                 QueryStep::More => {
                     self.send().await?;
                     // Other connections of this thread are to be served between two chunks.

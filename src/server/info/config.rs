@@ -17,7 +17,7 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
     let mut pairs = Pairs::default();
     match ask.parameter(&["context"]) {
         Some("namespace") => {
-            add_namespace_config(named(ask)?, &mut pairs);
+            add_namespace_config(ask.named()?, &mut pairs);
         }
         Some("service") => add_service_config(ask.shared, &mut pairs),
         Some("network") => add_network_config(ask, &mut pairs),
@@ -29,14 +29,6 @@ pub(super) fn get(ask: &mut Ask<'_>) -> InfoAnswer {
         _ => return Err(InfoError::parameter("bad context")),
     }
     Ok(pairs.0)
-}
-
-/// The namespace that is named.
-fn named<'a>(ask: &Ask<'a>) -> Result<&'a ServedNamespace, InfoError> {
-    let name = ask.namespace_name();
-    let name = name.ok_or_else(|| InfoError::parameter("missing namespace"))?;
-    let served = ask.served(name);
-    served.ok_or_else(|| InfoError::parameter("unknown namespace"))
 }
 
 /// A number of the server, or of a namespace, that can be changed while the server runs.
@@ -136,7 +128,7 @@ pub(super) fn set(ask: &mut Ask<'_>) -> InfoAnswer {
     }
     match ask.parameter(&["context"]) {
         Some("service") => change(OF_SERVICE, ask.shared, &values)?,
-        Some("namespace") => change(OF_NAMESPACE, named(ask)?, &values)?,
+        Some("namespace") => change(OF_NAMESPACE, ask.named()?, &values)?,
         Some("network" | "logging" | "security") => change(&[], &(), &values)?,
         _ => return Err(InfoError::parameter("bad context")),
     }

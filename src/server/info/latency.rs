@@ -48,12 +48,7 @@ fn describe(name: &str, latency: &Latency, seconds: f64) -> String {
 
 /// `histogram:namespace=NAME;type=object-size|ttl`. Visits all records.
 pub(super) fn histogram(ask: &mut Ask<'_>) -> InfoAnswer {
-    let name = ask
-        .namespace_name()
-        .ok_or_else(|| InfoError::parameter("missing namespace"))?;
-    let served = ask
-        .served(name)
-        .ok_or_else(|| InfoError::parameter("unknown namespace"))?;
+    let served = ask.named()?;
     match ask.parameter(&["type"]) {
         Some("object-size") => Ok(sizes(served)),
         Some("ttl") => Ok(times_to_live(served)),

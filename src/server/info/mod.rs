@@ -282,6 +282,14 @@ impl<'a> Ask<'a> {
         self.parameter(&["namespace", "ns", "id"])
     }
 
+    /// The namespace that is asked for, which must be there.
+    fn named(&self) -> Result<&'a ServedNamespace, InfoError> {
+        let name = self.namespace_name();
+        let name = name.ok_or_else(|| InfoError::parameter("missing namespace"))?;
+        let served = self.served(name);
+        served.ok_or_else(|| InfoError::parameter("unknown namespace"))
+    }
+
     /// The namespace of a name.
     fn served(&self, name: &str) -> Option<&'a ServedNamespace> {
         self.shared.namespace(name.as_bytes())

@@ -16,9 +16,10 @@ use crate::server::command::{expiration, set_of};
 use crate::server::condition::IndexCondition;
 use crate::server::fields::{Field, Fields};
 use crate::server::function_call::FunctionCall;
-use crate::server::job::{Job, JobKind, JobStart};
+use crate::server::job::{Job, JobFacts};
 use crate::server::message::{Head, Info1, Info2, Info3, Message};
 use crate::server::operation::operations_of;
+use crate::server::query_counters::JobKind;
 use crate::server::rate_limit::{Due, Pace, RateLimit};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
@@ -41,8 +42,8 @@ pub(crate) enum Started<'a> {
     Query(Box<WireQuery<'a>>),
     /// Records are to be operated on, by another thread, once the client is answered.
     Background(Box<BackgroundJob>),
-    /// An empty answer.
-    Empty,
+    /// An empty answer to a query of this kind.
+    Empty(JobKind),
 }
 
 /// Begins what a message without a digest asks for, within the limit of its user. Otherwise the code of the answer.
@@ -76,10 +77,17 @@ pub(crate) fn start<'a>(
     if short && (writes || call.is_some() || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
+    let kind = match (writes, &call) {
+        (false, None) if short => JobKind::Short,
+        (false, None) => JobKind::Basic,
+        (false, Some(_)) => JobKind::Aggregation,
+        (true, None) => JobKind::Background,
+        (true, Some(_)) => JobKind::BackgroundFunction,
+    };
     let condition = match IndexCondition::of(fields, &served.namespace, set) {
         // Operations on the records of no set are done, and they aggregate to nothing.
         Err(result_code::INDEX_NOT_FOUND) if (writes || call.is_some()) && set_id.is_none() => {
-            return Ok(Started::Empty);
+            return Ok(Started::Empty(kind));
         }
         condition => condition?,
     };
@@ -101,7 +109,7 @@ pub(crate) fn start<'a>(
         _ => None,
     };
     let Some(set_id) = set_id else {
-        return Ok(Started::Empty);
+        return Ok(Started::Empty(kind));
     };
     if !short && shared.jobs.running() as u64 >= shared.limits.max_queries.load(Ordering::Relaxed) {
         return Err(result_code::FORBIDDEN);
@@ -113,12 +121,6 @@ pub(crate) fn start<'a>(
         false => starts.len(),
     };
     let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
-    let kind = match (writes, &call) {
-        (false, None) => JobKind::Basic,
-        (false, Some(_)) => JobKind::Aggregation,
-        (true, None) => JobKind::Background,
-        (true, Some(_)) => JobKind::BackgroundFunction,
-    };
     let max_rps = served.max_background_rps.load(Ordering::Relaxed) as u32;
     let rps = match (writes, asked_rps) {
         (false, rps) => rps,
@@ -128,17 +130,17 @@ pub(crate) fn start<'a>(
     };
     let pace = [RateLimit::new(rps, Due::default()), limit];
     let pace = Pace(pace.into_iter().flatten().collect());
-    let start = JobStart {
+    let facts = JobFacts {
         id: fields.u64(Field::Query).unwrap_or_default(),
         kind,
-        served,
-        set,
-        index: index_name.as_deref().unwrap_or_default(),
+        namespace: served.namespace.name().to_owned(),
+        set: set.to_owned(),
+        index: index_name.map(|name| name.to_string()),
         partitions: partitions - resumed,
         digests: resumed,
         records_per_second: rps,
         socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
-        client,
+        client: client.to_owned(),
     };
     let mut mode = Mode::empty();
     mode.set(
@@ -151,7 +153,7 @@ pub(crate) fn start<'a>(
     if writes {
         let (work, policy) = background_of(&message.head, message, served, call)
             .map_err(|error| error.result_code())?;
-        let job = shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?;
+        let job = shared.jobs.begin(facts).ok_or(result_code::PARAMETER)?;
         return Ok(Started::Background(Box::new(BackgroundJob {
             namespace: served.namespace.clone(),
             set_id,
@@ -173,8 +175,8 @@ pub(crate) fn start<'a>(
     }
     // Nobody is told of a short query.
     let job = match short {
-        true => Arc::new(Job::of(&start)),
-        false => shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?,
+        true => Arc::new(Job::of(facts)),
+        false => shared.jobs.begin(facts).ok_or(result_code::PARAMETER)?,
     };
     let timeout = match message.head.timeout_ms {
         0 => SHORT_TIMEOUT,

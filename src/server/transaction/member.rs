@@ -81,27 +81,20 @@ fn read(
     reply: &mut MessageReply<'_, '_>,
 ) -> MemberAnswer {
     let namespace = &served.namespace;
-    let with_bins = !command.head.info1.contains(Info1::NO_BINS);
     let known = served.transactions.find(namespace, transaction);
     if let KnownTransaction::Open(open) = &known
         && let Some(state) = open.state()
         && let Some(write) = state.write_of(&address.digest)
     {
         let read = namespace.read_provisional(write, address, command.filter, |record| {
-            if with_bins {
-                command.read_bins(served, record, reply)?;
-            }
-            Ok(record.metadata())
+            command.read_record(served, record, reply)
         })?;
         return Ok(found(&read));
     }
     check_unlocked(served, &address.digest, Some(transaction))?;
     let (stamp, read) = namespace.read_stamped(address, command.filter, |record, stamp| {
         tell_version(reply, stamp);
-        if with_bins {
-            command.read_bins(served, record, reply)?;
-        }
-        Ok(record.metadata())
+        command.read_record(served, record, reply)
     });
     match read {
         Ok(metadata) => Ok(found(&metadata)),
@@ -175,7 +168,7 @@ fn change<T>(
 }
 
 /// The answer to a transaction that is not open.
-const EXPIRED: CommandRefusal = CommandRefusal::Code(result_code::MRT_EXPIRED);
+pub(super) const EXPIRED: CommandRefusal = CommandRefusal::Code(result_code::MRT_EXPIRED);
 
 /// Returns the transaction that writes a record. Another transaction's lock is reported before this one's end.
 fn open_for(

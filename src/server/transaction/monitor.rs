@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::member::EXPIRED;
 use super::part::{MONITOR_SET, monitor_digest};
 use super::table::{
     DEFAULT_DURATION, KnownTransaction, MAX_DURATION, MAX_RECORDS, OpenTransaction, TransactionEnd,
@@ -16,7 +17,7 @@ use crate::engine::{
 use crate::operation::Checked;
 use crate::server::command::{CommandRefusal, RecordCommand, found, wrote};
 use crate::server::fields::Field;
-use crate::server::message::{Info1, Verb};
+use crate::server::message::Verb;
 use crate::server::operation::operations_of;
 use crate::server::ops::code;
 use crate::server::reply::{AnswerHeader, MessageReply};
@@ -102,13 +103,7 @@ fn read(
     if let KnownTransaction::Open(open) = &known
         && let Some(state) = open.state()
     {
-        let with_bins = !command.head.info1.contains(Info1::NO_BINS);
-        let lend = |record: &RemoteRecord<'_>| {
-            if with_bins {
-                command.read_bins(served, record, reply)?;
-            }
-            Ok(record.metadata())
-        };
+        let lend = |record: &RemoteRecord<'_>| command.read_record(served, record, reply);
         let read = namespace.read_provisional(&state.monitor, address, command.filter, lend)?;
         return Ok(found(&read));
     }
@@ -203,9 +198,6 @@ fn operate(
         }
     }
 }
-
-/// The answer to a transaction that is not open.
-const EXPIRED: CommandRefusal = CommandRefusal::Code(result_code::MRT_EXPIRED);
 
 /// Whether a transaction that is not open was committed: its monitor is a record then.
 fn is_committed(
