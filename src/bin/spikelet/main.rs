@@ -8,6 +8,8 @@
 
 mod cli;
 mod contention;
+#[cfg(feature = "cluster")]
+mod files;
 mod random;
 mod report;
 mod sizing;
