@@ -14,6 +14,7 @@ mod random;
 mod report;
 mod sizing;
 mod threads;
+mod units;
 mod verdict;
 
 fn main() -> std::process::ExitCode {

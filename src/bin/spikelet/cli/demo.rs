@@ -57,7 +57,7 @@ const FAULTS_TOLD_MAX: usize = 10;
 
 /// Parses the bound of `--shard-at`.
 fn shard_at(text: &str) -> Result<u64, String> {
-    match super::size::parse(text)? {
+    match crate::units::bytes(text)? {
         bytes if bytes < SHARD_AT_MIN => Err(format!(
             "a shard describes itself in some 150 bytes: give at least {SHARD_AT_MIN}"
         )),
