@@ -66,6 +66,17 @@ fn an_embedded_program_is_asked_for_what_its_monitor_says() {
     }
 }
 
+/// Returns both ends of a terminal: the one that a person would see, and the program's.
+fn terminal() -> (File, File) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let name = OsStr::from_bytes(name.to_bytes());
+    let other_end = File::options().read(true).write(true).open(name).unwrap();
+    (File::from(terminal), other_end)
+}
+
 /// Reads from a terminal until it has shown this.
 fn read_until(terminal: &mut File, shown: &mut Vec<u8>, wanted: &str) {
     let from = shown.len();
@@ -83,12 +94,7 @@ fn on_a_terminal_it_redraws_in_place_and_keys_sort_and_end_it() {
     let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
     let monitor = monitor.start().unwrap();
     let addr = monitor.addr().to_string();
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap();
-    let name = OsStr::from_bytes(name.to_bytes());
-    let other_end = File::options().read(true).write(true).open(name).unwrap();
+    let (mut terminal, other_end) = terminal();
     let mut program = Command::new(env!("CARGO_BIN_EXE_spikelet"))
         .args(["top", "--host", &addr, "--seconds", "3600"])
         .stdin(other_end.try_clone().unwrap())
@@ -96,7 +102,7 @@ fn on_a_terminal_it_redraws_in_place_and_keys_sort_and_end_it() {
         .stderr(other_end)
         .spawn()
         .unwrap();
-    let (mut terminal, mut shown) = (File::from(terminal), Vec::new());
+    let mut shown = Vec::new();
     read_until(&mut terminal, &mut shown, "q: end");
     // The next look is in an hour: it is the key that draws again.
     terminal.write_all(b"w").unwrap();
@@ -185,4 +191,24 @@ fn serve_says_that_it_is_not_in_this_build() {
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("built without `serve`"), "{error}");
+}
+
+#[test]
+fn words_have_colours_on_a_terminal_unless_no_color_is_set() {
+    for (no_color, expected) in [("", "\x1b[1;32mOK\x1b[0m: "), ("1", "\r\n  OK: ")] {
+        let (mut terminal, other_end) = terminal();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+            .args(["contention", "--virtual", "--rate", "25", "--shards", "1"])
+            .env("NO_COLOR", no_color)
+            .env("TERM", "xterm")
+            .stdout(other_end)
+            .spawn()
+            .unwrap();
+        let mut shown = Vec::new();
+        // It ends with an error: the program has closed its end.
+        let _ = terminal.read_to_end(&mut shown);
+        assert!(program.wait().unwrap().success());
+        let shown = String::from_utf8_lossy(&shown);
+        assert!(shown.contains(expected), "{expected:?}: {shown:?}");
+    }
 }

@@ -1,11 +1,11 @@
 //! The changes that a namespace keeps, piece by piece: `/changes.json`.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
-use super::http::Response;
+use super::http::{Response, query_pairs};
+use super::sampler::unix_ms;
 use crate::changes::{Change, ChangeKind, ChangeOptions, Changes, Delivery, Start};
 use crate::storage::SetUsage;
 use crate::{Error, Key, Namespace, Result, Store};
@@ -104,11 +104,6 @@ impl From<&Change> for ChangeSnapshot {
     }
 }
 
-fn unix_ms(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
 /// The parameters of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ChangesQuery {
@@ -125,17 +120,14 @@ struct ChangesQuery {
 impl ChangesQuery {
     fn parse(text: &str) -> Result<Self> {
         let mut query = Self::default();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = percent_decode_str(value)
-                .decode_utf8()
-                .map_err(|_| Error::parameter(format!("{name}=\"{value}\" is no text in UTF-8")))?;
+        for pair in query_pairs(text) {
+            let (name, value) = pair?;
             match name {
-                "namespace" => query.namespace = Some(value.into_owned()),
-                "set" => query.sets.push(value.into_owned()),
-                "after" => query.after = Some(value.into_owned()),
-                "hold" => query.hold = Some(value.into_owned()),
-                "release" => query.release = Some(value.into_owned()),
+                "namespace" => query.namespace = Some(value),
+                "set" => query.sets.push(value),
+                "after" => query.after = Some(value),
+                "hold" => query.hold = Some(value),
+                "release" => query.release = Some(value),
                 "most" => {
                     let most = value.parse().ok();
                     let is_allowed = |most: &usize| (1..=CHANGES_MAX).contains(most);
@@ -166,19 +158,7 @@ pub(super) fn answer(store: &Store, query: &str, may_subscribe: bool) -> Respons
         }
         read(store, &query)
     });
-    match read.map(|read| serde_json::to_string(&read)) {
-        Ok(Ok(json)) => Response::ok("application/json", json),
-        Ok(Err(error)) => Response::refused("500 Internal Server Error", &error.to_string()),
-        Err(error) => {
-            let status = match &error {
-                Error::Parameter { .. } => "400 Bad Request",
-                Error::Namespace(_) => "404 Not Found",
-                Error::ChangesLost { .. } => "410 Gone",
-                _ => "500 Internal Server Error",
-            };
-            Response::refused(status, &error.to_string())
-        }
-    }
+    read.map_or_else(|error| Response::from(&error), |read| Response::json(&read))
 }
 
 fn read(store: &Store, query: &ChangesQuery) -> Result<ChangesSnapshot> {

@@ -5,6 +5,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+
+use crate::{Error, Result as StoreResult};
+
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
@@ -53,6 +58,13 @@ impl Response {
         }
     }
 
+    pub(super) fn json(body: &impl Serialize) -> Self {
+        serde_json::to_string(body).map_or_else(
+            |error| Self::refused("500 Internal Server Error", &error.to_string()),
+            |json| Self::ok("application/json", json),
+        )
+    }
+
     pub(super) fn refused(status: &'static str, why: &str) -> Self {
         Self {
             status,
@@ -61,6 +73,29 @@ impl Response {
             body: format!("{why}\n").into(),
         }
     }
+}
+
+impl From<&Error> for Response {
+    fn from(error: &Error) -> Self {
+        let status = match error {
+            Error::Parameter(_) => "400 Bad Request",
+            Error::Namespace(_) => "404 Not Found",
+            Error::ChangesLost { .. } => "410 Gone",
+            _ => "500 Internal Server Error",
+        };
+        Self::refused(status, &error.to_string())
+    }
+}
+
+/// Returns the names and values of a query.
+pub(super) fn query_pairs(query: &str) -> impl Iterator<Item = StoreResult<(&str, String)>> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let text = percent_decode_str(value).decode_utf8();
+        let wrong = |_| Error::parameter(format!("{name}=\"{value}\" is no text in UTF-8"));
+        Ok((name, text.map_err(wrong)?.into_owned()))
+    })
 }
 
 /// Reads the request of a connection, asks `answer`, and sends its response. `local_only`: requests
@@ -154,7 +189,7 @@ fn read_head(
 ) -> Result<bool, Response> {
     let mut chunk = [0; 1024];
     loop {
-        let late = || Response::refused("408 HttpRequest Timeout", "the request took too long");
+        let late = || Response::refused("408 Request Timeout", "the request took too long");
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || stream.socket.set_read_timeout(Some(left)).is_err() {
             return Err(late());
@@ -185,7 +220,7 @@ fn read_head(
 }
 
 fn parse(head: &[u8], local_only: bool) -> Result<HttpRequest<'_>, Response> {
-    let malformed = |why| Response::refused("400 Bad HttpRequest", why);
+    let malformed = |why| Response::refused("400 Bad Request", why);
     let text = std::str::from_utf8(head).map_err(|_| malformed("the request is not text"))?;
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');

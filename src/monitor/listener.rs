@@ -391,10 +391,7 @@ fn answer(shared: &ListenerShared, request: &HttpRequest<'_>) -> Response {
     let latest = Arc::clone(&shared.state().latest);
     match request.path {
         "/" => page(),
-        "/hot.json" => match serde_json::to_string(&*latest) {
-            Ok(json) => Response::ok("application/json", json),
-            Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
-        },
+        "/hot.json" => Response::json(&*latest),
         "/metrics" => {
             let form = MetricsForm::accepted(request.accept);
             let text = metrics::render(&shared.store, &latest, form);

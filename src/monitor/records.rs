@@ -1,9 +1,7 @@
 //! Whole records, for a copy of the store: `/records.asb`.
 
-use percent_encoding::percent_decode_str;
-
 use super::changes::namespace_of;
-use super::http::Response;
+use super::http::{Response, query_pairs};
 use crate::backup::{BackupError, PieceStart, digest_of, piece, piece_of};
 use crate::{Digest, Error, Store};
 
@@ -15,12 +13,7 @@ const DIGESTS_MAX: usize = 100;
 pub(super) fn answer(store: &Store, query: &str) -> Response {
     match read(store, query) {
         Ok(response) => response,
-        Err(BackupError::Store(error @ Error::Parameter(_))) => {
-            Response::refused("400 Bad Request", &error.to_string())
-        }
-        Err(BackupError::Store(error @ Error::Namespace(_))) => {
-            Response::refused("404 Not Found", &error.to_string())
-        }
+        Err(BackupError::Store(error)) => Response::from(&error),
         Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
     }
 }
@@ -29,11 +22,10 @@ fn read(store: &Store, query: &str) -> Result<Response, BackupError> {
     let mut namespace = None;
     let mut start = PieceStart::default();
     let mut digests: Vec<Digest> = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = percent_decode_str(value).decode_utf8_lossy();
+    for pair in query_pairs(query) {
+        let (name, value) = pair?;
         match name {
-            "namespace" => namespace = Some(value.into_owned()),
+            "namespace" => namespace = Some(value),
             "from" => start = value.parse()?,
             "digest" if digests.len() < DIGESTS_MAX => {
                 digests.extend(Some(digest_of(&value).ok_or_else(|| {

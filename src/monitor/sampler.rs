@@ -396,7 +396,7 @@ fn per_second(count: u64, interval: Duration) -> f64 {
     count as f64 / interval.as_secs_f64()
 }
 
-fn unix_ms(time: std::time::SystemTime) -> u64 {
+pub(super) fn unix_ms(time: std::time::SystemTime) -> u64 {
     let since = time.duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

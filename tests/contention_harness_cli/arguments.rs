@@ -80,3 +80,23 @@ fn a_run_that_is_refused_leaves_the_earlier_page() {
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"));
 }
+
+#[test]
+fn the_help_has_groups_examples_and_each_default_once() {
+    let help = text("--help");
+    for part in [
+        "\nArrivals:\n",
+        "\nShards:\n",
+        "\nLimits:\n",
+        "\nOutput:\n",
+        "[default: 2s; 600s with --virtual]",
+    ] {
+        assert_eq!(help.matches(part).count(), 1, "{part}: {help}");
+    }
+    assert!(!help.contains("[default: 2s]"), "{help}");
+    assert_eq!(
+        help.matches("\n  spikelet contention ").count(),
+        3,
+        "{help}"
+    );
+}

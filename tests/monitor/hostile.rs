@@ -7,7 +7,8 @@ use super::{get, monitor, send, store};
 
 /// The status of an answer; empty if the connection was just closed.
 fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or_default()
+    let line = answer.lines().next().unwrap_or_default();
+    line.strip_prefix("HTTP/1.1 ").unwrap_or_default()
 }
 
 #[test]
@@ -22,26 +23,32 @@ fn what_is_no_request_for_a_page_is_refused_and_the_next_one_is_answered() {
     for (request, expected) in [
         (
             format!("POST /metrics HTTP/1.1\r\nHost: {addr}\r\nContent-Length: 5\r\n\r\nhello"),
-            "405",
+            "405 Method Not Allowed",
         ),
-        (format!("HEAD / HTTP/1.1\r\nHost: {addr}\r\n\r\n"), "405"),
+        (
+            format!("HEAD / HTTP/1.1\r\nHost: {addr}\r\n\r\n"),
+            "405 Method Not Allowed",
+        ),
         (
             format!("GET /nothing HTTP/1.1\r\nHost: {addr}\r\n\r\n"),
-            "404",
+            "404 Not Found",
         ),
         (
             format!("GET /../../etc/passwd HTTP/1.1\r\nHost: {addr}\r\n\r\n"),
-            "404",
+            "404 Not Found",
         ),
-        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
-        ("\0\0\0\0\r\n\r\n".to_owned(), "400"),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400 Bad Request"),
+        ("\0\0\0\0\r\n\r\n".to_owned(), "400 Bad Request"),
         (
             "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(),
-            "403",
+            "403 Forbidden",
         ),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "505"),
-        (long, "431"),
-        ("x".repeat(20_000), "431"),
+        (
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+            "505 HTTP Version Not Supported",
+        ),
+        (long, "431 Request Header Fields Too Large"),
+        ("x".repeat(20_000), "431 Request Header Fields Too Large"),
     ] {
         let answer = send(addr, request.as_bytes());
         assert_eq!(status(&answer), expected, "{:?}: {answer}", &request[..20]);
@@ -64,7 +71,7 @@ fn a_request_in_single_bytes_is_answered() {
     }
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert_eq!(status(&answer), "200");
+    assert_eq!(status(&answer), "200 OK");
 }
 
 #[test]
@@ -86,7 +93,7 @@ fn clients_that_hang_are_ended_and_others_are_answered() {
     assert!(get(addr, "/hot.json").0.starts_with("HTTP/1.1 200 OK"));
     let mut answer = String::new();
     hanging[0].read_to_string(&mut answer).unwrap();
-    assert_eq!(status(&answer), "408");
+    assert_eq!(status(&answer), "408 Request Timeout");
 }
 
 #[test]

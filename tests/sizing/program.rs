@@ -43,6 +43,7 @@ fn a_plan_answers_from_numbers() {
     let words = words.join(" ");
     assert!(words.contains("ask for 8, so 8 are made"), "{text}");
     assert!(words.contains("Hash-shard it by 8"), "{text}");
+    assert!(text.contains("\nPlan\n----\n"), "{text}");
 }
 
 #[test]
@@ -511,4 +512,14 @@ fn what_cannot_be_sized_is_told_with_its_place() {
     }
     let empty = TempDir::new().unwrap();
     assert!(refused(&[path(empty.path())]).contains(path(empty.path())));
+}
+
+#[test]
+fn the_help_has_groups_and_examples() {
+    let help = stdout(&["--help"]);
+    for group in ["\nLoad:\n", "\nRecords:\n", "\nLimits:\n", "\nOutput:\n"] {
+        assert_eq!(help.matches(group).count(), 1, "{group}: {help}");
+    }
+    let (_, examples) = help.split_once("Examples:").unwrap();
+    assert_eq!(examples.matches("spikelet sizing ").count(), 3, "{help}");
 }

@@ -8,10 +8,13 @@
 
 mod cli;
 mod contention;
+#[cfg(feature = "cluster")]
+mod files;
 mod random;
 mod report;
 mod sizing;
 mod threads;
+mod units;
 mod verdict;
 
 fn main() -> std::process::ExitCode {

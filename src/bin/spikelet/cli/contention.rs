@@ -12,30 +12,17 @@ use std::time::{Duration, SystemTime};
 use clap::{Arg, Args};
 
 use self::places::{empty, writable};
-use self::values::{
-    ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
-};
+use self::values::{ROWS_MAX, conditions, next_rate, positive, series, too_many};
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, unwritable};
-use super::print::{ProgressUnit, emit, emit_json, emit_report, note, progress};
+use super::print::{ProgressUnit, emit, emit_form, note, progress};
 use super::{CommandFailure, CommandOutcome};
 use crate::contention::{
-    Arrivals, Case, Criteria, FinishedRun, HarnessError, Hold, Interruption, Measurement, OtherRun,
-    Place, RowCondition, RowLayout, SCHEMA_VERSION, Settings, Spread, Write, check_stored,
-    measure_until, write_histograms,
+    Arrivals, Case, Criteria, FinishedRun, HarnessError, Interruption, Measurement, OtherRun,
+    Place, RowCondition, RowLayout, SCHEMA_VERSION, Settings, check_stored, measure_until,
+    write_histograms,
 };
 
-/// How long a row runs by default.
-const DURATION: Duration = Duration::from_secs(2);
-/// How long a row runs by default on a virtual clock, where it takes no time.
-const DURATION_VIRTUAL: Duration = Duration::from_secs(600);
-const WARM_UP: Duration = Duration::from_millis(200);
-/// The default hold of a virtual run, in milliseconds.
-const HOLD_MS_VIRTUAL: f64 = 8.0;
-/// The default number of elements of a list.
-const ELEMENTS: u32 = 1_000;
-/// The default rest after a first refusal, in microseconds.
-const PAUSE_US: u64 = 100;
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
 const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
 
@@ -66,65 +53,8 @@ pub(crate) struct ContentionArguments {
         default_value = "1,8"
     )]
     shards: Vec<RowLayout>,
-    /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
-    /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
-    #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count)]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    limit: usize,
-    /// Hold a record this long after each edit, as if a replica were waited for: simulated
-    /// [default: 0; 8 with --virtual].
-    #[arg(help_heading = "Limits", long, value_name = "MS", value_parser = hold_ms)]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    hold_ms: Option<f64>,
-    /// Whether each hold is the same, or exponentially distributed.
-    #[arg(help_heading = "Limits", long, value_enum, default_value_t = Spread::Fixed)]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    hold_dist: Spread,
-    /// The operation of a write [default: increment; add-unique with --activate-at].
-    #[arg(long, value_enum)]
-    operation: Option<Write>,
-    /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
-    #[arg(long, value_name = "N", default_value_t = ELEMENTS, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    elements: u32,
-    /// Bytes of a put's value, and beside a counter or list.
-    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    payload: u32,
-    /// How many hot keys there are.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    hot_keys: u32,
-    /// How unevenly they are written: the k-th as often as 1 / k^THETA.
-    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
-    zipf: f64,
-    /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    duration: Option<Duration>,
-    /// How long each row runs before [default: 200ms; 0 with --virtual].
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    warm_up: Option<Duration>,
-    /// Seed of arrivals, keys and holds.
-    #[arg(long, default_value_t = 1, value_parser = seed)]
-    seed: u64,
-    /// How often a write that met KEY_BUSY is tried again.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retries: u32,
-    /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
-    /// twice as long after each further refusal in a row].
-    #[arg(long, value_name = "US")]
-    pause_us: Option<u64>,
-    /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
-    /// same bytes.
-    #[arg(long = "virtual")]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    is_virtual: bool,
-    /// Shard each list or counter over the shards of its row at this time of the row, and draw a
-    /// timeline.
-    #[arg(help_heading = "Shards", long, value_name = "TIME", value_parser = time)]
-    activate_at: Option<Duration>,
-    /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
-    /// see --check.
-    #[arg(help_heading = "Output", long, value_name = "DIR")]
-    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
     /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
     /// had acknowledged.
     #[arg(help_heading = "Output", long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
@@ -184,47 +114,6 @@ fn negative_too(argument: Arg) -> Arg {
 }
 
 impl ContentionArguments {
-    fn settings(&self) -> Settings {
-        let hold_ms = self.hold_ms.unwrap_or(if self.is_virtual {
-            HOLD_MS_VIRTUAL
-        } else {
-            0.0
-        });
-        let of_clock = |is_virtual, real| if self.is_virtual { is_virtual } else { real };
-        let of_row = if self.activate_at.is_some() {
-            Write::AddUnique
-        } else {
-            Write::Increment
-        };
-        Settings {
-            is_virtual: self.is_virtual,
-            write: self.operation.unwrap_or(of_row),
-            limit: self.limit,
-            hold: Hold {
-                mean: Duration::from_secs_f64(hold_ms / 1e3),
-                spread: self.hold_dist,
-            },
-            payload: self.payload as usize,
-            elements: self.elements,
-            hot_keys: self.hot_keys,
-            zipf: self.zipf,
-            duration: self
-                .duration
-                .unwrap_or(of_clock(DURATION_VIRTUAL, DURATION)),
-            warm_up: self.warm_up.unwrap_or(of_clock(Duration::ZERO, WARM_UP)),
-            seed: self.seed,
-            retries: self.retries,
-            pause: Duration::from_micros(self.pause_us.unwrap_or(PAUSE_US)),
-            backs_off: self.pause_us.is_none(),
-            activate_at: self.activate_at,
-            dir: self.dir.clone(),
-            #[cfg(feature = "cluster")]
-            cluster: self.cluster.settings(),
-            #[cfg(not(feature = "cluster"))]
-            cluster: None,
-        }
-    }
-
     /// Returns all rows. They are checked before the first one runs.
     fn cases(&self, settings: &Settings) -> Result<Vec<Case>, CommandFailure> {
         let mut loads = Vec::new();
@@ -333,11 +222,8 @@ impl ContentionArguments {
 /// Compares the stores of a run with its acknowledged writes.
 fn check(dir: &Path, as_json: bool) -> Result<CommandOutcome, CommandFailure> {
     let found = check_stored(dir)?;
-    if as_json {
-        emit_json(SCHEMA_VERSION, "contention-recheck", &found)?;
-    } else {
-        emit_report(&found.to_report())?;
-    }
+    let form = (SCHEMA_VERSION, "contention-recheck");
+    emit_form(as_json, form, &found, || found.to_report())?;
     Ok(CommandOutcome::damaged_if(!found.passes))
 }
 
@@ -350,27 +236,24 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, Com
         return check(dir, arguments.json);
     }
     // All of the input is judged before the first row runs.
-    #[cfg_attr(
-        not(feature = "cluster"),
-        expect(unused_mut, reason = "a cluster has a limit of its own")
-    )]
-    let mut settings = arguments.settings();
-    #[cfg_attr(
-        not(feature = "cluster"),
-        expect(unused_mut, reason = "a cluster has a limit of its own")
-    )]
-    let mut cases = arguments.cases(&settings)?;
+    let settings = arguments.settings.clone();
     #[cfg(feature = "cluster")]
-    let reached = arguments.cluster.connect(&mut settings)?;
+    let settings = Settings {
+        cluster: arguments.cluster.settings(),
+        ..settings
+    };
     #[cfg(feature = "cluster")]
-    if reached.is_some() {
-        cases = arguments.cases(&settings)?;
-    }
+    let (reached, settings) = {
+        // Rows that cannot be run are refused before a cluster is asked for its limit.
+        arguments.cases(&settings)?;
+        arguments.cluster.connect(settings)?
+    };
+    let cases = arguments.cases(&settings)?;
     let judging = arguments.judging(&settings, &cases)?;
     if let Some(dir) = &arguments.hdr_hist {
         writable(dir)?;
     }
-    if let Some(dir) = &arguments.dir {
+    if let Some(dir) = &settings.dir {
         empty(dir)?;
     }
     let repeats = arguments.repeats(&settings, &judging)?;
@@ -402,12 +285,11 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<CommandOutcome, Com
     if let Some(page) = page {
         page.write(&run.to_report())?;
     }
-    if arguments.json {
-        emit_json(SCHEMA_VERSION, "contention", &run)?;
-    } else if arguments.csv {
+    if arguments.csv {
         emit(&run.to_csv())?;
     } else {
-        emit_report(&run.to_summary())?;
+        let form = (SCHEMA_VERSION, "contention");
+        emit_form(arguments.json, form, &run, || run.to_summary())?;
     }
     failure(run.interruption.as_ref())?;
     Ok(match run.interruption {

@@ -33,6 +33,7 @@ const SET: &str = "users";
 /// The bins of both lists of a node, and the sets of those that have records of their own.
 const FOLLOWING: &str = "following";
 const FOLLOWERS: &str = "followers";
+const SETS: [&str; 3] = [SET, FOLLOWING, FOLLOWERS];
 
 /// The hubs of a large graph need all the room that a record can have.
 const MAX_RECORD_BYTES: u64 = 8 << 20;
@@ -57,7 +58,7 @@ const FAULTS_TOLD_MAX: usize = 10;
 
 /// Parses the bound of `--shard-at`.
 fn shard_at(text: &str) -> Result<u64, String> {
-    match super::size::parse(text)? {
+    match crate::units::bytes(text)? {
         bytes if bytes < SHARD_AT_MIN => Err(format!(
             "a shard describes itself in some 150 bytes: give at least {SHARD_AT_MIN}"
         )),
@@ -209,7 +210,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome, CommandFa
     // All of the input is judged before there is a store.
     let (graph, source) = arguments.graph()?;
     let temporary = match &arguments.dir {
-        Some(dir) => check_dir(dir).map(|()| None)?,
+        Some(dir) => check_dir(dir, arguments.overwrite).map(|()| None)?,
         None => Some(temporary()?),
     };
     let dir = temporary.as_ref().map(tempfile::TempDir::path);
@@ -227,9 +228,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<CommandOutcome, CommandFa
     };
 
     let (store, namespace, follows) = arguments.open(dir)?;
-    if let Err(refused) = make_room(&namespace, arguments, dir) {
-        store.close()?;
-        return Err(refused);
+    // A demo that was killed early has left its relation without records, perhaps with another
+    // layout.
+    forget_relation(&namespace, RELATION)?;
+    for name in SETS {
+        namespace.set(name)?.truncate(None)?;
     }
     load(&follows, &graph, arguments, &mut figures)?;
     follows.declare()?;
@@ -284,8 +287,9 @@ fn temporary() -> Result<tempfile::TempDir, CommandFailure> {
     Ok(dir)
 }
 
-/// Refuses a directory with anything in it but a store that a demo has made.
-fn check_dir(dir: &Path) -> Result<(), CommandFailure> {
+/// Refuses a directory with anything in it but a store that a demo has made, and the graph of that
+/// demo unless it may be removed: two graphs are never mixed.
+fn check_dir(dir: &Path, overwrite: bool) -> Result<(), CommandFailure> {
     let refused = |what: String| {
         let dir = dir.display();
         Err(CommandFailure::Input(format!(
@@ -302,39 +306,21 @@ fn check_dir(dir: &Path) -> Result<(), CommandFailure> {
     }
     let store = Store::builder().path(dir).read_only(true).open()?;
     let namespaces = store.namespaces();
+    let sets = namespaces.iter().flat_map(Namespace::sets);
+    let graph = sets.filter(|set| SETS.contains(&set.name.as_str()));
+    let records = graph.map(|set| set.records).sum();
     store.close()?;
     let mut names = namespaces.iter().map(Namespace::name);
     match names.find(|name| *name != NAMESPACE) {
-        None => Ok(()),
         Some(name) => refused(format!(
             "a store with namespace {name:?} is in it, and is no demo's"
         )),
-    }
-}
-
-/// Refuses, or clears, a store that holds the graph of an earlier demo: two graphs are never mixed.
-fn make_room(
-    namespace: &Namespace,
-    arguments: &DemoArguments,
-    dir: &Path,
-) -> Result<(), CommandFailure> {
-    let sets = [SET, FOLLOWING, FOLLOWERS].map(|name| namespace.set(name));
-    let sets: Vec<_> = sets.into_iter().collect::<spikelet::Result<_>>()?;
-    let records = sets.iter().map(spikelet::Set::len).sum();
-    if records > 0 && !arguments.overwrite {
-        return Err(CommandFailure::Input(format!(
-            "{} holds {} records of an earlier demo: name an empty directory, or remove them with --overwrite",
-            dir.display(),
+        None if records > 0 && !overwrite => refused(format!(
+            "it holds {} records of an earlier demo, which --overwrite removes",
             count(records)
-        )));
+        )),
+        None => Ok(()),
     }
-    // A demo that was killed early has left its relation without records, perhaps with another
-    // layout.
-    forget_relation(namespace, RELATION)?;
-    for set in sets {
-        set.truncate(None)?;
-    }
-    Ok(())
 }
 
 /// Loads all edges, in the order of the graph, each batch as one group.
@@ -454,11 +440,9 @@ fn check(
         Ok::<_, CommandFailure>(found)
     })?;
     bar.finish_and_clear();
-    let (mut missing, mut faults) = (HashSet::new(), Vec::new());
-    for (absent, fault) in found.into_iter().flatten() {
-        missing.extend(absent);
-        faults.push(fault);
-    }
+    let (absent, faults): (Vec<_>, Vec<_>) = found.into_iter().flatten().unzip();
+    // An edge may be missing on both sides.
+    let missing: HashSet<_> = absent.into_iter().flatten().collect();
     figures.wrong_lists = faults.len() as u64;
     figures.missing_edges = missing.len() as u64;
     figures.verified_edges = figures.edges - figures.missing_edges;

@@ -12,7 +12,6 @@
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
 //! * `top`: which records are hot, as it happens (`monitor_client` asks a program for it).
 //! * `host`: the cluster that `--host` names (feature `cluster`).
-//! * `size`: sizes as people write them.
 //! * `page`: the page that `--html` asks for, and where it may go.
 //! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
 //!
@@ -36,7 +35,6 @@ mod restore;
 #[cfg(feature = "server")]
 mod serve;
 mod shards;
-mod size;
 mod sizing;
 mod stat;
 mod target;

@@ -75,19 +75,19 @@ pub(crate) fn emit_found(
     object: &impl Serialize,
     report: impl FnOnce() -> Report,
 ) -> Result<(), CommandFailure> {
-    if json {
-        emit_json(SCHEMA_VERSION, kind, object)
-    } else {
-        emit_report(&report())
-    }
+    emit_form(json, (SCHEMA_VERSION, kind), object, report)
 }
 
-/// Writes an object with the version of its form and its kind to standard output.
-pub(crate) fn emit_json(
-    version: u32,
-    kind: &str,
+/// Writes a result in one of its forms: as for [`emit_found`], with a version of its own.
+pub(crate) fn emit_form(
+    json: bool,
+    (version, kind): (u32, &str),
     object: &impl Serialize,
+    report: impl FnOnce() -> Report,
 ) -> Result<(), CommandFailure> {
+    if !json {
+        return emit_report(&report());
+    }
     let text = to_json(version, kind, object);
     emit(&text.map_err(|error| CommandFailure::Output(error.into()))?)
 }

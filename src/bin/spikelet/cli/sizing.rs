@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 #[cfg(feature = "cluster")]
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 #[cfg(feature = "cluster")]
 use super::interrupt::on_interrupt;
 use super::page::{PageFile, check_place};
-use super::print::{ProgressUnit, emit, emit_json, emit_report, with_progress};
-use super::{CommandFailure, CommandOutcome, size as units};
+use super::print::{ProgressUnit, emit, emit_form, with_progress};
+use super::{CommandFailure, CommandOutcome};
 #[cfg(feature = "cluster")]
 use crate::sizing::{ClusterReading, size_cluster};
 use crate::sizing::{
@@ -113,18 +112,8 @@ enum SizingCommand {
 /// The arguments of `sizing plan`.
 #[derive(Debug, Args)]
 struct PlanArguments {
-    /// How many entries the collection has [default: as many as come in the retention].
-    #[arg(long, value_name = "N")]
-    entries: Option<u64>,
-    /// The size of each, in bytes.
-    #[arg(long, value_name = "B")]
-    entry_bytes: u64,
-    /// Writes a second to the collection.
-    #[arg(long, value_name = "W")]
-    writes_per_s: Option<f64>,
-    /// How long an entry is kept: 90m, 12h, 30d.
-    #[arg(long, value_name = "TIME", value_parser = units::time)]
-    retention: Option<Duration>,
+    #[command(flatten)]
+    numbers: PlanNumbers,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -149,26 +138,17 @@ pub(crate) fn run(arguments: &SizingArguments) -> Result<CommandOutcome, Command
         return run_cluster(host, arguments);
     }
     match (&arguments.plan, &arguments.source) {
-        (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers),
+        (Some(SizingCommand::Plan(arguments)), _) => run_plan(arguments),
         (None, Some(source)) => run_sizing(source, arguments),
         // clap asks for one of them.
         (None, None) => Ok(CommandOutcome::Sound),
     }
 }
 
-fn run_plan(numbers: &PlanArguments) -> Result<CommandOutcome, CommandFailure> {
-    let asked = PlanNumbers {
-        entries: numbers.entries,
-        entry_bytes: numbers.entry_bytes,
-        writes_per_s: numbers.writes_per_s,
-        retention_s: numbers.retention.map(|time| time.as_secs()),
-    };
-    let plan = plan(&asked).map_err(CommandFailure::Input)?;
-    if numbers.json {
-        emit_json(SCHEMA_VERSION, "sizing-plan", &plan)?;
-    } else {
-        emit_report(&plan.to_report())?;
-    }
+fn run_plan(arguments: &PlanArguments) -> Result<CommandOutcome, CommandFailure> {
+    let plan = plan(&arguments.numbers).map_err(CommandFailure::Input)?;
+    let form = (SCHEMA_VERSION, "sizing-plan");
+    emit_form(arguments.json, form, &plan, || plan.to_report())?;
     Ok(CommandOutcome::Sound)
 }
 
@@ -229,13 +209,12 @@ fn present(
     if let Some(file) = &arguments.html {
         PageFile::open(file, sources)?.write(&report)?;
     }
-    if arguments.json {
-        emit_json(SCHEMA_VERSION, "sizing", sizing)
-    } else if arguments.csv {
-        emit(&sizing.to_csv())
-    } else {
-        emit_report(&report)
+    if arguments.csv {
+        return emit(&sizing.to_csv());
     }
+    emit_form(arguments.json, (SCHEMA_VERSION, "sizing"), sizing, || {
+        report
+    })
 }
 
 /// Sizes a cluster.

@@ -1,7 +1,7 @@
 //! `spikelet stat`: the content of a store, and its cost.
 
 use serde::Serialize;
-use spikelet::storage::SetUsage;
+use spikelet::storage::{SetUsage, Stats};
 use spikelet::{Namespace, Store};
 
 use super::print::emit_found;
@@ -22,14 +22,11 @@ struct StoreStat {
 #[derive(Debug, Serialize)]
 struct NamespaceStat {
     name: String,
-    records: u64,
+    #[serde(flatten)]
+    stats: Stats,
     sets: Vec<SetUsage>,
-    live_bytes: u64,
-    device_bytes: u64,
-    used_blocks: u64,
     /// None where nothing is known to have been written.
     write_amplification: Option<f64>,
-    index_bytes: u64,
     index_bytes_per_record: f64,
     indexes: Vec<SecondaryIndexSizing>,
     hot_keys: Vec<HotKeyStat>,
@@ -48,7 +45,7 @@ struct HotKeyStat {
 
 impl NamespaceStat {
     fn new(namespace: &Namespace) -> Self {
-        let stats = namespace.stats();
+        let stats = namespace.stats().storage;
         let opening = namespace.opening();
         let known = stats.traffic.requested_bytes > 0;
         let hot = namespace
@@ -62,23 +59,19 @@ impl NamespaceStat {
             });
         Self {
             name: namespace.name().to_owned(),
-            records: stats.records,
             // "No set" is among them always; it is worth a line only if it holds something.
             sets: namespace
                 .sets()
                 .into_iter()
                 .filter(|set| !set.name.is_empty() || set.records > 0)
                 .collect(),
-            live_bytes: stats.live_bytes,
-            device_bytes: stats.device_bytes,
-            used_blocks: stats.used_blocks,
             write_amplification: known.then(|| stats.traffic.write_amplification()),
-            index_bytes: stats.index_bytes,
             index_bytes_per_record: stats.index_bytes_per_record(),
             indexes: SecondaryIndexSizing::all_of(namespace),
             hot_keys: hot.collect(),
             clean_close: opening.from_snapshot,
             damaged_entries: opening.damaged_entries,
+            stats,
         }
     }
 
@@ -87,11 +80,12 @@ impl NamespaceStat {
             || "unknown: it is noted at a clean close".to_owned(),
             |factor| format!("{factor:.2} bytes of log for each byte asked for"),
         );
-        let index = match self.records {
-            0 => bytes(self.index_bytes),
+        let stats = &self.stats;
+        let index = match stats.records {
+            0 => bytes(stats.index_bytes),
             _ => {
                 let each = decimal(self.index_bytes_per_record, 1);
-                format!("{}, {each} bytes a record", bytes(self.index_bytes))
+                format!("{}, {each} bytes a record", bytes(stats.index_bytes))
             }
         };
         let closed = if self.clean_close {
@@ -100,10 +94,10 @@ impl NamespaceStat {
             "not cleanly: the log was read"
         };
         let mut section = Section::new(format!("Namespace {}", self.name))
-            .fact("records", count(self.records))
-            .fact("live", bytes(self.live_bytes))
-            .fact("on the device", bytes(self.device_bytes))
-            .fact("blocks with records", count(self.used_blocks))
+            .fact("records", count(stats.records))
+            .fact("live", bytes(stats.live_bytes))
+            .fact("on the device", bytes(stats.device_bytes))
+            .fact("blocks with records", count(stats.used_blocks))
             .fact("write amplification", amplification)
             .fact("index, in memory", index)
             .fact("closed", closed);

@@ -1,16 +1,19 @@
 //! Cases: what each row of the report measures.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
+use clap::builder::{ArgPredicate, PossibleValue, RangedU64ValueParser};
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::layout::RowLayout;
 use super::schedule::Zipf;
 use crate::report::duration;
+use crate::units::time;
 
 /// The most closed-loop writers: each is a thread.
 pub(crate) const WRITERS_MAX: usize = 1_024;
@@ -21,6 +24,10 @@ pub(crate) const RATE_MAX: f64 = 1_000_000.0;
 /// The most arrivals of one open-loop case.
 pub(crate) const ARRIVALS_MAX: f64 = 20_000_000.0;
 
+/// Longer holds would say nothing about records; in milliseconds.
+const HOLD_MS: RangeInclusive<f64> = 0.0..=60_000.0;
+/// How long a writer rests after a first refusal unless more is said.
+const PAUSE: Duration = Duration::from_micros(100);
 /// A rest doubles so often at most: from 100 us to 102.4 ms.
 const DOUBLINGS_MAX: u32 = 10;
 
@@ -59,11 +66,18 @@ impl fmt::Display for Write {
 
 /// How long a record stays locked after its edit, as a write that waits for a replica would keep
 /// it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub(crate) struct Hold {
-    /// The mean.
+    /// Hold a record this long after each edit, as if a replica were waited for: simulated
+    /// [default: 0; 8 with --virtual].
+    #[arg(help_heading = "Limits", long = "hold-ms", value_name = "MS", value_parser = hold)]
+    #[arg(default_value = "0", default_value_if("is_virtual", PRESENT, "8"))]
+    #[arg(hide_default_value = true)]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) mean: Duration,
-    /// Whether it is always the mean, or at random about it.
+    /// Whether each hold is the same, or exponentially distributed.
+    #[arg(help_heading = "Limits", long = "hold-dist", value_name = "HOLD_DIST", value_enum, default_value_t = Spread::Fixed)]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) spread: Spread,
 }
 
@@ -84,48 +98,96 @@ impl fmt::Display for Spread {
 }
 
 /// What all rows of a run have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub(crate) struct Settings {
-    /// On a virtual clock: queues and holds are simulated, the writes that get through are really
-    /// done.
-    pub(crate) is_virtual: bool,
-    /// The operation of each write.
-    pub(crate) write: Write,
-    /// As Aerospike's `transaction-pending-limit` counts: a write is refused when *more* than so
-    /// many wait for its record, so one more waits; see [`Settings::max_waiters`]. 0: none is
-    /// refused.
+    /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
+    /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
+    #[arg(help_heading = "Limits", long, value_name = "N", default_value_t = 20, value_parser = count)]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     pub(crate) limit: usize,
-    /// How long a record stays locked after its edit.
+    #[command(flatten)]
     pub(crate) hold: Hold,
-    /// Bytes of the value of a put, and of the record beside the counter or list otherwise.
-    pub(crate) payload: usize,
-    /// Elements of each list before the first write; the list is kept near it.
+    /// The operation of a write [default: increment; add-unique with --activate-at].
+    #[arg(long = "operation", value_name = "OPERATION", value_enum, default_value_t = Write::Increment)]
+    #[arg(
+        default_value_if("activate_at", PRESENT, "add-unique"),
+        hide_default_value = true
+    )]
+    pub(crate) write: Write,
+    /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) elements: u32,
+    /// Bytes of a put's value, and beside a counter or list.
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
+    pub(crate) payload: usize,
     /// How many hot keys there are.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hot_keys: u32,
-    /// How unevenly they are written: the k-th as often as 1 / k^zipf.
+    /// How unevenly they are written: the k-th as often as 1 / k^THETA.
+    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
     pub(crate) zipf: f64,
-    /// How long each row is measured.
+    /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(default_value = "2s", default_value_if("is_virtual", PRESENT, "600s"))]
+    #[arg(hide_default_value = true)]
     pub(crate) duration: Duration,
-    /// How long it has run before.
+    /// How long each row runs before [default: 200ms; 0 with --virtual].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(default_value = "200ms", default_value_if("is_virtual", PRESENT, "0"))]
+    #[arg(hide_default_value = true)]
     pub(crate) warm_up: Duration,
     /// Seed of arrivals, keys and holds.
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub(crate) seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retries: u32,
-    /// How long its writer rests before it goes on.
-    pub(crate) pause: Duration,
-    /// Whether it rests twice as long after each further refusal in a row.
-    pub(crate) backs_off: bool,
-    /// When the shards are activated, from the beginning of the row; `None`: the record begins
-    /// sharded.
+    /// How long its writer rests before it goes on, in microseconds, always the same [default: 100,
+    /// twice as long after each further refusal in a row].
+    #[arg(long = "pause-us", value_name = "US", value_parser = micros)]
+    pub(crate) pause: Option<Duration>,
+    /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
+    /// same bytes.
+    // Queues and holds are simulated, the writes that get through are really done.
+    #[arg(long = "virtual")]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
+    pub(crate) is_virtual: bool,
+    /// Shard each list or counter over the shards of its row at this time of the row, and draw a
+    /// timeline.
+    #[arg(help_heading = "Shards", long, value_name = "TIME", value_parser = time)]
     pub(crate) activate_at: Option<Duration>,
-    /// Each row has a store in a directory of its own in here; `None`: in memory.
+    /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
+    /// see --check.
+    #[arg(help_heading = "Output", long, value_name = "DIR")]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     #[serde(skip)]
     pub(crate) dir: Option<PathBuf>,
     /// The rows run against a cluster; `None`: in a store of this process.
+    #[arg(skip)]
     #[serde(skip)]
     pub(crate) cluster: Option<ClusterSettings>,
+}
+
+const PRESENT: ArgPredicate = ArgPredicate::IsPresent;
+
+fn hold(text: &str) -> Result<Duration, String> {
+    let ms: Option<f64> = text.parse().ok();
+    let held = ms.filter(|ms| HOLD_MS.contains(ms));
+    let held = held.map(|ms| Duration::from_secs_f64(ms / 1e3));
+    held.ok_or_else(|| format!("expected milliseconds, 0 to {}", HOLD_MS.end()))
+}
+
+fn count(text: &str) -> Result<usize, &'static str> {
+    text.parse().or(Err("expected a whole number, 0 or more"))
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("expected a whole number, 0 to {}", u64::MAX))
+}
+
+fn micros(text: &str) -> Result<Duration, ParseIntError> {
+    text.parse().map(Duration::from_micros)
 }
 
 /// The settings shared by all rows against a cluster.
@@ -163,29 +225,21 @@ impl Settings {
 
     /// Returns how long a writer rests after a refusal, the `refused`th in a row counted from 0.
     pub(super) fn rest(&self, refused: u32) -> Duration {
-        let doublings = if self.backs_off {
-            refused.min(DOUBLINGS_MAX)
-        } else {
-            0
-        };
-        self.pause * (1 << doublings)
+        self.pause
+            .unwrap_or(PAUSE * (1 << refused.min(DOUBLINGS_MAX)))
     }
 
     /// Says how long a refused writer rests.
     pub(crate) fn rest_words(&self) -> String {
-        let longest = self.rest(u32::MAX);
-        let growing = if self.backs_off {
-            format!(
+        let growing = match self.pause {
+            Some(_) => String::new(),
+            None => format!(
                 ", twice as long after each further refusal in a row, up to {}",
-                duration(longest)
-            )
-        } else {
-            String::new()
+                duration(self.rest(u32::MAX))
+            ),
         };
-        format!(
-            "A refused writer rests for {}{growing}.",
-            duration(self.pause)
-        )
+        let first = duration(self.rest(0));
+        format!("A refused writer rests for {first}{growing}.")
     }
 
     /// Returns the share of the writes that the hottest key takes.
@@ -290,7 +344,7 @@ impl Settings {
                         "--writers {writers}: 1 to {WRITERS_MAX} are possible"
                     ));
                 }
-                if self.is_virtual && self.pause.is_zero() {
+                if self.is_virtual && self.rest(0).is_zero() {
                     return Err("--pause-us 0: on a virtual clock a refused writer would come back in the same moment for ever"
                         .to_owned());
                 }

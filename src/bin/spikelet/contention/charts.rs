@@ -2,7 +2,7 @@
 
 use super::activation::{Activation, Moment};
 use super::format::{load, shards};
-use super::judge::BUSY_KNEE;
+use super::judge::{BUSY_KNEE, open_layouts};
 use super::layout::RowLayout;
 use super::row::{Measurement, ReportRow};
 use super::run::FinishedRun;
@@ -33,84 +33,69 @@ pub(super) fn by_rate(run: &FinishedRun) -> Vec<Chart> {
     if rates.len() < 2 {
         return Vec::new();
     }
-    let mut layouts: Vec<RowLayout> = Vec::new();
-    for (_, row) in &open {
-        if !layouts.contains(&row.shards) {
-            layouts.push(row.shards);
-        }
-    }
-    let line = |layout: RowLayout, name: String, read: &dyn Fn(&ReportRow) -> f64| {
-        let mut points: Vec<(f64, f64)> = open
-            .iter()
-            .filter(|(_, row)| row.shards == layout)
-            .map(|(rate, row)| (*rate, read(row)))
-            .collect();
-        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        LineSeries::new(name, points)
+    let layouts = open_layouts(open.iter().map(|(_, row)| *row));
+    let picture = |title: &str,
+                   what: &str,
+                   y: Axis,
+                   read: FigureReader,
+                   all: Option<LineSeries>|
+     -> Option<Chart> {
+        let lines = layouts.iter().map(|layout| {
+            let rows = open.iter().filter(|(_, row)| row.shards == *layout);
+            let mut points: Vec<(f64, f64)> = rows.map(|(rate, row)| (*rate, read(row))).collect();
+            points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            LineSeries::new(shards(*layout), points)
+        });
+        let is_known = |line: &LineSeries| line.points.iter().any(|(_, y)| y.is_finite());
+        let mut series = merged(lines.filter(is_known));
+        series.truncate(LINES_MAX - usize::from(all.is_some()));
+        series.extend(all);
+        (!series.is_empty()).then(|| {
+            let chart = LineChart {
+                title: title.to_owned(),
+                description: format!("{what}: {}", ends(&series)),
+                x: Axis::new("offered, writes/s", AxisUnit::Number),
+                lanes: vec![TimelineLane { y, series }],
+                ..LineChart::default()
+            };
+            chart.into()
+        })
     };
-    let chart = |title: String, what: &str, y: Axis, series: Vec<LineSeries>| -> Chart {
-        let description = format!("{what}: {}", ends(&series));
-        LineChart {
-            title,
-            description,
-            x: Axis::new("offered, writes/s", AxisUnit::Number),
-            lanes: vec![TimelineLane { y, series }],
-            ..LineChart::default()
-        }
-        .into()
-    };
-    let by_layout = |read: &dyn Fn(&ReportRow) -> f64| -> Vec<LineSeries> {
-        let lines = layouts
-            .iter()
-            .map(|layout| line(*layout, shards(*layout), read));
-        let mut merged =
-            merged(lines.filter(|line| line.points.iter().any(|(_, y)| y.is_finite())));
-        merged.truncate(LINES_MAX);
-        merged
-    };
-    let percent = |row: &ReportRow| row.key_busy_share * 100.0;
     let logarithmic =
         "Latency from the intended time on a logarithmic scale, a line for each way of sharding";
     let latency = || Axis::new("latency", AxisUnit::Micros).log();
-    let pictures: [(&str, String, Axis, FigureReader); 4] = [
-        (
+    let all = rates.iter().map(|rate| (*rate, *rate)).collect();
+    let pictures = [
+        picture(
             "p99 latency by rate",
-            format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
+            &format!("{logarithmic}: 99 of 100 of the acknowledged writes take no longer"),
             latency(),
             |row| row.p99_us,
+            None,
         ),
-        (
+        picture(
             "Median latency by rate",
-            format!("{logarithmic}: half of the acknowledged writes take no longer"),
+            &format!("{logarithmic}: half of the acknowledged writes take no longer"),
             latency(),
             |row| row.p50_us,
+            None,
         ),
-        (
+        picture(
             "KEY_BUSY by rate",
-            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding".to_owned(),
+            "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding",
             Axis::new("KEY_BUSY", AxisUnit::Percent),
-            percent,
+            |row| row.key_busy_share * 100.0,
+            None,
         ),
-        (
+        picture(
             "Goodput by rate",
-            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged".to_owned(),
+            "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged",
             Axis::new("acknowledged, writes/s", AxisUnit::Number),
             |row| row.goodput_per_s,
+            Some(LineSeries::new("all of it (y = x)", all)),
         ),
     ];
-    let mut charts = Vec::new();
-    for (title, what, y, read) in pictures {
-        let mut series = by_layout(&read);
-        if title.starts_with("Goodput") {
-            series.truncate(LINES_MAX - 1);
-            let all = rates.iter().map(|rate| (*rate, *rate)).collect();
-            series.push(LineSeries::new("all of it (y = x)", all));
-        }
-        if !series.is_empty() {
-            charts.push(chart(title.to_owned(), &what, y, series));
-        }
-    }
-    charts
+    pictures.into_iter().flatten().collect()
 }
 
 /// Merges lines that look the same: no point differs by more than a hundredth.

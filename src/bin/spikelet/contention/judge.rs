@@ -57,15 +57,20 @@ impl Knees {
     }
 }
 
-/// Returns the knees of each layout in an open loop with `hot_keys` hot keys, in the order of the
-/// rows.
-pub(super) fn knees(rows: &[&ReportRow], hot_keys: u32) -> Vec<Knees> {
+/// Returns the layouts of the rows of an open loop, in their order.
+pub(super) fn open_layouts<'r>(rows: impl IntoIterator<Item = &'r ReportRow>) -> Vec<RowLayout> {
     let mut layouts: Vec<RowLayout> = Vec::new();
-    for row in rows.iter().filter(|row| row.rate.is_some()) {
-        if !layouts.contains(&row.shards) {
+    for row in rows {
+        if row.rate.is_some() && !layouts.contains(&row.shards) {
             layouts.push(row.shards);
         }
     }
+    layouts
+}
+
+/// Returns the knees of each layout in an open loop with `hot_keys` hot keys, in the order of the
+/// rows.
+pub(super) fn knees(rows: &[&ReportRow], hot_keys: u32) -> Vec<Knees> {
     let knees = |shards: RowLayout| {
         let of = rows.iter().filter(|row| row.shards == shards);
         let of = of.filter_map(|row| Some((row.rate?, *row)));
@@ -75,6 +80,7 @@ pub(super) fn knees(rows: &[&ReportRow], hot_keys: u32) -> Vec<Knees> {
             of.collect(),
         )
     };
+    let layouts = open_layouts(rows.iter().copied());
     layouts.into_iter().map(knees).collect()
 }
 

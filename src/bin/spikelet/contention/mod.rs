@@ -63,7 +63,7 @@ mod threshold;
 
 #[cfg(feature = "cluster")]
 pub(crate) use case::ClusterSettings;
-pub(crate) use case::{Arrivals, Case, Hold, Settings, Spread, Write};
+pub(crate) use case::{Arrivals, Case, Settings, Spread};
 pub(crate) use check_stored::check_stored;
 pub(crate) use comparison::OtherRun;
 pub(crate) use error::{HarnessError, Result};

@@ -221,8 +221,8 @@ pub(super) fn settings_json(settings: &Settings) -> SettingsJson {
         "warm_up_s": settings.warm_up.as_secs_f64(),
         "seed": settings.seed,
         "retries": settings.retries,
-        "pause_us": settings.pause.as_secs_f64() * 1e6,
-        "backs_off": settings.backs_off,
+        "pause_us": settings.rest(0).as_secs_f64() * 1e6,
+        "backs_off": settings.pause.is_none(),
         "activate_at_s": settings.activate_at.map(|at| at.as_secs_f64()),
     });
     match fields {

@@ -461,6 +461,17 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_is_hardly_a_part_of_its_record_is_no_place_to_meet_in() {
+        for (text_bytes, expected) in [(100, Some("tags")), (100_000, None)] {
+            let tags = Value::List((0..200).collect());
+            let bins = [("text", "x".repeat(text_bytes).into()), ("tags", tags)];
+            let bins = bins.map(|(name, value)| (name.to_owned(), value));
+            let record = RecordMeasure::given(None, bins).unwrap();
+            assert_eq!(record.contended_bin(), expected, "{text_bytes}");
+        }
+    }
+
+    #[test]
     fn what_is_told_of_given_bins_is_what_the_store_keeps() {
         let values: [(&str, Value); 7] = [
             ("int", 70_000.into()),

@@ -30,6 +30,8 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
+use serde::Serialize;
+
 #[cfg(test)]
 pub(crate) use model::SetSizing;
 pub(crate) use model::Sizing;
@@ -41,7 +43,7 @@ pub(crate) use secondary_index::{SecondaryIndexSizing, secondary_indexes_table};
 pub(crate) use source::{ClusterReading, size_cluster};
 pub(crate) use source::{SizingError, size};
 
-/// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
+/// The version of the JSON that [`Sizing`] and [`plan::CollectionPlan`] make; see [`crate::report::to_json`].
 pub(crate) const SCHEMA_VERSION: u32 = 4;
 
 /// How a sizing is made.
@@ -64,9 +66,10 @@ pub(crate) struct SizingOptions {
 }
 
 /// A sample of each set: every record has the same chance to be in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sample {
     /// Records of each set at most. They are kept in memory until all have gone by.
+    #[serde(rename = "records_per_set")]
     pub(crate) records: usize,
     /// The seed of the sample.
     pub(crate) seed: u64,

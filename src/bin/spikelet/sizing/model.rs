@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Sample;
 use super::measure::RecordMeasure;
 use super::remedy::SizeRemedy;
 use super::sample::Intervals;
@@ -26,7 +27,7 @@ pub(crate) struct Sizing {
     /// is not known.
     pub(crate) damaged: u64,
     /// If only a sample was measured: how many records of a set at most, and by which seed.
-    pub(crate) sample: Option<SampleNote>,
+    pub(crate) sample: Option<Sample>,
     /// The limit of a record's size that was assumed.
     pub(crate) max_record_bytes: u64,
     /// Writes a second to the hottest record of all, as given.
@@ -48,15 +49,6 @@ pub(crate) struct Sizing {
     pub(crate) contended: Vec<RecordSizing>,
     /// Further findings.
     pub(crate) lints: Vec<Lint>,
-}
-
-/// How a sample was drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct SampleNote {
-    /// The most records of each set.
-    pub(crate) records_per_set: usize,
-    /// The seed.
-    pub(crate) seed: u64,
 }
 
 /// From where on a set is watched, and from where on sharded.

@@ -1,5 +1,6 @@
 //! A plan from numbers alone: entries, their size, and writes a second.
 
+use clap::Args;
 use serde::Serialize;
 use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
@@ -9,6 +10,7 @@ use super::recommendation::{Need, recommend, what_if};
 use super::remedy::SizeRemedy;
 use crate::report::{Cell, Report, ReportTable, Section, bytes, count};
 use crate::sizing::present;
+use crate::units;
 
 /// From this many shards on, buckets of time are the better answer where elements come with time:
 /// each read of the whole collection reads every shard, a read of the newest one bucket.
@@ -53,16 +55,24 @@ pub(crate) struct CollectionPlan {
 }
 
 /// The numbers of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Args)]
 pub(crate) struct PlanNumbers {
-    /// How many entries there are; `None`: as many as come in the retention.
+    /// How many entries the collection has [default: as many as come in the retention].
+    #[arg(long, value_name = "N")]
     pub(crate) entries: Option<u64>,
-    /// The size of each entry, in bytes.
+    /// The size of each, in bytes.
+    #[arg(long, value_name = "B")]
     pub(crate) entry_bytes: u64,
     /// Writes a second to the collection.
+    #[arg(long, value_name = "W")]
     pub(crate) writes_per_s: Option<f64>,
-    /// How long an entry is kept, in seconds.
+    /// How long an entry is kept: 90m, 12h, 30d.
+    #[arg(long = "retention", value_name = "TIME", value_parser = seconds)]
     pub(crate) retention_s: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    Ok(units::time(text)?.as_secs())
 }
 
 /// The most writes a second that are planned for: beyond it nothing on one machine is written.
@@ -262,7 +272,7 @@ impl CollectionPlan {
         for (what, number) in rows.into_iter().chain(kept) {
             answer.row([Cell::text(what), number]);
         }
-        let mut section = Section::new("CollectionPlan")
+        let mut section = Section::new("Plan")
             .paragraph(&self.verdict)
             .fact("pattern", self.pattern)
             .table(answer);

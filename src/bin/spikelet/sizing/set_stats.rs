@@ -87,7 +87,7 @@ impl<'o> StatsBySet<'o> {
 }
 
 /// A set.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SetStats {
     /// Records that went by.
     pub(crate) records: u64,
@@ -165,25 +165,10 @@ impl SetStats {
         let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
         let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
         Self {
-            records: 0,
-            counted: SizeHistogram::default(),
-            judged: SizeHistogram::default(),
-            stored: SizeHistogram::default(),
-            expiring: 0,
-            times_to_live_s: SizeHistogram::default(),
-            bins: BTreeMap::new(),
-            without_key: 0,
-            repeated_keys: 0,
-            colon_in_key: 0,
-            companions: 0,
-            too_many_bins: 0,
-            long_names: 0,
-            remedies: BTreeMap::new(),
-            heaviest: None,
-            sharded: BTreeMap::new(),
             largest: Top::new(options.top),
             most_written: Top::new(options.top),
             sample: options.sample.map(reservoir),
+            ..Self::default()
         }
     }
 
@@ -308,7 +293,7 @@ impl CollectionStats {
 }
 
 /// The records of greatest weight.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Top {
     most: usize,
     /// The heaviest first.

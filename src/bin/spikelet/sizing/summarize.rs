@@ -11,7 +11,7 @@ use super::lint::{damage, lints};
 use super::measure::RecordMeasure;
 use super::model::{
     BinSizing, CollectionSizing, IndexMemory, Lint, NamespaceSizing, RecordSizing, Rewrite,
-    SampleNote, SetSizing, ShardedSizing, Sizing, Total,
+    SetSizing, ShardedSizing, Sizing, Total,
 };
 use super::recommendation::{COPIES, Need, recommend, what_if};
 use super::remedy::SizeRemedy;
@@ -78,10 +78,7 @@ pub(super) fn summarize(
         source_kind: origin.kind,
         records: sets.iter().map(|set| set.records).sum(),
         damaged: origin.namespaces.iter().map(|one| one.damaged).sum(),
-        sample: options.sample.map(|sample| SampleNote {
-            records_per_set: sample.records,
-            seed: sample.seed,
-        }),
+        sample: options.sample,
         max_record_bytes,
         writes_per_s: options.writes_per_s,
         writes_per_s_unassigned: options.writes_per_s.is_some() && hottest.is_none(),

@@ -16,7 +16,6 @@ use self::findings::{
     too_short,
 };
 use self::limits::limited;
-use self::remedy::ShardRemedy;
 use super::{Word, rules_in};
 use crate::contention::format::load;
 use crate::contention::{FinishedRun, ReportRow, RowLayout};
@@ -165,22 +164,6 @@ impl Headline {
     fn on(mut self, load: &LoadRows<'_>) -> Self {
         self.before = Some(load.place);
         self
-    }
-
-    /// Returns a finding about a load, with what helps.
-    fn with_remedy(word: Word, begins: String, load: &LoadRows<'_>) -> Self {
-        let ShardRemedy {
-            sentence,
-            shards,
-            are,
-            after,
-        } = load.remedy();
-        Self {
-            shards,
-            shards_are: are,
-            after,
-            ..Self::new(word, begins + &sentence).on(load)
-        }
     }
 }
 

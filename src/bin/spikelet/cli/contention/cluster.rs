@@ -8,10 +8,10 @@ use spikelet::cluster::Cluster;
 
 use super::super::CommandFailure;
 use super::super::host::HostArguments;
-use super::super::size;
 use super::values::positive;
 use crate::contention::{Arrivals, Case, ClusterSettings, Place, ScratchSet, Settings};
 use crate::report::{bytes, count, decimal, duration};
+use crate::units;
 
 /// The `transaction-pending-limit` assumed of servers that do not report theirs.
 const PENDING_LIMIT: usize = 20;
@@ -41,7 +41,7 @@ pub(super) struct ClusterContention {
     #[arg(long, value_name = "W", requires = "host", default_value_t = 1_000.0, value_parser = positive)]
     max_rate: f64,
     /// Refuse rows with more bytes of records than this: 64MiB.
-    #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = units::bytes)]
     max_size: u64,
 }
 
@@ -69,10 +69,10 @@ impl ClusterContention {
     /// If the connection fails.
     pub(super) fn connect(
         &self,
-        settings: &mut Settings,
-    ) -> Result<Option<Reached<'_>>, CommandFailure> {
+        mut settings: Settings,
+    ) -> Result<(Option<Reached<'_>>, Settings), CommandFailure> {
         let Some(host) = self.host.host() else {
-            return Ok(None);
+            return Ok((None, settings));
         };
         let builder = self.host.builder(host, self.namespace.as_deref())?;
         // Refusals are counted here: the client must not hold calls back for them.
@@ -82,10 +82,11 @@ impl ClusterContention {
             let namespace = cluster.namespace();
             cluster_settings.place = format!("{host}, namespace {namespace}, set {:?}", self.set);
         }
-        Ok(Some(Reached {
+        let reached = Reached {
             arguments: self,
             cluster,
-        }))
+        };
+        Ok((Some(reached), settings))
     }
 }
 

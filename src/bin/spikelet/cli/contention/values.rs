@@ -1,31 +1,9 @@
 //! Values of the arguments of `contention`: series of numbers, times, conditions.
 
 use super::super::CommandFailure;
-pub(super) use super::super::size::time;
 
 /// More rows would take a day.
 pub(super) const ROWS_MAX: usize = 1_000;
-/// Longer holds would say nothing about records.
-const HOLD_MS_MAX: f64 = 60_000.0;
-
-pub(super) fn hold_ms(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|ms| (0.0..=HOLD_MS_MAX).contains(ms))
-        .ok_or_else(|| format!("expected milliseconds, 0 to {HOLD_MS_MAX}"))
-}
-
-/// Parses the number of writers that may wait.
-pub(super) fn count(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number, 0 or more".to_owned())
-}
-
-pub(super) fn seed(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("expected a whole number, 0 to {}", u64::MAX))
-}
-
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -115,8 +93,6 @@ pub(super) fn conditions(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn rates(text: &str) -> Option<Vec<f64>> {
@@ -142,23 +118,6 @@ mod tests {
             "", "0", "-1", "a", "10..", "..10", "40..10", "1..2:0", "1..1e9:1", "nan", "inf",
         ] {
             assert_eq!(rates(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        for (text, millis) in [
-            ("5", 5_000),
-            ("5s", 5_000),
-            ("0.5", 500),
-            ("500ms", 500),
-            ("2m", 120_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "5x", "-5", "1e99"] {
-            assert!(time(text).is_err(), "{text}");
         }
     }
 

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::CommandFailure;
+use crate::files;
 
 /// How far a move has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,20 +76,7 @@ impl PositionFile {
     /// A file that cannot be written.
     pub(super) fn write(&self, position: &MovePosition) -> Result<(), CommandFailure> {
         let text = serde_json::to_vec_pretty(position).map_err(|error| self.failed(&error))?;
-        let new = self.path.with_extension("new");
-        let write = || {
-            let mut file = fs::File::create(&new)?;
-            file.write_all(&text)?;
-            file.sync_data()?;
-            fs::rename(&new, &self.path)?;
-            // The new name, too, outlives the machine.
-            let directory = match self.path.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => parent,
-                _ => Path::new("."),
-            };
-            fs::File::open(directory)?.sync_all()
-        };
-        write().map_err(|error| self.failed(&error))
+        files::replace(&self.path, &text).map_err(|error| self.failed(&error))
     }
 
     /// Removes the file: the move has ended.

@@ -132,7 +132,7 @@ fn a_run_with_other_settings_or_without_a_common_row_is_not_compared() {
             of.is_virtual = false
         }),
         ("operation was \"put\"", |of| {
-            of.write = crate::contention::Write::Put
+            of.write = crate::contention::case::Write::Put
         }),
         ("payload was 7", |of| of.payload = 7),
         ("hot_keys was 2", |of| of.hot_keys = 2),

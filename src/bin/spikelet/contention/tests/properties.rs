@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use spikelet::shard::TimeWidth;
 
-use crate::contention::{Arrivals, Hold, RowLayout, Settings, Spread, Write, measure};
+use crate::contention::case::{Hold, Write};
+use crate::contention::{Arrivals, RowLayout, Settings, Spread, measure};
 
 fn layouts() -> impl Strategy<Value = RowLayout> {
     let shards = prop::sample::select(vec![1_u32, 2, 4, 8]);

@@ -76,7 +76,7 @@ impl Sizing {
             |sample| {
                 format!(
                     "{records}, of which a sample was measured: {} of each set at most, seed {}",
-                    count(sample.records_per_set as u64),
+                    count(sample.records as u64),
                     sample.seed
                 )
             },

@@ -4,13 +4,13 @@
 //! Small records are read; of large ones the server says the size, and what their lists and maps
 //! hold.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use spikelet::cluster::{Cluster, ClusterSet};
+use spikelet::cluster::{Cluster, ClusterSet, MeasuredRecord};
 use spikelet::expressions::{gt, le, record_size};
 use spikelet::record::BinName;
 use spikelet::{Digest, Record, RecordStore};
@@ -119,8 +119,7 @@ fn read_set(
         set: cluster.records(name)?,
         tells_sizes: cluster.tells_record_sizes(),
         read: progresses.of(name),
-        records: Vec::new(),
-        met: HashSet::new(),
+        records: BTreeMap::new(),
     };
     if partitions.read.at_once == 0 {
         partitions.read.at_once = partitions_at_once(*size, reading.records);
@@ -139,7 +138,7 @@ fn read_set(
         }
         let taken = partitions.records.len();
         if let Some(set) = stats.set(namespace, name) {
-            for record in partitions.records.drain(..) {
+            for record in std::mem::take(&mut partitions.records).into_values() {
                 let Ok(()) = set.meet(|| Ok::<_, std::convert::Infallible>(record));
             }
         }
@@ -181,10 +180,9 @@ struct Partitions {
     set: ClusterSet,
     tells_sizes: bool,
     read: SetProgress,
-    records: Vec<RecordMeasure>,
-    /// Their digests: one may come twice, where a node is lost meanwhile, or as a small and as a
+    /// By digest: a record may come twice, where a node is lost meanwhile, or as a small and as a
     /// large one, where it has grown.
-    met: HashSet<Digest>,
+    records: BTreeMap<Digest, RecordMeasure>,
 }
 
 impl Partitions {
@@ -198,7 +196,6 @@ impl Partitions {
         let mut attempt = 1;
         loop {
             self.records.clear();
-            self.met.clear();
             match self.try_read(range.clone(), reading) {
                 _ if reading.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => attempt += 1,
@@ -220,17 +217,15 @@ impl Partitions {
         let small = self.set.filtered(le(record_size(), READ_BYTES_MAX))?;
         self.read_whole(&small, range.clone(), reading)?;
         let large = self.set.filtered(gt(record_size(), READ_BYTES_MAX))?;
-        let rate = reading.records_per_second;
-        let (records, met, bins) = (&mut self.records, &mut self.met, &mut self.read.bins);
-        let mut taken = Taken::new(reading.stop);
-        large.measure_partitions(range, rate, bins, &mut |measured| {
-            taken.take(measured, |measured| {
-                if met.insert(measured.digest) {
-                    records.push(RecordMeasure::told(&measured));
-                }
-            })
-        });
-        taken.failed
+        let (rate, bins) = (reading.records_per_second, &mut self.read.bins);
+        let records = &mut self.records;
+        let take = |record: MeasuredRecord| {
+            let measured = || RecordMeasure::told(&record);
+            records.entry(record.digest).or_insert_with(measured);
+        };
+        until_stopped(reading.stop, take, |each| {
+            large.measure_partitions(range, rate, bins, each);
+        })
     }
 
     fn read_whole(
@@ -239,55 +234,42 @@ impl Partitions {
         range: Range<u16>,
         reading: &ClusterReading<'_>,
     ) -> spikelet::Result<()> {
-        let mut taken = Taken::new(reading.stop);
-        set.scan_partitions(range, reading.records_per_second, &mut |record| {
-            taken.take(record, |(digest, record)| {
-                if self.met.insert(digest) {
-                    self.take(digest, &record);
+        let take = |(digest, record): (Digest, Record)| {
+            let bins = &mut self.read.bins;
+            for (bin, _) in record.bins() {
+                let is_known = bins.iter().any(|known| known == bin);
+                if bins.len() < BINS_MAX && BinName::new(bin).is_ok() && !is_known {
+                    bins.push(bin.to_owned());
                 }
-            })
-        });
-        taken.failed
-    }
-
-    fn take(&mut self, digest: Digest, record: &Record) {
-        let bins = &mut self.read.bins;
-        for (bin, _) in record.bins() {
-            let is_known = bins.iter().any(|known| known == bin);
-            if bins.len() < BINS_MAX && BinName::new(bin).is_ok() && !is_known {
-                bins.push(bin.to_owned());
             }
-        }
-        let measured = RecordMeasure::viewed(digest, record.key().as_ref(), record.view());
-        self.records.push(measured.with_metadata(record.metadata()));
+            self.records.entry(digest).or_insert_with(|| {
+                let measured = RecordMeasure::viewed(digest, record.key().as_ref(), record.view());
+                measured.with_metadata(record.metadata())
+            });
+        };
+        until_stopped(reading.stop, take, |each| {
+            set.scan_partitions(range, reading.records_per_second, each);
+        })
     }
 }
 
 /// Takes what a scan shows, until it fails or is to end.
-struct Taken<'a> {
-    stop: &'a AtomicBool,
-    failed: spikelet::Result<()>,
-}
-
-impl<'a> Taken<'a> {
-    const fn new(stop: &'a AtomicBool) -> Self {
-        Self {
-            stop,
-            failed: Ok(()),
-        }
-    }
-
-    fn take<T>(&mut self, shown: spikelet::Result<T>, keep: impl FnOnce(T)) -> ControlFlow<()> {
+fn until_stopped<T>(
+    stop: &AtomicBool,
+    mut take: impl FnMut(T),
+    scan: impl FnOnce(&mut dyn FnMut(spikelet::Result<T>) -> ControlFlow<()>),
+) -> spikelet::Result<()> {
+    let mut failed = Ok(());
+    scan(&mut |shown| {
         match shown {
-            Ok(shown) => keep(shown),
-            Err(error) => {
-                self.failed = Err(error);
-                return ControlFlow::Break(());
-            }
+            Ok(shown) => take(shown),
+            Err(error) => failed = Err(error),
         }
-        match self.stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if failed.is_err() || stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-    }
+    });
+    failed
 }

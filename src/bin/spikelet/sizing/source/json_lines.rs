@@ -23,6 +23,7 @@ const QUOTED_CHARS: usize = 60;
 const TELL_EVERY: u64 = 1024;
 
 /// A record as its line gives it.
+#[derive(Default)]
 struct RecordLine {
     set: String,
     key: Option<Key<'static>>,
@@ -133,16 +134,11 @@ fn parse(text: &[u8]) -> Result<RecordLine, String> {
         .any(|(name, value)| is(name, "bins") && matches!(value, Value::Map(_)));
     if !whole {
         return Ok(RecordLine {
-            set: String::new(),
-            key: None,
             bins: named(fields.into_entries()),
+            ..RecordLine::default()
         });
     }
-    let mut line = RecordLine {
-        set: String::new(),
-        key: None,
-        bins: Vec::new(),
-    };
+    let mut line = RecordLine::default();
     for (name, value) in fields.into_entries() {
         match (name, value) {
             (name, Value::Map(bins)) if is(&name, "bins") => line.bins = named(bins.into_entries()),

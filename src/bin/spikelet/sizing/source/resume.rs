@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{ClusterReading, SizingError};
+use crate::files;
 use crate::sizing::SizingOptions;
 use crate::sizing::set_stats::{SetStats, StatsBySet};
 
@@ -149,10 +150,6 @@ impl Progresses {
         }
         rmp_serde::encode::write(&mut bytes, &(&self.heading, sets))
             .map_err(|error| failed(io::Error::other(error)))?;
-        let mut beside = path.clone().into_os_string();
-        beside.push(".new");
-        std::fs::write(&beside, &bytes)
-            .and_then(|()| std::fs::rename(&beside, path))
-            .map_err(failed)
+        files::replace(path, &bytes).map_err(failed)
     }
 }

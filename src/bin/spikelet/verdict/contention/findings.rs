@@ -168,7 +168,7 @@ pub(super) fn overload(load: &LoadRows<'_>) -> Option<Headline> {
             time(row.p99_us)
         )
     };
-    Some(Headline::with_remedy(Word::Overload, begins, load))
+    Some(load.with_remedy(Word::Overload, &begins))
 }
 
 pub(super) fn busy(load: &LoadRows<'_>) -> Option<Headline> {
@@ -187,7 +187,7 @@ pub(super) fn busy(load: &LoadRows<'_>) -> Option<Headline> {
         load_words(row),
         load.place()
     );
-    Some(Headline::with_remedy(Word::Busy, begins, load))
+    Some(load.with_remedy(Word::Busy, &begins))
 }
 
 pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {
@@ -239,7 +239,7 @@ pub(super) fn slow(load: &LoadRows<'_>) -> Option<Headline> {
             load_words(row)
         ),
     };
-    Some(Headline::with_remedy(Word::Slow, begins, load))
+    Some(load.with_remedy(Word::Slow, &begins))
 }
 
 pub(super) fn guideline(load: &LoadRows<'_>) -> Option<Headline> {

@@ -4,21 +4,13 @@ use spikelet::shard::arithmetic::{SHARDS_MAX, power_of_two};
 
 use super::limits::{relieves, served};
 use super::words::arrow;
-use super::{GOODPUT_MIN, LoadRows, WORTH_IT};
+use super::{GOODPUT_MIN, Headline, LoadRows, WORTH_IT};
 use crate::contention::{BUSY_KNEE, ReportRow, RowLayout};
 use crate::report::{decimal, percent};
+use crate::verdict::Word;
 
 /// The capacity of the advised shards exceeds the rate by this factor.
 const HEADROOM: f64 = 4.0 / 3.0;
-
-/// How many shards, and the sentence that says so.
-#[derive(Default)]
-pub(super) struct ShardRemedy {
-    pub(super) sentence: String,
-    pub(super) shards: Option<u32>,
-    pub(super) are: Option<&'static str>,
-    pub(super) after: Option<usize>,
-}
 
 impl<'r> LoadRows<'r> {
     /// Returns the writes a second that a record serves: one a hold, or the measured rate of an
@@ -38,44 +30,41 @@ impl<'r> LoadRows<'r> {
         u32::try_from(shards).ok()
     }
 
-    /// Says what helps.
-    pub(super) fn remedy(&self) -> ShardRemedy {
-        let needed = self.needed();
-        let capacity = self.capacity().map_or(0.0, |capacity| capacity);
-        let computed = |shards: u32, rest: String| ShardRemedy {
-            sentence: format!(
+    /// Returns a finding about the load that begins with these words, and goes on with what helps.
+    pub(super) fn with_remedy(&self, word: Word, begins: &str) -> Headline {
+        let found = |helps: String| Headline::new(word, format!("{begins}{helps}")).on(self);
+        let advised = |shards: u32, are, after, helps| Headline {
+            shards: Some(shards),
+            shards_are: Some(are),
+            after,
+            ..found(helps)
+        };
+        let capacity = self.capacity().unwrap_or(0.0);
+        let computed = |shards: u32, after, rest: &str| {
+            let helps = format!(
                 " Hash-shard it by {shards} (computed from {} writes/s a record{rest}); a read of all of it costs {shards} gets.{}",
                 decimal(capacity, 0),
                 self.by_time()
-            ),
-            shards: Some(shards),
-            are: Some("computed"),
-            after: None,
+            );
+            advised(shards, "computed", after, helps)
         };
         let is_measured = |shards: u32| self.clean().any(|(_, made, _)| made == shards);
-        match (self.enough(), needed) {
+        match (self.enough(), self.needed()) {
             // A computed number yields to a measured one, unless it is smaller and was not measured.
             (Some((place, made, _)), Some(fewer))
                 if fewer > 1 && fewer < made && !is_measured(fewer) =>
             {
-                ShardRemedy {
-                    after: Some(place),
-                    ..computed(
-                        fewer,
-                        format!("; of those measured, {made} is the fewest that passes"),
-                    )
-                }
+                let rest = format!("; of those measured, {made} is the fewest that passes");
+                computed(fewer, Some(place), &rest)
             }
-            (Some((place, made, calm)), _) => ShardRemedy {
-                sentence: format!(
+            (Some((place, made, calm)), _) => {
+                let helps = format!(
                     " Hash-shard it by {made} (measured): {}; a read of all of it costs {made} gets.{}",
                     self.gain(calm),
                     self.by_time()
-                ),
-                shards: Some(made),
-                are: Some("measured"),
-                after: Some(place),
-            },
+                );
+                advised(made, "measured", Some(place), helps)
+            }
             (None, Some(shards)) if shards > 1 => {
                 let rest = match self.clean().last() {
                     Some((_, most, row)) if served(row) < GOODPUT_MIN => format!(
@@ -88,24 +77,21 @@ impl<'r> LoadRows<'r> {
                     ),
                     _ => ", not measured".to_owned(),
                 };
-                computed(shards, rest)
+                computed(shards, None, &rest)
             }
             _ => {
                 let most = self.hashed().map(|(_, made, _)| made).max();
                 let refused = self.clean().last().filter(|(_, _, row)| row.key_busy > 0);
-                let found = refused.map_or_else(String::new, |(_, most, row)| {
+                let still = refused.map_or_else(String::new, |(_, most, row)| {
                     let still = percent(row.key_busy_share, 1);
                     format!(" {most} shards are not enough: {still} are still refused.")
                 });
                 let most = most.unwrap_or(1).min(SHARDS_MAX as u32 / 4);
                 let more = [2, 4].map(|factor| (most * factor).to_string()).join(",");
-                ShardRemedy {
-                    sentence: format!(
-                        "{found} Measure more shards (--shards 1,{more}).{}",
-                        self.by_time()
-                    ),
-                    ..ShardRemedy::default()
-                }
+                found(format!(
+                    "{still} Measure more shards (--shards 1,{more}).{}",
+                    self.by_time()
+                ))
             }
         }
     }

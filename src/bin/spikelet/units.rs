@@ -32,7 +32,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The expected forms, in words.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_and_without_units() {
-        for (text, bytes) in [
+        for (text, expected) in [
             ("0", 0),
             ("4096", 4096),
             ("16KiB", 16 << 10),
@@ -69,7 +69,7 @@ mod tests {
             ("2G", 2 << 30),
             ("7B", 7),
         ] {
-            assert_eq!(parse(text), Ok(bytes), "{text}");
+            assert_eq!(bytes(text), Ok(expected), "{text}");
         }
         for wrong in [
             "",
@@ -80,7 +80,24 @@ mod tests {
             "99999999999G",
             "99999999999999999999",
         ] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, millis) in [
+            ("5", 5_000),
+            ("5s", 5_000),
+            ("0.5", 500),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "5x", "-5", "1e99"] {
+            assert!(time(text).is_err(), "{text}");
         }
     }
 }
