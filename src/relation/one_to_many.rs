@@ -412,26 +412,39 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
             ..RelationProgress::default()
         };
         for parent in &parents {
-            let mut token = None;
-            loop {
-                let token_text = token.as_deref();
-                let page = former.page(&self.store, parent, token_text, CHILDREN_AT_ONCE);
-                let (children, next) = self.named(former, page)?;
-                for (child, _) in children {
-                    let moved = self.move_child(former, parent, &child);
-                    progress.edges += u64::from(self.named(former, moved)?);
-                    if observe(progress).is_break() {
-                        return Ok(false);
-                    }
-                }
-                match next {
-                    Some(next) => token = Some(next),
-                    None => break,
-                }
+            let moved = self.each_child(former, parent, |child| {
+                progress.edges += u64::from(self.move_child(former, parent, &child)?);
+                Ok(observe(progress))
+            });
+            if self.named(former, moved)?.is_break() {
+                return Ok(false);
             }
             progress.records += 1;
         }
         self.declare_moved(former).map(|()| true)
+    }
+
+    /// Calls `each` with the keys of the children that a parent has in a layout, until it breaks off.
+    fn each_child(
+        &self,
+        place: &ChildPlace,
+        parent: &Key<'_>,
+        mut each: impl FnMut(Key<'static>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let mut token: Option<String> = None;
+        loop {
+            let page = place.page(&self.store, parent, token.as_deref(), CHILDREN_AT_ONCE);
+            let (children, next) = page?;
+            for (child, _) in children {
+                if each(child)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            if next.is_none() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            token = next;
+        }
     }
 
     fn move_child(&self, from: &ChildPlace, parent: &Key<'_>, child: &Key<'_>) -> Result<bool> {

@@ -2,6 +2,7 @@
 //! handle is made where the record says that it is needed.
 
 use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use super::keys::{BATCH, element_of, key_of, key_of_ref};
@@ -105,7 +106,8 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
     /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
     pub(super) fn get(&self, owner: &Key<'_>, other: &Key<'_>) -> Result<Option<Value>> {
         let element = element_of(other);
-        let sharded = || self.side.get_element(self.store, owner, &element_of(other));
+        let sharded =
+            |owner: &Key<'_>| self.side.get_element(self.store, owner, &element_of(other));
         let found = if self.side.has_attributes {
             let entry = MapReturnType::KeyValue;
             let operation = maps::get_by_key_list(&self.side.bin, vec![element], entry);
@@ -129,7 +131,7 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
             let count = value.and_then(|value| value.as_i64());
             Ok(count.map_or(0, |count| count.max(0).unsigned_abs()))
         };
-        let len = self.ask(owner, &operation, count, || {
+        let len = self.ask(owner, &operation, count, |owner| {
             if self.side.has_attributes {
                 self.side.map(self.store, owner)?.len()
             } else {
@@ -164,19 +166,21 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         // One more: the key it starts after may take the place of one.
         let asked = match start {
             RunStart::After(_) => limit.saturating_add(1),
-            RunStart::Rank(_) | RunStart::At(_) => limit,
+            _ => limit,
         };
         let read = self.ask(
             owner,
             &self.read(start, asked),
             |value| edges_of(value).map(Some),
-            || Ok(None),
+            |_| Ok(None),
         )?;
-        let page = match read {
-            None => return Ok(Vec::new()),
-            Some(read) => read.and_then(|read| page_of(read, start, limit, asked)),
-        };
-        page.map_or_else(|| self.edges_by_handle(owner, start, limit), Ok)
+        match read {
+            None => Ok(Vec::new()),
+            Some(read) => match read.and_then(|read| page_of(read, start, limit)) {
+                Some(page) => Ok(page),
+                None => self.edges_by_handle(owner, start, limit),
+            },
+        }
     }
 
     fn edges_by_handle(
@@ -201,49 +205,32 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         owners: &[Key<'_>],
         limit: u64,
     ) -> Result<NeighborKeys> {
-        let mut found = NeighborKeys::default();
-        found.ranges.resize(owners.len(), 0..0);
         let operation = self.read(&RunStart::Rank(0), limit);
-        let mut sharded = Vec::new();
-        let mut failed = None;
-        let records = self.records.borrow();
-        records.read_unsharded(owners, &operation, &mut |position, read| {
-            let begin = found.keys.len();
-            let read = read.and_then(|read| match read {
-                UnshardedRead::NotFound => Ok(()),
-                UnshardedRead::Sharded => {
-                    sharded.push(position);
-                    Ok(())
-                }
-                UnshardedRead::Value(value) => {
-                    found.keys.reserve(elements_of(value));
+        let found = RefCell::new(Vec::new());
+        let ranges = self.ask_each(
+            owners,
+            &operation,
+            |value| {
+                added_to(&found, |keys| {
+                    keys.reserve(elements_of(value));
                     each_edge(value, |key, _| {
-                        found.keys.push(key);
+                        keys.push(key);
                         Ok(())
                     })
-                }
-            });
-            if let Err(error) = read {
-                failed.get_or_insert(error);
-            }
-            if let Some(range) = found.ranges.get_mut(position) {
-                *range = begin..found.keys.len();
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        for position in sharded {
-            let (Some(owner), begin) = (owners.get(position), found.keys.len()) else {
-                continue;
-            };
-            let edges = self.edges_by_handle(owner, &RunStart::Rank(0), limit)?;
-            found.keys.extend(edges.into_iter().map(|(key, _)| key));
-            if let Some(range) = found.ranges.get_mut(position) {
-                *range = begin..found.keys.len();
-            }
-        }
-        Ok(found)
+                })
+            },
+            |owner| {
+                let edges = self.edges_by_handle(owner, &RunStart::Rank(0), limit)?;
+                added_to(&found, |keys| {
+                    keys.extend(edges.into_iter().map(|(key, _)| key));
+                    Ok(())
+                })
+            },
+        )?;
+        Ok(NeighborKeys {
+            ranges: ranges.into_iter().map(Option::unwrap_or_default).collect(),
+            keys: found.into_inner(),
+        })
     }
 
     /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`: there is no record.
@@ -282,62 +269,51 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         owner: &Key<'_>,
         operation: &Operation,
         answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
-        ask_sharded: impl FnOnce() -> Result<T>,
+        ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let mut answered = None;
         let owner = Key::from(owner);
-        let records = self.records.borrow();
-        records.read_unsharded(std::slice::from_ref(&owner), operation, &mut |_, read| {
-            answered = Some(answered_by(read, &answer));
-        });
-        match answered {
-            None => Ok(None),
-            Some(Ok(RecordAnswer::Sharded)) => ask_sharded().map(Some),
-            Some(Ok(RecordAnswer::Here(answer))) => Ok(answer),
-            Some(Err(error)) => Err(error),
-        }
+        let owners = std::slice::from_ref(&owner);
+        let answers = self.ask_each(owners, operation, answer, ask_sharded)?;
+        Ok(answers.into_iter().next().flatten())
     }
 
     /// Asks one thing of each of these records in a batch, and of records with sharded collections one by one.
-    fn ask_each<T>(
+    pub(super) fn ask_each<T>(
         &self,
         owners: &[Key<'_>],
         operation: &Operation,
         answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
         ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
     ) -> Result<Vec<Option<T>>> {
+        // `Err`: the handle must be asked, which may not be done while records are shown.
         let mut answers = Vec::with_capacity(owners.len());
         let records = self.records.borrow();
         records.read_unsharded(owners, operation, &mut |_, read| {
-            answers.push(answered_by(read, &answer));
+            answers.push(read.and_then(|read| match read {
+                UnshardedRead::NotFound => Ok(Ok(None)),
+                UnshardedRead::Sharded => Ok(Err(())),
+                UnshardedRead::Value(value) => answer(value).map(|answer| Ok(Some(answer))),
+            }));
         });
         let asked = owners.iter().zip(answers);
         asked
             .map(|(owner, answered)| match answered? {
-                RecordAnswer::Here(answer) => Ok(answer),
-                RecordAnswer::Sharded => ask_sharded(owner).map(Some),
+                Ok(answer) => Ok(answer),
+                Err(()) => ask_sharded(owner).map(Some),
             })
             .collect()
     }
 }
 
-/// The answer of a record.
-enum RecordAnswer<T> {
-    /// `None`: there is no record.
-    Here(Option<T>),
-    /// The handle must be asked.
-    Sharded,
-}
-
-fn answered_by<T>(
-    read: Result<UnshardedRead<'_>>,
-    answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
-) -> Result<RecordAnswer<T>> {
-    Ok(match read? {
-        UnshardedRead::NotFound => RecordAnswer::Here(None),
-        UnshardedRead::Sharded => RecordAnswer::Sharded,
-        UnshardedRead::Value(value) => RecordAnswer::Here(Some(answer(value)?)),
-    })
+/// Adds keys by `add`, and returns their places.
+fn added_to(
+    found: &RefCell<Vec<Key<'static>>>,
+    add: impl FnOnce(&mut Vec<Key<'static>>) -> Result<()>,
+) -> Result<Range<usize>> {
+    let mut keys = found.borrow_mut();
+    let begin = keys.len();
+    add(&mut keys)?;
+    Ok(begin..keys.len())
 }
 
 fn is_true(value: Option<ValueRef<'_>>) -> Result<bool> {
@@ -395,29 +371,19 @@ fn each_edge(
     Ok(())
 }
 
-/// Returns the page among the edges that were read, of which `asked` were asked for; `None` where it may go on behind them: another
-/// program has put the key that the page starts after there more than once.
-fn page_of(
-    mut read: Vec<SideEdge>,
-    start: &RunStart,
-    limit: u64,
-    asked: u64,
-) -> Option<Vec<SideEdge>> {
-    // A program that made the list without order is answered in the order of the list.
-    if !read.is_sorted_by(|(a, _), (b, _)| a <= b) {
-        read.sort_by(|(a, _), (b, _)| a.cmp(b));
-    }
-    if let RunStart::After(after) = start {
-        let is_after = |(key, _): &&SideEdge| element_of(key) == *after;
-        let repeats = read.iter().take_while(is_after).count();
-        let behind = (read.len() - repeats) as u64;
-        if behind < limit && read.len() as u64 >= asked {
-            return None;
-        }
-        read.drain(..repeats);
+/// Returns the page among the edges that were read; `None` where only the handle can tell: another program has made the list without
+/// order, or has put keys there more than once.
+fn page_of(mut read: Vec<SideEdge>, start: &RunStart, limit: u64) -> Option<Vec<SideEdge>> {
+    let is_ordered = read.is_sorted_by(|(one, _), (next, _)| one < next);
+    if let RunStart::After(after) = start
+        && read
+            .first()
+            .is_some_and(|(key, _)| element_of(key) == *after)
+    {
+        read.remove(0);
     }
     read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Some(read)
+    is_ordered.then_some(read)
 }
 
 fn malformed(source: crate::value::CodecError) -> Error {

@@ -6,11 +6,10 @@ use std::ops::ControlFlow;
 
 use super::address::CollectionAddress;
 use super::auto_shard::{AutoSharder, NextStep, note_obstacle};
-use super::content::{Act, ActValues, Bin, Collection};
+use super::content::{Act, ActReply, ActValues, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
-use super::protocol::lookup::Lookup;
-use super::protocol::view::{PATIENCE, RecordsView, Rejection, Survey, ViewRecord};
+use super::protocol::view::{PATIENCE, RecordsView, Rejection, Survey, SurveyResult, ViewRecord};
 use super::protocol::write::ElementWrite;
 use super::protocol::{
     AtomicRequest, CollectionRoot, CompanionRoute, Failure, Machine, MachineProgress, Read,
@@ -165,11 +164,9 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// As for [`Handle::write`].
     pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<ActValues>> {
-        let lost_roots = self.records.lost_roots();
-        let machine = Lookup::new(hash, act, self.remembered(), token());
-        let did = self.run(machine)?;
-        self.remember(did.remembered, lost_roots);
-        Ok(did.answer.map(|answered| answered.values))
+        let element = (hash, act);
+        let answer = self.view(Some(&element), |pass| pass.ask_element(&element.1))?;
+        Ok(answer.map(|answered| answered.values))
     }
 
     /// Reads the root.
@@ -189,25 +186,34 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for [`Handle::write`].
-    pub(crate) fn read<T>(
+    pub(crate) fn read<T>(&self, read: impl FnMut(&Pass<'_, R>) -> ShardedReading<T>) -> Result<T> {
+        self.view(None, read)
+    }
+
+    /// As [`Handle::read`]; `element`: the hash of the one that is read alone, and what is asked of its record.
+    fn view<T>(
         &self,
+        element: Option<&(u64, Act)>,
         mut read: impl FnMut(&Pass<'_, R>) -> ShardedReading<T>,
     ) -> Result<T> {
         let mut lost_roots = self.records.lost_roots();
-        let mut patience = PATIENCE;
-        let mut view = match self.remembered() {
-            RouteHint::Sharded(route) => RecordsView::remembered(route),
-            RouteHint::Unknown | RouteHint::Unsharded(_) => RecordsView {
-                root: CollectionRoot::default(),
-                sources: vec![ViewRecord::Root],
-            },
+        let (remembered, hash) = (self.remembered(), element.map(|(hash, _)| *hash));
+        let mut surveyed = SurveyResult {
+            view: RecordsView::remembered(remembered, hash),
+            patience: PATIENCE,
+            answer: None,
         };
+        let survey = |refused| self.run(Survey::<Bin>::new(refused, element.cloned(), token()));
         let mut learned = None;
+        // One element is read in the root together with the description.
+        if remembered == RouteHint::Unknown && element.is_some() {
+            surveyed = survey(None)?;
+            learned = Some(surveyed.view.root.route_hint());
+        }
         for _ in 0..ROOT_READS_MAX {
             let pass = Pass {
                 handle: self,
-                view: &view,
-                patience,
+                surveyed: &surveyed,
             };
             match read(&pass) {
                 Ok(read) => {
@@ -219,9 +225,8 @@ impl<R: RecordSet> Handle<R> {
                 Err(ReadFailure::Failed(error)) => return Err(error),
                 Err(ReadFailure::Stale(refused)) => {
                     lost_roots = self.records.lost_roots();
-                    let surveyed = self.run(Survey::new(Some(refused), token()))?;
-                    (view, patience) = (surveyed.view, surveyed.patience);
-                    learned = Some(view.root.route_hint());
+                    surveyed = survey(Some(refused))?;
+                    learned = Some(surveyed.view.root.route_hint());
                 }
             }
         }
@@ -343,18 +348,17 @@ const fn remedy(scheme: Scheme) -> &'static str {
     }
 }
 
-/// Batches of reads of the records of one view.
+/// Reads of the records of one view.
 #[derive(Debug)]
 pub(crate) struct Pass<'a, R> {
     handle: &'a Handle<R>,
-    view: &'a RecordsView,
-    patience: u8,
+    surveyed: &'a SurveyResult<ActReply>,
 }
 
 impl<R: RecordSet> Pass<'_, R> {
     /// Returns how many records the view has.
     pub(crate) fn sources(&self) -> usize {
-        self.view.sources.len()
+        self.surveyed.view.sources.len()
     }
 
     /// Reads from each of these records, in one batch. `None`: there is no record.
@@ -365,8 +369,8 @@ impl<R: RecordSet> Pass<'_, R> {
         let (sources, requests): (Vec<&ViewRecord>, Vec<_>) = acts
             .into_iter()
             .filter_map(|(source, act)| {
-                let source = self.view.sources.get(source)?;
-                Some((source, AtomicRequest::read(source.place(), Read::User(act))))
+                let source = self.surveyed.view.sources.get(source)?;
+                Some((source, source.read(act)))
             })
             .unzip();
         let handle = self.handle;
@@ -375,16 +379,37 @@ impl<R: RecordSet> Pass<'_, R> {
             .into_iter()
             .zip(replies)
             .map(|(source, reply)| {
-                let answered = source.accept(reply?).map_err(|failure| {
-                    ReadFailure::Stale(Rejection {
-                        root: self.view.root.clone(),
-                        failure,
-                        patience: self.patience.saturating_sub(1),
-                    })
-                })?;
+                let answered = self.accept(source, reply?)?;
                 Ok(answered.map(|answered| answered.values))
             })
             .collect()
+    }
+
+    /// Reads from the record of the one element of the view. `None`: there is no record.
+    fn ask_element(&self, act: &Act) -> ShardedReading<Option<ActReply>> {
+        match (&self.surveyed.answer, &self.surveyed.view.sources[..]) {
+            (Some(answer), _) => Ok(answer.clone()),
+            (None, [source, ..]) => {
+                let (handle, request) = (self.handle, source.read(act.clone()));
+                let reply = handle.executor.run(&handle.records, &request, &mut None)?;
+                self.accept(source, reply)
+            }
+            (None, []) => Ok(None),
+        }
+    }
+
+    fn accept(
+        &self,
+        source: &ViewRecord,
+        reply: RequestReply<Bin>,
+    ) -> ShardedReading<Option<ActReply>> {
+        source.accept(reply).map_err(|failure| {
+            ReadFailure::Stale(Rejection {
+                root: self.surveyed.view.root.clone(),
+                failure,
+                patience: self.surveyed.patience.saturating_sub(1),
+            })
+        })
     }
 
     /// Reads the same from every record of the view.

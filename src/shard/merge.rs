@@ -6,7 +6,8 @@
 //!
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
 //! * [`range`]: begins at a value. Where one shard has less than its share, the others have more (`stream`).
-//! * [`all`]: one page after the other.
+//! * [`last`]: the same from the end on, backwards.
+//! * [`in_pages`]: one page after the other.
 //!
 //! All of it is exact while there are no writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
 //! value then still shows every element exactly once that is there during the whole of it.
@@ -23,7 +24,7 @@ use crate::Error;
 use crate::value::order::compare_total;
 use crate::value::{EncodePurpose, Value, encode};
 
-/// How many items [`all`] reads at once.
+/// How many items [`in_pages`] reads at once.
 const BATCH: u64 = 512;
 
 /// Shards each of which is sorted.
@@ -63,7 +64,7 @@ impl ShardSlice {
     pub(crate) const fn to_read(&self) -> u64 {
         match self.start {
             RunStart::After(_) => self.limit.saturating_add(1),
-            RunStart::Rank(_) | RunStart::At(_) => self.limit,
+            RunStart::Rank(_) | RunStart::At(_) | RunStart::Before(_) => self.limit,
         }
     }
 
@@ -112,6 +113,8 @@ pub enum RunStart {
     At(Value),
     /// At the first element that is greater than this.
     After(Value),
+    /// At the last element that is less than this (`None`: the last of all), and backwards from there.
+    Before(Option<Value>),
 }
 
 impl RunStart {
@@ -120,6 +123,14 @@ impl RunStart {
             Bound::Unbounded => Self::Rank(0),
             Bound::Included(value) => Self::At(value.clone()),
             Bound::Excluded(value) => Self::After(value.clone()),
+        }
+    }
+
+    /// Returns where the run goes on behind the element that is sorted by this value.
+    fn behind(&self, value: Value) -> Self {
+        match self {
+            Self::Before(_) => Self::Before(Some(value)),
+            _ => Self::After(value),
         }
     }
 }
@@ -224,16 +235,17 @@ pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
     Ok(repeated.map(|((_, value), _)| *value))
 }
 
-/// Returns all elements in order, read in batches: `batch` reads this many after a value (`None`: the first ones). Ends after an error.
-pub(crate) fn all<T: Sorted>(
-    mut batch: impl FnMut(Option<&Value>, u64) -> Result<Vec<T>, Error>,
+/// Returns all items in order, page by page: `page` reads this many behind an item (`None`: the first ones). Ends after an error.
+pub(crate) fn in_pages<T: Clone>(
+    mut page: impl FnMut(Option<&T>, u64) -> Result<Vec<T>, Error>,
 ) -> impl Iterator<Item = Result<T, Error>> {
-    let mut cursor = Some(None);
+    let mut next = Some(None);
     std::iter::from_fn(move || {
-        let last: Option<Value> = cursor.take()?;
-        Some(match batch(last.as_ref(), BATCH) {
+        let after: Option<T> = next.take()?;
+        Some(match page(after.as_ref(), BATCH) {
             Ok(items) => {
-                cursor = items.last().map(|item| Some(item.sorted_by().clone()));
+                let is_full = items.len() as u64 >= BATCH;
+                next = items.last().filter(|_| is_full).cloned().map(Some);
                 items.into_iter().map(Ok).collect::<Vec<_>>()
             }
             Err(error) => vec![Err(error)],
@@ -313,7 +325,39 @@ pub(crate) fn range<S: SortedShards>(
         }
         _ => (0..shards.shards()).map(|_| run(share)).collect(),
     };
-    stream::merged(shards, runs, stream::RangeEnd::of(to)?, 0, limit)
+    stream::merged(
+        shards,
+        runs,
+        stream::RangeEnd::of(to, stream::Front::forward)?,
+        0,
+        limit,
+    )
+}
+
+/// Returns at most `limit` elements from a value on that are less than another one (`None`: than none), the greatest first. One batch as
+/// long as no shard has much more than its share of them.
+pub(crate) fn last<S: SortedShards>(
+    shards: &mut S,
+    from: Bound<&Value>,
+    before: Option<&Value>,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let run = |first| ShardRun {
+        start: RunStart::Before(before.cloned()),
+        first,
+    };
+    let share = share(limit, shards.shards());
+    let runs = (0..shards.shards()).map(|_| run(share)).collect();
+    stream::merged(
+        shards,
+        runs,
+        stream::RangeEnd::of(from, stream::Front::Backward)?,
+        0,
+        limit,
+    )
 }
 
 /// A run of elements of one shard, and how many of them are read first.

@@ -6,7 +6,7 @@ use super::address::CollectionAddress;
 use super::content::ShardedKind;
 use super::element_hash::hash_of;
 use super::handle::{Handle, ShardedReading};
-use super::merge::{self, RunStart};
+use super::merge::{self, RunStart, Sorted};
 use super::policy::ShardPolicy;
 use super::shards::Shards;
 use super::sorted::{SortedBin, ViewShards};
@@ -153,12 +153,17 @@ impl<R: RecordSet, K: ShardedKind + SortedBin> Sharded<R, K> {
             RunStart::Rank(rank) => self.page(*rank, limit),
             RunStart::At(value) => self.range(Bound::Included(value), Bound::Unbounded, limit),
             RunStart::After(value) => self.page_after(Some(value), limit),
+            RunStart::Before(value) => {
+                self.merged(|shards| merge::last(shards, Bound::Unbounded, value.as_ref(), limit))
+            }
         }
     }
 
     /// Returns all of them in order, read in batches: one that is added or removed meanwhile may be seen or not. Ends after an
     /// error.
     pub fn iter(&self) -> impl Iterator<Item = Result<K::Item>> + '_ {
-        merge::all(|cursor, limit| self.page_after(cursor, limit))
+        merge::in_pages(|last: Option<&K::Item>, limit| {
+            self.page_after(last.map(Sorted::sorted_by), limit)
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
 /// A kind of bins that hold sorted items.
 pub trait SortedBin: Sized {
     /// The type of the items.
-    type Item: Sorted;
+    type Item: Sorted + Clone;
 
     /// Whether a bin that others have made is in order as well.
     const ALWAYS_IN_ORDER: bool;
@@ -19,7 +19,7 @@ pub trait SortedBin: Sized {
     /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
-    /// Reads this many items.
+    /// Reads this many items. Those of a run backwards come the least first, too.
     fn read(bin: &str, start: &RunStart, limit: u64) -> Operation;
 
     /// The items that were read.
@@ -59,6 +59,14 @@ impl SortedBin for Lists {
             RunStart::At(value) | RunStart::After(value) => {
                 let value = value.clone();
                 lists::get_by_value_relative_rank_range_count(bin, value, 0, limit, values)
+            }
+            RunStart::Before(None) => {
+                let (back, limit) = backwards(limit);
+                lists::get_by_rank_range_count(bin, back, limit, values)
+            }
+            RunStart::Before(Some(value)) => {
+                let (value, (back, limit)) = (value.clone(), backwards(limit));
+                lists::get_by_value_relative_rank_range_count(bin, value, back, limit, values)
             }
         }
     }
@@ -105,6 +113,14 @@ impl SortedBin for Maps {
                 let key = key.clone();
                 maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
             }
+            RunStart::Before(None) => {
+                let (back, limit) = backwards(limit);
+                maps::get_by_index_range_count(bin, back, limit, entries)
+            }
+            RunStart::Before(Some(key)) => {
+                let (key, (back, limit)) = (key.clone(), backwards(limit));
+                maps::get_by_key_relative_index_range_count(bin, key, back, limit, entries)
+            }
         }
     }
 
@@ -114,6 +130,16 @@ impl SortedBin for Maps {
             _ => Vec::new(),
         }
     }
+}
+
+/// The relative position from which this many items are read, up to where they are counted from; and how many these are.
+const fn backwards(limit: u64) -> (i64, u64) {
+    let limit = if limit > i64::MAX as u64 {
+        i64::MAX
+    } else {
+        limit as i64
+    };
+    (-limit, limit as u64)
 }
 
 /// Records that each hold a part of one sorted collection, in a bin of one kind.
@@ -160,11 +186,14 @@ impl<P: Parts> SortedShards for P {
             let read = P::Bin::read(self.bin(), &slice.start, limit);
             (slice.shard, read)
         };
-        let items = |answer: Option<Value>| {
+        let items = |start: &RunStart, answer: Option<Value>| {
             let mut items = answer.map_or_else(Vec::new, P::Bin::items);
             // A program that made the list without order is answered in the order of the list.
             if !P::Bin::ALWAYS_IN_ORDER && !merge::is_in_order(&items)? {
                 merge::sort(&mut items)?;
+            }
+            if let RunStart::Before(_) = start {
+                items.reverse();
             }
             Ok::<_, Error>(items)
         };
@@ -173,7 +202,7 @@ impl<P: Parts> SortedShards for P {
         let cut = |(slice, mut answer): (&ShardSlice, Option<Value>)| {
             let mut asked = slice.to_read();
             loop {
-                match slice.of(items(answer)?, asked)? {
+                match slice.of(items(&slice.start, answer)?, asked)? {
                     Cut::Slice(items) => return Ok(items),
                     Cut::Ask(more) => asked = more,
                 }

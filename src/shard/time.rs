@@ -27,6 +27,7 @@ use self::layout::{CollectionPart, TimeLayout, rounded};
 use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
+use self::steps::TimeSteps;
 use super::address::CollectionAddress;
 use super::content::{Act, Collection, first, has_grown, number};
 use super::element_hash;
@@ -150,13 +151,14 @@ impl<R: RecordSet> TimeShards<R> {
         let part = self.part(at, &pair)?;
         self.check_kept(part)?;
         let bin = self.protocol.steps.bin();
+        let bin = bin.as_str();
         let add = Act::creating([
             lists::size(bin),
             lists::append(&Collection::list_policy(), bin, pair),
         ]);
         self.protocol
             .add(part, &add)
-            .map(|added| has_grown(Some(added)))
+            .map(|added| has_grown(Some(added.values)))
     }
 
     /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
@@ -169,10 +171,12 @@ impl<R: RecordSet> TimeShards<R> {
         let part = self.part(at, &pair)?;
         let bucket = self.protocol.steps.layout.width.bucket(at);
         let count = ListReturnType::Count;
-        let remove = lists::remove_by_value(self.protocol.steps.bin(), pair, count);
+        let bin = self.protocol.steps.bin();
+        let remove = lists::remove_by_value(bin.as_str(), pair, count);
         let remove = Act::of_existing([remove]);
         let removed = self.protocol.remove(bucket, part, &remove)?;
-        Ok(number(first(removed).as_ref()) > 0)
+        let removed = first(removed.map(|answered| answered.values));
+        Ok(number(removed.as_ref()) > 0)
     }
 
     /// Returns a view of the elements of some times, to be read in pages, in either direction, or to be counted.

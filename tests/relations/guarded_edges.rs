@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use serde_json::json;
-use spikelet::operations::{self, delete_all_bins, lists};
+use spikelet::expressions::{ExpWriteFlags, unknown};
+use spikelet::operations::{self, delete_all_bins, exp, lists};
+use spikelet::policy::RecordExistsAction;
 use spikelet::relation::{
     EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
     declared_relations,
@@ -151,7 +153,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
     );
     let cascade = comments.clone().on_delete(OnDelete::Cascade);
     cascade.declare().unwrap();
-    let empties: [(&str, &dyn Fn()); 5] = [
+    let empties: [(&str, &dyn Fn()); 6] = [
         ("update", &|| {
             let told = posts.update("p", |bins| Ok(bins.remove("title")));
             assert_eq!(told.unwrap(), Some("x".into()));
@@ -176,6 +178,12 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
             ];
             let done = posts.operate("p", &read).unwrap();
             assert_eq!(done.value(0), Some(&"x".into()));
+        }),
+        ("operate on a replaced record", &|| {
+            let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
+            // It writes nothing, and a replaced record keeps nothing.
+            let write = exp::write("title", unknown(), ExpWriteFlags::EVAL_NO_FAIL);
+            posts.operate_with(&policy, "p", &[write]).unwrap();
         }),
         ("transaction", &|| {
             store

@@ -1,5 +1,6 @@
-//! A store that notes its calls, and may fail after some of them.
+//! A store that notes its calls, and may fail after some of them, or be used by another writer then.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,17 @@ use spikelet::{
 
 /// The keys of the records that were operated on.
 #[derive(Clone, Debug, Default)]
-pub struct Calls(Arc<Mutex<Noted>>);
+pub struct Calls(Arc<Mutex<Noted>>, Arc<Mutex<Other>>);
+
+/// Another writer, and how many calls it lets pass before it comes.
+#[derive(Default)]
+struct Other(Option<(usize, Box<dyn FnOnce() + Send>)>);
+
+impl fmt::Debug for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Other").field(&self.0.is_some()).finish()
+    }
+}
 
 #[derive(Debug, Default)]
 struct Noted {
@@ -21,6 +32,8 @@ struct Noted {
     operations: Vec<usize>,
     /// So many are answered still; none: all.
     left: Option<usize>,
+    /// Whether a restart may bring back what is deleted.
+    may_bring_back: bool,
 }
 
 impl Calls {
@@ -39,7 +52,28 @@ impl Calls {
         self.0.lock().unwrap().left = Some(limit);
     }
 
+    /// From now on a restart may bring back what is deleted, as on a cluster without durable deletes.
+    pub fn bring_back(&self) {
+        self.0.lock().unwrap().may_bring_back = true;
+    }
+
+    /// Has another writer come after this number of calls.
+    pub fn interrupt(&self, after: usize, other: impl FnOnce() + Send + 'static) {
+        self.1.lock().unwrap().0 = Some((after, Box::new(other)));
+    }
+
+    fn let_other_write(&self) {
+        let mut waiting = self.1.lock().unwrap();
+        if let Some((left @ 1.., _)) = &mut waiting.0 {
+            *left -= 1;
+        } else if let Some((_, other)) = waiting.0.take() {
+            drop(waiting);
+            other();
+        }
+    }
+
     fn note(&self, key: &Key<'_>, operations: usize) -> Result<()> {
+        self.let_other_write();
         let mut noted = self.0.lock().unwrap();
         if let Some(left) = &mut noted.left {
             *left = left.checked_sub(1).ok_or(Error::Timeout {
@@ -105,6 +139,10 @@ impl RecordSet for Watched<Set> {
 
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
+    }
+
+    fn may_bring_back(&self, _: &WritePolicy) -> bool {
+        self.calls.0.lock().unwrap().may_bring_back
     }
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {

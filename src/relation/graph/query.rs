@@ -10,7 +10,8 @@ use super::schema::{
     EDGE_SET, EdgeMap, EdgeType, NodeEdge, NodeId, Schema, sort_bin, source_index, target_index,
 };
 use crate::record::{Record, SUBKEYS};
-use crate::relation::keys::{BATCH, element_of};
+use crate::relation::keys::element_of;
+use crate::shard::in_pages;
 use crate::{IndexQuery, IndexRange, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 /// How many edges of a node with a sharded edge set are shown.
@@ -302,20 +303,15 @@ impl<'g, S: RecordStore<Records: IndexedRecordSet>> EdgeQuery<'g, S> {
         for edge_type in schema.edge_types.iter().filter(|it| it.is_in_edge_set()) {
             for kind in types {
                 let (first, behind) = schema.targets_of_type(edge_type, kind);
-                let mut last: Option<Value> = None;
-                loop {
-                    let from = last
-                        .as_ref()
-                        .map_or(Bound::Included(&first), Bound::Excluded);
-                    let page = map.range(from, Bound::Excluded(&behind), BATCH);
-                    let page = schema.named(page)?;
-                    for (target, _) in &page {
-                        targets.insert(schema.parse_target(target.as_str().unwrap_or_default())?.1);
-                    }
-                    match page.into_iter().last() {
-                        Some((target, _)) => last = Some(target),
-                        None => break,
-                    }
+                let found = in_pages(|last: Option<&(Value, Value)>, limit| {
+                    let from = last.map_or(Bound::Included(&first), |(target, _)| {
+                        Bound::Excluded(target)
+                    });
+                    map.range(from, Bound::Excluded(&behind), limit)
+                });
+                for entry in found {
+                    let (target, _) = schema.named(entry)?;
+                    targets.insert(schema.parse_target(target.as_str().unwrap_or_default())?.1);
                 }
             }
         }

@@ -2,10 +2,8 @@
 
 use super::{Links, ends};
 use crate::relation::address::Address;
+use crate::shard::in_pages;
 use crate::{Error, RecordStore, Result};
-
-/// How many links are read at a time.
-const LINKS_AT_ONCE: u64 = 512;
 
 impl<S: RecordStore> Links<S> {
     /// Makes this the only link of a record with this tag: links of the tag to other records are
@@ -73,20 +71,14 @@ impl<S: RecordStore> Links<S> {
             })
         };
         change(to, false)?;
-        let (mut replaced, mut after) = (Vec::new(), None);
-        loop {
-            let page = bin.page(store, from, Some(tag), after.as_ref(), LINKS_AT_ONCE);
-            let page = bin.named(from, page)?;
-            for link in &page {
-                if link.to != *to {
-                    change(&link.to, true)?;
-                    replaced.push(link.to.clone());
-                }
-            }
-            match page.into_iter().next_back() {
-                Some(last) => after = Some(last),
-                None => return Ok(replaced),
+        let mut replaced = Vec::new();
+        for link in in_pages(|after, limit| bin.page(store, from, Some(tag), after, limit)) {
+            let link = bin.named(from, link)?;
+            if link.to != *to {
+                change(&link.to, true)?;
+                replaced.push(link.to);
             }
         }
+        Ok(replaced)
     }
 }

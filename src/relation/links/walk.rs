@@ -2,15 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LinkBin, Links};
-use crate::expressions::{bin_exists, not};
-use crate::record::SUBKEYS;
+use super::Links;
 use crate::relation::address::{Address, TaggedLink, link_of};
-use crate::value::Value;
-use crate::{Error, RecordCall, RecordSet, RecordStore, Result, WritePolicy};
-
-/// How many links of a sharded record are read at once.
-const PAGE: u64 = 512;
+use crate::shard::in_pages;
+use crate::{Error, Key, RecordStore, Result, ValueRef};
 
 /// One step of a walk: which links are followed, and whether the records at their ends are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,33 +117,41 @@ impl<S: RecordStore> Links<S> {
         step: &WalkStep,
         each: &mut impl FnMut(TaggedLink) -> bool,
     ) -> Result<()> {
-        let unsharded = WritePolicy::default().filter(not(bin_exists(SUBKEYS)));
-        let read = [self.bin.read(step.tag.as_deref(), u64::MAX >> 1)];
-        let call = |address: &&Address| RecordCall {
-            policy: &unsharded,
-            key: address.key.clone(),
-            operations: &read,
+        let Some(first) = addresses.first() else {
+            return Ok(());
         };
-        let calls: Vec<RecordCall<'_>> = addresses.iter().map(call).collect();
-        let results = self.store.records(set)?.operate_on_each(&calls);
+        let tag = step.tag.as_deref();
+        let owners: Vec<Key<'_>> = addresses.iter().map(|at| Key::from(&at.key)).collect();
+        let side = self.bin.side(set);
+        let read = self.bin.read(tag, u64::MAX >> 1);
+        // `Some(None)`: the links of the record are sharded.
+        let found = side.reader(&self.store).and_then(|reader| {
+            reader.ask_each(
+                &owners,
+                &read,
+                |value| links_of(value).map(Some),
+                |_| Ok(None),
+            )
+        });
         let mut each = |link: TaggedLink| match &step.set {
             Some(set) if *set != link.to.set => true,
             _ => each(link),
         };
-        for (address, result) in addresses.iter().zip(results) {
-            let goes_on = match result {
-                Ok(result) => match result.value(0) {
-                    Some(Value::List(list)) => {
-                        let mut links = list.iter().cloned().map(link_of);
-                        links.try_fold(true, |on, link| Ok::<_, Error>(on && each(link?)))?
+        for (address, found) in addresses.iter().zip(self.bin.named(first, found)?) {
+            let goes_on = match found {
+                Some(Some(links)) => links.into_iter().all(&mut each),
+                Some(None) => {
+                    let page = |after: Option<&TaggedLink>, limit| {
+                        self.bin.page(&self.store, address, tag, after, limit)
+                    };
+                    let mut links = in_pages(page).map(|link| self.bin.named(address, link));
+                    let mut goes_on = true;
+                    while goes_on && let Some(link) = links.next() {
+                        goes_on = each(link?);
                     }
-                    _ => true,
-                },
-                Err(Error::NotFound { .. }) => true,
-                Err(Error::FilteredOut { .. }) => {
-                    follow_sharded(&self.store, &self.bin, address, step, &mut each)?
+                    goes_on
                 }
-                Err(error) => return self.bin.named(address, Err(error)),
+                None => true,
             };
             if !goes_on {
                 return Ok(());
@@ -158,28 +161,16 @@ impl<S: RecordStore> Links<S> {
     }
 }
 
-/// Shows the links of a record with sharded collections to `each`. Returns whether it wants more.
-fn follow_sharded<S: RecordStore>(
-    store: &S,
-    bin: &LinkBin,
-    address: &Address,
-    step: &WalkStep,
-    each: &mut impl FnMut(TaggedLink) -> bool,
-) -> Result<bool> {
-    let mut after: Option<TaggedLink> = None;
-    loop {
-        let page = bin.page(store, address, step.tag.as_deref(), after.as_ref(), PAGE);
-        let page = bin.named(address, page)?;
-        let Some(last) = page.last() else {
-            return Ok(true);
-        };
-        after = Some(last.clone());
-        for link in page {
-            if !each(link) {
-                return Ok(false);
-            }
-        }
-    }
+/// The links of a list that was read.
+fn links_of(value: Option<ValueRef<'_>>) -> Result<Vec<TaggedLink>> {
+    let elements = value.and_then(|value| value.as_list());
+    let elements = elements.into_iter().flatten();
+    elements
+        .map(|element| {
+            let element = element.and_then(|element| element.to_value());
+            link_of(element.map_err(|source| Error::malformed("element", source))?)
+        })
+        .collect()
 }
 
 /// The positions of addresses, by their sets.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::ManyToMany;
 #[cfg(doc)]
 use crate::Error;
-use crate::relation::keys::{BATCH, Related, read_related};
+use crate::relation::keys::{Related, read_related};
 use crate::relation::side::{RelationSide, SideEdge};
 use crate::relation::side_reader::{NeighborKeys, SideReader};
-use crate::shard::ElementSortKey;
+use crate::shard::{ElementSortKey, in_pages};
 use crate::{Key, RecordStore, Result, Value};
 
 /// The targets of a source, or the sources of a target, in the order of their keys: [`ManyToMany::targets`],
@@ -203,20 +203,10 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
 
     /// Returns the keys that are greater than `after`, as [`Neighbors::iter`].
     fn keys_after(&self, after: Option<&Key<'_>>) -> impl Iterator<Item = Result<Key<'static>>> {
-        let mut next_page = Some(after.map(|key| key.clone().into_owned()));
-        let pages = std::iter::from_fn(move || {
-            let after = next_page.take()?;
-            let page = self.page_after(after.as_ref(), BATCH);
-            if let Ok(keys) = &page
-                && keys.len() as u64 == BATCH
-            {
-                next_page = keys.last().cloned().map(Some);
-            }
-            let (keys, failed) =
-                page.map_or_else(|error| (Vec::new(), Some(error)), |it| (it, None));
-            Some(keys.into_iter().map(Ok).chain(failed.map(Err)))
-        });
-        pages.flatten()
+        let after = after.map(|key| key.clone().into_owned());
+        in_pages(move |last: Option<&Key<'static>>, limit| {
+            self.page_after(last.or(after.as_ref()), limit)
+        })
     }
 
     fn other_side(&self) -> &'r RelationSide {

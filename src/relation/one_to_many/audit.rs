@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::place::ChildPlace;
-use super::{CHILDREN_AT_ONCE, Layout, OneToMany};
+use super::{Layout, OneToMany};
 use crate::relation::audit::{Auditor, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::key_of;
 use crate::{IndexedRecordSet, Key, RecordSet, RecordStore, Result};
@@ -68,25 +68,17 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         if !is_former {
             return Ok(());
         }
-        let mut token: Option<String> = None;
-        loop {
-            let (children, next) =
-                place.page(&self.store, parent, token.as_deref(), CHILDREN_AT_ONCE)?;
-            for (child, _) in children {
-                if self.current.get(&self.store, parent, &child)?.is_none() {
-                    continue;
-                }
+        let looked_at = self.each_child(place, parent, |child| {
+            if self.current.get(&self.store, parent, &child)?.is_some() {
                 let twice = RelationFault::Twice {
                     parent: parent.clone(),
                     key: child.clone(),
                 };
                 auditor.note_fault(twice, |_| self.move_child(place, parent, &child))?;
             }
-            match next {
-                Some(next) => token = Some(next),
-                None => return Ok(()),
-            }
-        }
+            Ok(ControlFlow::Continue(()))
+        });
+        looked_at.map(drop)
     }
 
     /// The children that name a parent, if they are listed, and their parents.

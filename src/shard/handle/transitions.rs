@@ -17,7 +17,7 @@ use crate::shard::protocol::{
 use crate::shard::request_runner::token;
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
-use crate::{Error, Key, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
+use crate::{Error, Key, OperateResult, Operation, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
     /// Carries out the policy's decision after a write of an element of this hash, to a record that has `record_bytes` now.
@@ -113,17 +113,7 @@ impl<R: RecordSet> Handle<R> {
     /// Reads the generation, size and element count of each companion of this route. `None`: it is not there.
     fn read_shards(&self, route: CompanionRoute) -> Result<Option<Vec<ShardReading>>> {
         let presence = [self.executor.collection.presence(self.bin())];
-        let policy = WritePolicy::default();
-        let calls: Vec<_> = (0..route.shards)
-            .map(|shard| RecordCall {
-                policy: &policy,
-                key: self
-                    .executor
-                    .key_of(RecordRef::Companion(route.keys, shard)),
-                operations: &presence,
-            })
-            .collect();
-        let operated = self.records.operate_on_each(&calls);
+        let operated = self.ask_each(companions(route), &presence);
         let reading = |operated: Result<OperateResult>| match operated {
             Ok(operated) => Ok(Some(ShardReading {
                 generation: operated.generation,
@@ -136,17 +126,26 @@ impl<R: RecordSet> Handle<R> {
         operated.into_iter().map(reading).collect()
     }
 
+    /// Asks each of these records the same, in one batch.
+    fn ask_each(
+        &self,
+        places: impl Iterator<Item = RecordRef>,
+        operations: &[Operation],
+    ) -> Vec<Result<OperateResult>> {
+        let policy = WritePolicy::default();
+        let call = |place| RecordCall {
+            policy: &policy,
+            key: self.executor.key_of(place),
+            operations,
+        };
+        self.records
+            .operate_on_each(&places.map(call).collect::<Vec<_>>())
+    }
+
     /// Carries a transition from its beginning to its end, if the collection is still as this route says.
     fn change_only_at(&self, route: Option<CompanionRoute>, goal: Goal) -> Result<()> {
-        let lost_roots = self.records.lost_roots();
-        let now_us = self.records.now_ms().saturating_mul(1_000);
-        let start = Transition::new(goal, now_us, token());
-        let root = self.run(match route {
-            Some(route) => start.only_at(route.epoch),
-            None => start,
-        })?;
-        self.remember(root.route_hint(), lost_roots);
-        Ok(())
+        self.transition(goal, route, &mut |_, _| ControlFlow::Continue(()))
+            .map(drop)
     }
 
     /// Shards the collection further, for a write that was refused, if the policy says so.
@@ -185,19 +184,25 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
-    /// companion, and the next caller resumes it. The outcome is the root as last read; `None`: it was stopped.
+    /// Carries a transition from its beginning to its end; with `only_at`, nothing is begun if the collection has left this route.
+    /// `observe` sees how far it has come, and may stop it at each companion, and the next caller resumes it. The outcome is the
+    /// root as last read; `None`: it was stopped.
     ///
     /// # Errors
     /// As for [`Handle::write`], and [`Error::OpNotApplicable`].
-    pub(crate) fn transition(
+    fn transition(
         &self,
         goal: Goal,
+        only_at: Option<CompanionRoute>,
         observe: &mut dyn FnMut(Scheme, TransitionProgress) -> ControlFlow<()>,
     ) -> Result<Option<CollectionRoot>> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let root = self.drive(Transition::new(goal, now_us, token()), observe)?;
+        let mut start = Transition::new(goal, now_us, token());
+        if let Some(route) = only_at {
+            start = start.only_at(route.epoch);
+        }
+        let root = self.drive(start, observe)?;
         if let Some(root) = &root {
             self.remember(root.route_hint(), lost_roots);
         }
@@ -218,7 +223,7 @@ impl<R: RecordSet> Handle<R> {
         if matches!(goal, Goal::Merge | Goal::Deactivate) {
             self.check_room(goal)?;
         }
-        let root = self.transition(goal, &mut |scheme, done| {
+        let root = self.transition(goal, None, &mut |scheme, done| {
             ShardProgress::of(scheme, done).map_or(ControlFlow::Continue(()), &mut observe)
         })?;
         let root = root.map_or_else(|| self.root(), Ok)?;
@@ -265,20 +270,11 @@ impl<R: RecordSet> Handle<R> {
         else {
             return Ok(());
         };
-        let policy = WritePolicy::default();
-        let places = (0..route.shards).map(|shard| RecordRef::Companion(route.keys, shard));
+        let places = || companions(route).chain([RecordRef::Root]);
         // Only the size of the record counts.
         let something = [get_bin(SHARD_OF)];
-        let calls: Vec<_> = places
-            .chain([RecordRef::Root])
-            .map(|place| RecordCall {
-                policy: &policy,
-                key: self.executor.key_of(place),
-                operations: &something,
-            })
-            .collect();
-        let mut sizes = Vec::with_capacity(calls.len());
-        for operated in self.records.operate_on_each(&calls) {
+        let mut sizes = Vec::new();
+        for operated in self.ask_each(places(), &something) {
             sizes.push(match operated {
                 Ok(operated) => operated.record_bytes,
                 // The transition reports the missing one.
@@ -287,7 +283,7 @@ impl<R: RecordSet> Handle<R> {
             });
         }
         if sizes.iter().all(|size| *size == 0) {
-            let keys: Vec<Key<'_>> = calls.iter().map(|call| Key::from(&call.key)).collect();
+            let keys: Vec<Key<'_>> = places().map(|place| self.executor.key_of(place)).collect();
             sizes = self.bytes_of_bins(&keys)?;
         }
         let together = match goal {
@@ -332,10 +328,15 @@ impl<R: RecordSet> Handle<R> {
     /// As for [`Handle::transition`].
     pub(crate) fn advance(&self) -> Result<bool> {
         let mut advanced = false;
-        self.transition(Goal::Advance, &mut |_, _| {
+        self.transition(Goal::Advance, None, &mut |_, _| {
             advanced = true;
             ControlFlow::Continue(())
         })?;
         Ok(advanced)
     }
+}
+
+/// The companions of a route.
+fn companions(route: CompanionRoute) -> impl Iterator<Item = RecordRef> {
+    (0..route.shards).map(move |shard| RecordRef::Companion(route.keys, shard))
 }

@@ -9,26 +9,42 @@ use super::{ElementSortKey, RunStart, ShardRun, ShardSlice, Sorted, SortedShards
 use crate::Error;
 use crate::value::Value;
 
+/// The next element of a shard, by what it is sorted by. Of several fronts the greatest comes first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Front {
+    Forward(Reverse<ElementSortKey>),
+    Backward(ElementSortKey),
+}
+
+impl Front {
+    pub(super) const fn forward(key: ElementSortKey) -> Self {
+        Self::Forward(Reverse(key))
+    }
+}
+
 /// Where a range ends.
 pub(super) struct RangeEnd {
-    key: ElementSortKey,
+    front: Front,
     included: bool,
 }
 
 impl RangeEnd {
     /// `None`: nowhere.
-    pub(super) fn of(bound: Bound<&Value>) -> Result<Option<Self>, Error> {
+    pub(super) fn of(
+        bound: Bound<&Value>,
+        front: fn(ElementSortKey) -> Front,
+    ) -> Result<Option<Self>, Error> {
         let (value, included) = match bound {
             Bound::Unbounded => return Ok(None),
             Bound::Included(value) => (value, true),
             Bound::Excluded(value) => (value, false),
         };
-        let key = ElementSortKey::of(value)?;
-        Ok(Some(Self { key, included }))
+        let front = front(ElementSortKey::of(value)?);
+        Ok(Some(Self { front, included }))
     }
 
-    fn is_before(&self, key: &ElementSortKey) -> bool {
-        self.key < *key || (self.key == *key && !self.included)
+    fn is_before(&self, front: &Front) -> bool {
+        *front < self.front || (*front == self.front && !self.included)
     }
 }
 
@@ -55,24 +71,27 @@ impl<T: Sorted> ShardStream<T> {
     fn take_fetched(&mut self, items: Vec<T>) {
         match items.last() {
             Some(last) if items.len() as u64 >= self.ask => {
-                self.start = RunStart::After(last.sorted_by().clone());
+                self.start = self.start.behind(last.sorted_by().clone());
             }
             _ => self.ended = true,
         }
         self.fetched = items.into_iter();
     }
 
-    /// Returns what its next element is sorted by, if that is compared; `None`: there is none, or it has to be asked.
-    fn next_key(&self, is_compared: bool) -> Result<Option<ElementSortKey>, Error> {
-        let next = self.fetched.as_slice().first();
-        let key = next.map(|item| {
-            if is_compared {
-                ElementSortKey::of(item.sorted_by())
-            } else {
-                Ok(ElementSortKey::default())
-            }
-        });
-        key.transpose()
+    /// Returns its next element, if that is compared; `None`: there is none, or it has to be asked.
+    fn front(&self, is_compared: bool) -> Result<Option<Front>, Error> {
+        let Some(next) = self.fetched.as_slice().first() else {
+            return Ok(None);
+        };
+        let key = if is_compared {
+            ElementSortKey::of(next.sorted_by())?
+        } else {
+            ElementSortKey::default()
+        };
+        Ok(Some(match self.start {
+            RunStart::Before(_) => Front::Backward(key),
+            _ => Front::forward(key),
+        }))
     }
 }
 
@@ -88,7 +107,6 @@ pub(super) fn merged<S: SortedShards>(
     // The elements of a single run are in order.
     let is_compared = runs.len() > 1 || end.is_some();
     let mut merged = Vec::new();
-    // The least of the next elements is the greatest of the heap.
     let mut fronts = BinaryHeap::with_capacity(runs.len());
     let stream = |(shard, run): (usize, ShardRun)| ShardStream {
         shard,
@@ -107,10 +125,10 @@ pub(super) fn merged<S: SortedShards>(
                 continue;
             };
             stream.take_fetched(items);
-            fronts.extend(stream.next_key(is_compared)?.map(|key| (Reverse(key), at)));
+            fronts.extend(stream.front(is_compared)?.map(|front| (front, at)));
         }
-        while let Some((Reverse(key), at)) = fronts.pop() {
-            if end.as_ref().is_some_and(|end| end.is_before(&key)) {
+        while let Some((front, at)) = fronts.pop() {
+            if end.as_ref().is_some_and(|end| end.is_before(&front)) {
                 return Ok(merged);
             }
             let Some(stream) = streams.get_mut(at) else {
@@ -126,8 +144,8 @@ pub(super) fn merged<S: SortedShards>(
             if missing == 0 {
                 return Ok(merged);
             }
-            match stream.next_key(is_compared)? {
-                Some(key) => fronts.push((Reverse(key), at)),
+            match stream.front(is_compared)? {
+                Some(front) => fronts.push((front, at)),
                 None if stream.ended => {}
                 None => {
                     stream.ask = share(missing.saturating_add(skip), shards.shards());

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::{ElementSortKey, RunStart, ShardSlice, SortedShards, len, page, range};
+use super::{ElementSortKey, RunStart, ShardSlice, SortedShards, last, len, page, range};
 use crate::value::Value;
 use crate::value::testing::any_value;
 use crate::{Error, Result};
@@ -97,13 +97,25 @@ impl SortedShards for Counting {
 
     fn slices(&mut self, slices: &[ShardSlice]) -> Result<Vec<Vec<Value>>> {
         let slices = slices.iter().map(|slice| {
+            let limit = usize::try_from(slice.limit).unwrap_or(usize::MAX);
+            if let RunStart::Before(before) = &slice.start {
+                let end = match before {
+                    None => self.shards[slice.shard].len(),
+                    Some(before) => self.search(slice.shard, |key| *key < self::key(before)),
+                };
+                let shard = self.shards[slice.shard][..end].iter().rev();
+                let values: Vec<Value> =
+                    shard.take(limit).map(|(_, value)| value.clone()).collect();
+                self.visits += values.len() as u64;
+                return values;
+            }
             let begin = match &slice.start {
                 RunStart::Rank(rank) => (*rank).min(u64::from(u32::MAX)) as usize,
                 RunStart::At(at) => self.search(slice.shard, |key| *key < self::key(at)),
                 RunStart::After(after) => self.search(slice.shard, |key| *key <= self::key(after)),
+                RunStart::Before(_) => panic!("answered above"),
             };
             let shard = self.shards[slice.shard].iter().skip(begin);
-            let limit = usize::try_from(slice.limit).unwrap_or(usize::MAX);
             let values: Vec<Value> = shard.take(limit).map(|(_, value)| value.clone()).collect();
             self.visits += values.len() as u64;
             values
@@ -220,6 +232,13 @@ proptest! {
                 let found = range(&mut shards, *from, *to, limit).unwrap();
                 prop_assert_eq!(found, within(&all, (*from, *to), limit), "{:?} {:?}", from, to);
             }
+            for before in [None, Some(&a), Some(&b), Some(&there)] {
+                let found = last(&mut shards, *from, before, limit).unwrap();
+                let to = before.map_or(Bound::Unbounded, Bound::Excluded);
+                let mut all = within(&all, (*from, to), u64::MAX);
+                all.reverse();
+                prop_assert_eq!(found, cut(&all, 0, limit), "{:?} before {:?}", from, before);
+            }
         }
         let found = page_after(&mut shards, Some(&there), limit).unwrap();
         prop_assert_eq!(found, within(&all, (Bound::Excluded(&there), Bound::Unbounded), limit));
@@ -263,6 +282,20 @@ fn a_page_behind_a_value_is_one_batch() {
         let (found, visits, batches) =
             shards.cost(|shards| page_after(shards, Some(&at), limit).unwrap());
         assert_eq!(found, ints(70_001..70_001 + limit));
+        assert_eq!(batches, 1, "{limit}");
+        assert!(visits < visits_max, "{limit}: {visits}");
+    }
+}
+
+#[test]
+fn a_page_before_a_value_is_one_batch() {
+    let mut shards = hashed(16, 100_000);
+    for (limit, visits_max) in [(1, 400), (50, 1_100), (1_000, 2_600), (20_000, 24_000)] {
+        let at = Value::Int(70_000);
+        let (mut found, visits, batches) =
+            shards.cost(|shards| last(shards, Bound::Unbounded, Some(&at), limit).unwrap());
+        found.reverse();
+        assert_eq!(found, ints(70_000 - limit..70_000));
         assert_eq!(batches, 1, "{limit}");
         assert!(visits < visits_max, "{limit}: {visits}");
     }

@@ -5,11 +5,10 @@
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`advance`]: carries a transition to its end. [`start`]: starts one.
-//! * [`write`]: a write to one element. [`lookup`]: a read of one element. [`view`]: which records together are the collection.
+//! * [`write`]: a write to one element. [`view`]: which records together are the collection, or have one element.
 //! * `model`: every interleaving of several machines.
 
 pub(crate) mod advance;
-pub(crate) mod lookup;
 #[cfg(test)]
 pub(crate) mod model;
 pub(crate) mod rules;
@@ -167,19 +166,32 @@ impl<K: CollectionKind> AtomicRequest<K> {
     }
 }
 
-/// The result of a request.
-#[derive(Clone, Debug)]
-pub(crate) enum RequestReply<K: CollectionKind> {
-    /// There is no such record, and the request creates none.
+/// The outcome of an atomic operation on one record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum StepOutcome<T> {
+    /// There is no such record, and the operation creates none.
     NotFound,
     /// The precondition does not hold.
     FilteredOut,
     /// The edit is made, and this was read.
-    Done(Observation<K>),
+    Done(T),
 }
 
+impl<T> StepOutcome<T> {
+    pub(crate) fn map<U>(self, result: impl FnOnce(T) -> U) -> StepOutcome<U> {
+        match self {
+            Self::NotFound => StepOutcome::NotFound,
+            Self::FilteredOut => StepOutcome::FilteredOut,
+            Self::Done(done) => StepOutcome::Done(result(done)),
+        }
+    }
+}
+
+/// The result of a request.
+pub(crate) type RequestReply<K> = StepOutcome<Observation<K>>;
+
 /// The reading of a request. Parts that were not asked for are as in a record without bins.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Observation<K: CollectionKind> {
     /// The collection's state in the root.
     pub(crate) root: CollectionRoot,

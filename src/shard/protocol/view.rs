@@ -7,10 +7,12 @@ use super::advance::Advance;
 use super::rules::{ProtocolRule, keeps};
 use super::{
     AtomicRequest, CollectionKind, CollectionRoot, Companion, CompanionRoute, CompanionState,
-    CompanionToken, Failure, Machine, MachineProgress, Read, RecordRef, RequestReply,
+    CompanionToken, Failure, Machine, MachineProgress, NeighborCollections, Observation,
+    Precondition, Read, RecordRef, RequestReply, RouteHint,
 };
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
+use crate::shard::element_hash::shard;
 use crate::shard::scheme::Scheme;
 
 /// How often a reader looks at a transition that keeps changing before it advances it.
@@ -19,8 +21,9 @@ pub(crate) const PATIENCE: u8 = 2;
 /// One record of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ViewRecord {
-    /// The root, while the collection is in it.
-    Root,
+    /// The root, while the collection is in it. If it was so at the last call, it is asked under that condition, which is cheaper than
+    /// reading the description.
+    Root(Option<NeighborCollections>),
     /// A companion, while it is of this number of shards and epoch.
     Companion {
         /// The form of its key.
@@ -29,7 +32,8 @@ pub(crate) enum ViewRecord {
         shard: u64,
         /// The number of shards and the epoch that it must have.
         companion: Companion,
-        /// Whether it may be frozen: only where the root was read for this view.
+        /// Whether it may be frozen: only where the root was read for this view. Otherwise it is asked on condition that it is live,
+        /// which is cheaper than reading its state.
         frozen_too: bool,
     },
 }
@@ -37,25 +41,41 @@ pub(crate) enum ViewRecord {
 impl ViewRecord {
     pub(crate) const fn place(&self) -> RecordRef {
         match self {
-            Self::Root => RecordRef::Root,
+            Self::Root(_) => RecordRef::Root,
             Self::Companion { keys, shard, .. } => RecordRef::Companion(*keys, *shard),
+        }
+    }
+
+    /// Returns the request that asks the record.
+    pub(crate) fn read<K: CollectionKind>(&self, act: K::Act) -> AtomicRequest<K> {
+        let request = AtomicRequest::read(self.place(), Read::User(act));
+        match self {
+            Self::Root(Some(neighbors)) => {
+                request.on_condition(Precondition::Unsharded(*neighbors))
+            }
+            Self::Companion {
+                companion,
+                frozen_too: false,
+                ..
+            } => request.on_condition(Precondition::Live(*companion)),
+            _ => request,
         }
     }
 
     /// Returns the record's answer if the record is as the view has it.
     ///
     /// # Errors
-    /// The record's error if the root has not changed.
+    /// The record's error if the root has not changed; `None` if only another view can tell.
     pub(crate) fn accept<K: CollectionKind>(
         &self,
         reply: RequestReply<K>,
-    ) -> Result<Option<K::Answer>, Failure> {
+    ) -> Result<Option<K::Answer>, Option<Failure>> {
         match (self, reply) {
-            (Self::Root, RequestReply::Done(seen)) if in_root(&seen.root, seen.has_bin) => {
+            (Self::Root(_), RequestReply::Done(seen)) if in_root(&seen.root, seen.has_bin) => {
                 Ok(seen.answer)
             }
-            (Self::Root, RequestReply::NotFound) => Ok(None),
-            (Self::Root, _) => Err(Failure::Missing(0)),
+            (Self::Root(_), RequestReply::NotFound) => Ok(None),
+            (Self::Root(_), _) | (_, RequestReply::FilteredOut) => Err(None),
             (
                 Self::Companion {
                     keys,
@@ -69,16 +89,18 @@ impl ViewRecord {
                     if seen.has_bin {
                         Ok(seen.answer)
                     } else {
-                        Err(Failure::NoBin(*shard))
+                        Err(Some(Failure::NoBin(*shard)))
                     }
                 }
                 Some((found, CompanionState::Frozen)) if found == *companion && *frozen_too => {
                     Ok(seen.answer)
                 }
-                None => Err(Failure::Collision(*keys, *shard)),
-                _ => Err(Failure::Missing(*shard)),
+                None => Err(Some(Failure::Collision(*keys, *shard))),
+                _ => Err(Some(Failure::Missing(*shard))),
             },
-            (Self::Companion { shard, .. }, _) => Err(Failure::Missing(*shard)),
+            (Self::Companion { shard, .. }, RequestReply::NotFound) => {
+                Err(Some(Failure::Missing(*shard)))
+            }
         }
     }
 }
@@ -92,7 +114,7 @@ pub(crate) const fn in_root(root: &CollectionRoot, has_bin: bool) -> bool {
     }
 }
 
-/// The records that together hold the collection.
+/// The records that together hold the collection, or the one that holds the element of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RecordsView {
     /// The root from which the view was made.
@@ -101,13 +123,28 @@ pub(crate) struct RecordsView {
 }
 
 impl RecordsView {
-    /// Returns the view of a remembered route, without reading the root.
-    pub(crate) fn remembered(route: CompanionRoute) -> Self {
-        Self::active(route, !keeps(ProtocolRule::RememberedNotFrozen))
+    /// Returns the view by which a read begins, without reading the root. `element`: the hash of the one to read.
+    pub(crate) fn remembered(remembered: RouteHint, element: Option<u64>) -> Self {
+        let neighbors = match remembered {
+            RouteHint::Sharded(route) => {
+                let frozen_too = !keeps(ProtocolRule::RememberedNotFrozen);
+                return Self::active(route, element, frozen_too);
+            }
+            RouteHint::Unsharded(neighbors) => Some(neighbors),
+            RouteHint::Unknown => None,
+        };
+        Self {
+            root: CollectionRoot::default(),
+            sources: vec![ViewRecord::Root(neighbors)],
+        }
     }
 
-    fn active(route: CompanionRoute, frozen_too: bool) -> Self {
-        let sources = (0..route.shards).map(|shard| ViewRecord::Companion {
+    fn active(route: CompanionRoute, element: Option<u64>, frozen_too: bool) -> Self {
+        let shards = match element {
+            Some(hash) => route.shard_of(hash)..route.shard_of(hash) + 1,
+            None => 0..route.shards,
+        };
+        let sources = shards.map(|shard| ViewRecord::Companion {
             keys: route.keys,
             shard,
             companion: route.companion(),
@@ -132,18 +169,20 @@ impl RecordsView {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rejection {
     pub(crate) root: CollectionRoot,
-    pub(crate) failure: Failure,
+    pub(crate) failure: Option<Failure>,
     /// How often a transition may still be looked at.
     pub(crate) patience: u8,
 }
 
-/// The machine that makes a view: it reads the root, and in a transition the companions.
+/// The machine that makes a view: it reads the root, and in a transition the companions; for one element, those that may have it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Survey<P> {
+pub(crate) struct Survey<K: CollectionKind> {
     token: CompanionToken,
     refused: Option<Rejection>,
     patience: u8,
-    step: ViewStep<P>,
+    /// The hash of the element that is to be read, and what is asked of its record.
+    element: Option<(u64, K::Act)>,
+    step: ViewStep<K::Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -158,47 +197,61 @@ enum ViewStep<P> {
 
 /// A view, and how much patience is left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SurveyResult {
+pub(crate) struct SurveyResult<A> {
     pub(crate) view: RecordsView,
     pub(crate) patience: u8,
+    /// The answer for the one element, where the root has given it at once.
+    pub(crate) answer: Option<Option<A>>,
 }
 
-impl<P: Clone> Survey<P> {
+/// The state of a survey after a reply.
+type SurveyProgress<K> = MachineProgress<Survey<K>, SurveyResult<<K as CollectionKind>::Answer>>;
+
+impl<K: CollectionKind> Survey<K> {
     /// `refused`: the view that did not hold, if there was one.
-    pub(crate) fn new(refused: Option<Rejection>, token: CompanionToken) -> Self {
+    pub(crate) fn new(
+        refused: Option<Rejection>,
+        element: Option<(u64, K::Act)>,
+        token: CompanionToken,
+    ) -> Self {
         Self {
             token,
             patience: refused
                 .as_ref()
                 .map_or(PATIENCE, |refused| refused.patience),
             refused,
+            element,
             step: ViewStep::ReadRoot,
         }
     }
 
-    fn go(self, step: ViewStep<P>) -> MachineProgress<Self, SurveyResult> {
+    fn go(self, step: ViewStep<K::Part>) -> SurveyProgress<K> {
         MachineProgress::Next(Self { step, ..self })
     }
 
-    fn done(self, view: RecordsView) -> MachineProgress<Self, SurveyResult> {
+    fn done(self, view: RecordsView) -> SurveyProgress<K> {
         MachineProgress::Done(SurveyResult {
             view,
             patience: self.patience,
+            answer: None,
         })
     }
 
-    fn again(mut self) -> MachineProgress<Self, SurveyResult> {
+    fn again(mut self) -> SurveyProgress<K> {
         self.patience = self.patience.saturating_sub(1);
         self.go(ViewStep::ReadRoot)
     }
 
-    fn judge(mut self, root: CollectionRoot, has_bin: bool) -> MachineProgress<Self, SurveyResult> {
+    fn judge(mut self, seen: Observation<K>) -> SurveyProgress<K> {
+        let (root, has_bin) = (seen.root, seen.has_bin);
         if let Some(refused) = &self.refused
+            && let Some(failure) = refused.failure
             && root.route().is_some()
             && refused.root.is_as(&root)
         {
-            return MachineProgress::Failed(refused.failure);
+            return MachineProgress::Failed(failure);
         }
+        let hash = self.element.as_ref().map(|(hash, _)| *hash);
         let sources = Vec::new();
         let advance = matches!(root.scheme, Scheme::Deleting { .. })
             && keeps(ProtocolRule::ReadersAdvanceDeletion)
@@ -209,12 +262,19 @@ impl<P: Clone> Survey<P> {
             return self.go(ViewStep::Advance(advance));
         }
         match root.route() {
-            Some(route) => self.done(RecordsView::active(route, true)),
+            Some(route) => self.done(RecordsView::active(route, hash, true)),
             None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
-                let sources = vec![ViewRecord::Root];
-                self.done(RecordsView { root, sources })
+                let sources = vec![ViewRecord::Root(None)];
+                MachineProgress::Done(SurveyResult {
+                    view: RecordsView { root, sources },
+                    patience: self.patience,
+                    answer: hash.map(|_| seen.answer),
+                })
             }
-            None => self.go(ViewStep::Low(0, RecordsView { root, sources })),
+            None => {
+                let first = hash.map_or(0, |hash| shard(hash, Self::pairs(&root)));
+                self.go(ViewStep::Low(first, RecordsView { root, sources }))
+            }
         }
     }
 
@@ -227,8 +287,8 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn behind(self, shard: u64, view: RecordsView) -> MachineProgress<Self, SurveyResult> {
-        if shard + 1 < Self::pairs(&view.root) {
+    fn behind(self, shard: u64, view: RecordsView) -> SurveyProgress<K> {
+        if self.element.is_none() && shard + 1 < Self::pairs(&view.root) {
             self.go(ViewStep::Low(shard + 1, view))
         } else {
             self.done(view)
@@ -247,12 +307,16 @@ fn looked_at<K: CollectionKind>(reply: &RequestReply<K>) -> Option<Companion> {
     }
 }
 
-impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
-    type Outcome = SurveyResult;
+impl<K: CollectionKind> Machine<K> for Survey<K> {
+    type Outcome = SurveyResult<K::Answer>;
 
     fn request(&self) -> AtomicRequest<K> {
         match &self.step {
-            ViewStep::ReadRoot => AtomicRequest::read(RecordRef::Root, Read::State),
+            ViewStep::ReadRoot => {
+                let element = self.element.as_ref();
+                let read = element.map_or(Read::State, |(_, act)| Read::User(act.clone()));
+                AtomicRequest::read(RecordRef::Root, read)
+            }
             ViewStep::Low(shard, view) => {
                 AtomicRequest::read(RecordRef::Companion(view.root.keys, *shard), Read::State)
             }
@@ -265,7 +329,7 @@ impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
         }
     }
 
-    fn resume(mut self, reply: RequestReply<K>) -> MachineProgress<Self, SurveyResult> {
+    fn resume(mut self, reply: RequestReply<K>) -> SurveyProgress<K> {
         let source = |view: &RecordsView, shard, companion| ViewRecord::Companion {
             keys: view.root.keys,
             shard,
@@ -274,10 +338,10 @@ impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
         };
         match std::mem::replace(&mut self.step, ViewStep::ReadRoot) {
             ViewStep::ReadRoot => match reply {
-                RequestReply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.judge(CollectionRoot::default(), false),
+                RequestReply::Done(seen) => self.judge(seen),
+                _ => self.judge(Observation::nothing()),
             },
-            ViewStep::Low(shard, mut view) => {
+            ViewStep::Low(low, mut view) => {
                 let Some(companion) = looked_at(&reply) else {
                     return self.again();
                 };
@@ -285,7 +349,6 @@ impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
                 if companion.epoch > view.root.epoch {
                     return self.again();
                 }
-                view.sources.push(source(&view, shard, companion));
                 let both = match view.root.scheme {
                     Scheme::Splitting { .. } => {
                         !old || !keeps(ProtocolRule::IgnoreHalfBeforeRemoval)
@@ -293,10 +356,18 @@ impl<K: CollectionKind> Machine<K> for Survey<K::Part> {
                     Scheme::Merging { .. } => old,
                     _ => false,
                 };
-                if both {
-                    self.go(ViewStep::High(shard, view))
+                // Of an element, the half that has it counts alone.
+                let is_in_half = self
+                    .element
+                    .as_ref()
+                    .map(|(hash, _)| both && shard(*hash, Self::pairs(&view.root) * 2) != low);
+                if is_in_half != Some(true) {
+                    view.sources.push(source(&view, low, companion));
+                }
+                if is_in_half.unwrap_or(both) {
+                    self.go(ViewStep::High(low, view))
                 } else {
-                    self.behind(shard, view)
+                    self.behind(low, view)
                 }
             }
             ViewStep::High(shard, mut view) => {

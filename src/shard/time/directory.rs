@@ -66,7 +66,7 @@ pub(super) struct Buckets<'a, S> {
     steps: &'a S,
     route: CompanionRoute,
     range: (TimeBucket, TimeBucket),
-    direction: Direction,
+    pub(super) direction: Direction,
     /// Pages that are being read, the top page first.
     pages: Vec<Entries>,
 }

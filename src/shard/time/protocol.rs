@@ -7,20 +7,21 @@
 //!   a deletion of the collection sees its entry.
 //! * Pages are deleted behind all that they list.
 //!
-//! All of it is written against [`TimeSteps`], each of which is one atomic operation on one record. `record_steps` does them on a
-//! store; the `model` does them on plain data, in every order.
+//! All of it is written against [`TimeSteps`], each of which is one request on one record. `record_steps` executes these on a
+//! store; the `model` does so on plain data, in every order.
 
 use super::calendar::TimeBucket;
 use super::directory::{Buckets, Entries};
 use super::layout::{CollectionPart, CollectionUse, DirectoryPage, PageEntry};
 use super::steps::{
-    CollectionState, Direction, PartState, ReadResult, RootState, StepError, StepOutcome, TimeSteps,
+    ActOf, AnswerOf, CollectionState, Direction, PartState, ReadResult, RootState, StepError,
+    StepOutcome, TimeSteps, TimedKind,
 };
-use crate::Result;
 use crate::shard::protocol::rules::{ProtocolRule, keeps};
-use crate::shard::protocol::{CompanionRoute, CompanionToken, RouteHint};
+use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, RouteHint};
 use crate::shard::route_cache::RouteCache;
 use crate::shard::scheme::Epoch;
+use crate::{Error, Result};
 
 /// How often one call may find its reading changed by others. Beyond this, another caller deletes and begins
 /// collections without end.
@@ -69,7 +70,7 @@ impl<S: TimeSteps> Protocol<S> {
     }
 
     /// Does something with the record of a part that is made if need be.
-    pub(super) fn add(&self, part: CollectionPart, act: &S::Act) -> Result<S::Answer> {
+    pub(super) fn add(&self, part: CollectionPart, act: &ActOf<S>) -> Result<AnswerOf<S>> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
             let Some(route) = self.route_to_add(part)? else {
@@ -89,8 +90,8 @@ impl<S: TimeSteps> Protocol<S> {
         &self,
         bucket: TimeBucket,
         part: CollectionPart,
-        act: &S::Act,
-    ) -> Result<Option<S::Answer>> {
+        act: &ActOf<S>,
+    ) -> Result<Option<AnswerOf<S>>> {
         for _ in 0..ATTEMPTS_MAX {
             self.begin_attempt();
             let remembered = self.recalled();
@@ -190,7 +191,11 @@ impl<S: TimeSteps> Protocol<S> {
     /// no number to begin after.
     fn begin(&self, root: &RootState, first: CollectionPart) -> Result<()> {
         if root.has_bin {
-            return Err(self.steps.obstacle());
+            let why = format!(
+                "the record has a bin {:?} of its own: time shards begin empty, take another name",
+                self.steps.bin().as_str()
+            );
+            return Err(Error::not_applicable(why.into()));
         }
         let mut after = Epoch::default();
         // Every generation has a top page.
@@ -254,9 +259,11 @@ impl<S: TimeSteps> Protocol<S> {
                 collection.phase == CollectionUse::Active && collection.route == route
             });
         if is_current {
-            self.steps.open(route, part, token)?;
+            let fill = RequestEdit::Fill(S::Kind::EMPTY);
+            self.steps.edit_placed((route, part), token, fill)?;
         } else {
-            self.steps.displace(route, part, token)?;
+            let delete = RequestEdit::Delete;
+            self.steps.edit_placed((route, part), token, delete)?;
             self.forget();
         }
         Ok(is_current)

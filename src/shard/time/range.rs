@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::calendar::{Micros, TimeBucket};
 use super::directory::Buckets;
 use super::protocol::Protocol;
-use super::read::{ElementRange, count, newest, oldest};
+use super::read::{ElementRange, count, elements};
 use super::record_steps::RecordSteps;
 use super::steps::{Direction, ReadResult};
 use crate::shard::protocol::CompanionRoute;
@@ -94,15 +94,7 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         cursor: Option<&(SystemTime, Value)>,
         limit: u64,
     ) -> Result<Vec<(SystemTime, Value)>> {
-        let elements = match (self.elements()?, cursor) {
-            (Some(elements), Some((at, element))) => elements.after(Micros::of(*at)?, element),
-            (elements, _) => elements,
-        };
-        self.read(
-            elements,
-            Direction::OldestFirst,
-            |steps, route, buckets, range| oldest(steps, route, buckets, range, limit),
-        )
+        self.page(Direction::OldestFirst, cursor, limit)
     }
 
     /// Returns the last `limit` elements before a cursor (`None`: the last of all), the newest first.
@@ -114,15 +106,24 @@ impl<'a, R: RecordSet> TimeRange<'a, R> {
         cursor: Option<&(SystemTime, Value)>,
         limit: u64,
     ) -> Result<Vec<(SystemTime, Value)>> {
-        let elements = match (self.elements()?, cursor) {
-            (Some(elements), Some((at, element))) => elements.before(Micros::of(*at)?, element),
-            (elements, _) => elements,
+        self.page(Direction::NewestFirst, cursor, limit)
+    }
+
+    fn page(
+        &self,
+        direction: Direction,
+        cursor: Option<&(SystemTime, Value)>,
+        limit: u64,
+    ) -> Result<Vec<(SystemTime, Value)>> {
+        let range = match (self.elements()?, cursor) {
+            (Some(range), Some((at, element))) => {
+                range.behind(direction, Micros::of(*at)?, element)
+            }
+            (range, _) => range,
         };
-        self.read(
-            elements,
-            Direction::NewestFirst,
-            |steps, route, buckets, range| newest(steps, route, buckets, range, limit),
-        )
+        self.read(range, direction, |steps, route, buckets, range| {
+            elements(steps, route, buckets, range, limit)
+        })
     }
 
     /// Returns what the times ask for; `None`: nothing.

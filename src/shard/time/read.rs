@@ -1,6 +1,5 @@
 //! Reading the elements of buckets, in either direction.
 
-use std::collections::BinaryHeap;
 use std::ops::Bound;
 use std::time::SystemTime;
 
@@ -8,14 +7,13 @@ use super::calendar::{Micros, TimeBucket, TimeWidth};
 use super::directory::Buckets;
 use super::layout::CollectionPart;
 use super::record_steps::RecordSteps;
-use super::steps::{PartState, ReadResult, StepError};
-use crate::operations::lists;
+use super::steps::{Direction, PartState, ReadResult, StepError, TimeSteps};
 use crate::shard::content::{Act, first};
-use crate::shard::merge::{self, ElementSortKey, value_of};
+use crate::shard::merge::{self, value_of};
 use crate::shard::protocol::{AtomicRequest, CompanionRoute, Read, RequestReply};
 use crate::shard::sorted::{Lists, Parts};
 use crate::value::Value;
-use crate::{Error, ListReturnType, Operation, RecordSet, Result};
+use crate::{Error, Operation, RecordSet};
 
 /// How many records are read in one batch, unless a bucket has more.
 const BATCH_RECORDS: u64 = 64;
@@ -40,18 +38,18 @@ impl ElementRange {
         })
     }
 
-    /// Returns the part of the range behind an element.
-    pub(super) fn after(mut self, at: Micros, element: &Value) -> Option<Self> {
-        if at >= self.lower.0 {
-            self.lower = (at, Bound::Excluded(pair(at, element.clone())));
-        }
-        (self.lower.0 < self.upper.0).then_some(self)
-    }
-
-    /// Returns the part of the range before an element.
-    pub(super) fn before(mut self, at: Micros, element: &Value) -> Option<Self> {
-        if at < self.upper.0 {
-            self.upper = (at.next(), Bound::Excluded(pair(at, element.clone())));
+    /// Returns the part of the range that comes behind an element in a direction.
+    pub(super) fn behind(
+        mut self,
+        direction: Direction,
+        at: Micros,
+        element: &Value,
+    ) -> Option<Self> {
+        let bound = Bound::Excluded(pair(at, element.clone()));
+        match direction {
+            Direction::OldestFirst if at >= self.lower.0 => self.lower = (at, bound),
+            Direction::NewestFirst if at < self.upper.0 => self.upper = (at.next(), bound),
+            _ => {}
         }
         (self.lower.0 < self.upper.0).then_some(self)
     }
@@ -122,8 +120,8 @@ pub(super) fn count<R: RecordSet>(
     }
 }
 
-/// Reads the first elements of a range, `limit` at most.
-pub(super) fn oldest<R: RecordSet>(
+/// Reads at most `limit` elements of a range, in the direction of the buckets.
+pub(super) fn elements<R: RecordSet>(
     steps: &RecordSteps<R>,
     route: CompanionRoute,
     buckets: &mut Buckets<'_, RecordSteps<R>>,
@@ -131,12 +129,13 @@ pub(super) fn oldest<R: RecordSet>(
     limit: u64,
 ) -> ReadResult<Vec<Timed>> {
     let mut found = Vec::new();
-    // A small page is mostly in the first bucket.
-    let mut size = if limit == u64::MAX {
-        batch_max(steps)
-    } else {
-        1
+    let size_max = match buckets.direction {
+        Direction::OldestFirst => batch_max(steps),
+        // The latest ones are asked for most, and no bucket is read in vain.
+        Direction::NewestFirst => 1,
     };
+    // A small page is mostly in the first bucket.
+    let mut size = if limit == u64::MAX { size_max } else { 1 };
     loop {
         let missing = limit.saturating_sub(found.len() as u64);
         let batch = if missing > 0 {
@@ -149,29 +148,11 @@ pub(super) fn oldest<R: RecordSet>(
         }
         let (lower, upper) = range.bounds(steps.layout.width, &batch);
         let mut shards = BucketRecords::new(steps, route, &batch);
-        found.extend(merge::range(&mut shards, lower, upper, missing)?);
-        size = batch_max(steps).min(size * 2);
-    }
-}
-
-/// Reads the last elements of a range, `limit` at most, the last one first.
-pub(super) fn newest<R: RecordSet>(
-    steps: &RecordSteps<R>,
-    route: CompanionRoute,
-    buckets: &mut Buckets<'_, RecordSteps<R>>,
-    range: &ElementRange,
-    limit: u64,
-) -> ReadResult<Vec<Timed>> {
-    let mut found = Vec::new();
-    loop {
-        let missing = limit.saturating_sub(found.len() as u64);
-        let bucket = if missing > 0 { buckets.next()? } else { None };
-        let Some(bucket) = bucket else {
-            return found.into_iter().map(timed).collect();
-        };
-        let (lower, upper) = range.bounds(steps.layout.width, &[bucket]);
-        let shards = BucketRecords::new(steps, route, &[bucket]);
-        found.extend(shards.newest(value_of(lower), value_of(upper), missing)?);
+        found.extend(match buckets.direction {
+            Direction::OldestFirst => merge::range(&mut shards, lower, upper, missing),
+            Direction::NewestFirst => merge::last(&mut shards, lower, value_of(upper), missing),
+        }?);
+        size = size_max.min(size * 2);
     }
 }
 
@@ -187,45 +168,6 @@ struct BucketRecords<'a, R> {
     parts: Vec<CollectionPart>,
 }
 
-/// The reading of one shard from its end on.
-struct Tail {
-    part: CollectionPart,
-    /// Where to go on; `None`: at the end.
-    before: Option<Value>,
-    /// Elements that were read and not returned yet, the greatest last.
-    read: Vec<Value>,
-    /// Whether all of it was read.
-    ended: bool,
-}
-
-impl Tail {
-    /// Returns the operation that reads this many more elements.
-    fn ask(&self, bin: &str, limit: u64) -> Operation {
-        let (back, values) = (-limit.cast_signed(), ListReturnType::Values);
-        match &self.before {
-            None => lists::get_by_rank_range_count(bin, back, limit, values),
-            Some(before) => {
-                let before = before.clone();
-                lists::get_by_value_relative_rank_range_count(bin, before, back, limit, values)
-            }
-        }
-    }
-
-    fn take(&mut self, answer: Option<Value>, limit: u64) {
-        self.read = match answer {
-            Some(Value::List(items)) => items.into_items(),
-            _ => Vec::new(),
-        };
-        self.ended = (self.read.len() as u64) < limit;
-        self.before = self.read.first().cloned();
-    }
-
-    /// Returns the sort key of its next element; `None`: there is none, or it has to be asked.
-    fn next_key(&self) -> Result<Option<ElementSortKey>> {
-        self.read.last().map(ElementSortKey::of).transpose()
-    }
-}
-
 impl<'a, R: RecordSet> BucketRecords<'a, R> {
     fn new(steps: &'a RecordSteps<R>, route: CompanionRoute, buckets: &[TimeBucket]) -> Self {
         let buckets = buckets.iter();
@@ -236,98 +178,6 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
                 .flat_map(|bucket| steps.layout.parts(*bucket))
                 .collect(),
         }
-    }
-
-    /// Reads at most `limit` elements that are not less than `lower` and less than `upper`, the greatest first. One batch
-    /// as long as no shard has much more than its share of them.
-    fn newest(
-        &self,
-        lower: Option<&Value>,
-        upper: Option<&Value>,
-        limit: u64,
-    ) -> ReadResult<Vec<Value>> {
-        let lower = lower.map(ElementSortKey::of).transpose()?;
-        let tail = |part: &CollectionPart| Tail {
-            part: *part,
-            before: upper.cloned(),
-            read: Vec::new(),
-            ended: false,
-        };
-        let mut tails: Vec<Tail> = self.parts.iter().map(tail).collect();
-        let mut dry: Vec<usize> = (0..tails.len()).collect();
-        let mut fronts = BinaryHeap::new();
-        let mut newest = Vec::new();
-        while !dry.is_empty() {
-            let missing = limit.saturating_sub(newest.len() as u64);
-            let share = merge::share(missing, self.parts.len()).min(i64::MAX.unsigned_abs());
-            let asked = dry.iter().filter_map(|at| tails.get(*at));
-            let asked = asked.map(|tail| (tail.part, tail.ask(self.steps.bin(), share)));
-            let answers = self.ask_parts(asked.collect())?;
-            for (at, answer) in dry.drain(..).zip(answers) {
-                let Some(tail) = tails.get_mut(at) else {
-                    continue;
-                };
-                tail.take(answer, share);
-                fronts.extend(tail.next_key()?.map(|key| (key, at)));
-            }
-            while let Some((key, at)) = fronts.pop() {
-                let Some(tail) = tails.get_mut(at) else {
-                    continue;
-                };
-                if lower.as_ref().is_some_and(|lower| key < *lower) {
-                    return Ok(newest);
-                }
-                newest.extend(tail.read.pop());
-                if newest.len() as u64 >= limit {
-                    return Ok(newest);
-                }
-                match tail.next_key()? {
-                    Some(key) => fronts.push((key, at)),
-                    None if tail.ended => {}
-                    None => {
-                        dry.push(at);
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(newest)
-    }
-
-    /// Asks records, in one batch. `None`: nothing has been added to the record.
-    fn ask_parts(&self, asked: Vec<(CollectionPart, Operation)>) -> ReadResult<Vec<Option<Value>>> {
-        let (steps, route) = (self.steps, self.route);
-        let (parts, requests): (Vec<_>, Vec<_>) = asked
-            .into_iter()
-            .map(|(part, operation)| {
-                let read = Read::User(Act::of_existing([operation]));
-                (
-                    part,
-                    AtomicRequest::read(steps.record(route.keys, part), read),
-                )
-            })
-            .unzip();
-        let replies = steps.executor.run_each(&steps.records, &requests);
-        let answers = parts.iter().zip(replies).map(|(part, reply)| {
-            // Nothing was added yet, or all of it has expired.
-            let RequestReply::Done(seen) = reply? else {
-                return Ok(None);
-            };
-            match steps.state(route.keys, *part, &seen)? {
-                PartState::Open(epoch) if epoch == route.epoch => {
-                    match first(seen.answer.map(|answered| answered.values)) {
-                        Some(answer) => Ok(Some(answer)),
-                        None => Err(Error::bin_not_found(steps.bin()).into()),
-                    }
-                }
-                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
-                    Err(StepError::Stale)
-                }
-                // Left over, or not open yet.
-                _ => Ok(None),
-            }
-        });
-        answers.collect()
     }
 }
 
@@ -340,13 +190,41 @@ impl<R: RecordSet> Parts for BucketRecords<'_, R> {
     }
 
     fn bin(&self) -> &str {
-        self.steps.bin()
+        self.steps.executor.bin.as_str()
     }
 
+    /// Returns `None` for a record to which nothing has been added.
     fn ask(&self, asked: Vec<(usize, Operation)>) -> ReadResult<Vec<Option<Value>>> {
-        let asked = asked
+        let (steps, route) = (self.steps, self.route);
+        let (parts, requests): (Vec<_>, Vec<_>) = asked
             .into_iter()
-            .filter_map(|(number, operation)| Some((*self.parts.get(number)?, operation)));
-        self.ask_parts(asked.collect())
+            .filter_map(|(number, operation)| {
+                let part = *self.parts.get(number)?;
+                let read = Read::User(Act::of_existing([operation]));
+                let request = AtomicRequest::read(steps.record(route.keys, part), read);
+                Some((part, request))
+            })
+            .unzip();
+        let replies = steps.executor.run_each(&steps.records, &requests);
+        let answers = parts.iter().zip(replies).map(|(part, reply)| {
+            // Nothing was added yet, or all of it has expired.
+            let RequestReply::Done(seen) = reply? else {
+                return Ok(None);
+            };
+            match steps.state(route.keys, *part, &seen)? {
+                PartState::Open(epoch) if epoch == route.epoch => {
+                    match first(seen.answer.map(|answered| answered.values)) {
+                        Some(answer) => Ok(Some(answer)),
+                        None => Err(Error::bin_not_found(steps.bin().as_str()).into()),
+                    }
+                }
+                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
+                    Err(StepError::Stale)
+                }
+                // Left over, or not open yet.
+                _ => Ok(None),
+            }
+        });
+        answers.collect()
     }
 }

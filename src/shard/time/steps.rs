@@ -2,31 +2,16 @@
 
 use super::calendar::TimeBucket;
 use super::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
+use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
-use crate::shard::description::SharedDescription;
-use crate::shard::protocol::{CompanionRoute, CompanionToken};
-use crate::shard::scheme::Epoch;
-use crate::{Error, Result};
-
-/// The result of a step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum StepOutcome<T> {
-    Done(T),
-    /// There is no record, and the step creates none.
-    NotFound,
-    /// Its guard does not hold.
-    FilteredOut,
-}
-
-impl<T> StepOutcome<T> {
-    pub(super) fn map<U>(self, result: impl FnOnce(T) -> U) -> StepOutcome<U> {
-        match self {
-            Self::Done(done) => StepOutcome::Done(result(done)),
-            Self::NotFound => StepOutcome::NotFound,
-            Self::FilteredOut => StepOutcome::FilteredOut,
-        }
-    }
-}
+use crate::shard::description::{Form, SharedDescription};
+pub(super) use crate::shard::protocol::StepOutcome;
+use crate::shard::protocol::{
+    AtomicRequest, CollectionKind, CompanionRoute, CompanionState, CompanionToken, Observation,
+    Precondition, Read, RecordRef, RequestEdit, RequestReply,
+};
+use crate::shard::scheme::{Companion, Epoch, Scheme};
+use crate::{Error, Expiration, Result};
 
 /// The state of a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -90,13 +75,31 @@ pub(super) struct PageRange {
     pub(super) limit: usize,
 }
 
-/// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
+/// The content of the records of buckets and pages, and the calls on it.
+pub(super) trait TimedKind: CollectionKind {
+    /// The content of a record to which nothing was added yet.
+    const EMPTY: Self::Part;
+
+    /// Reads entries of a page, from the end of the range at which reading begins.
+    fn read_entries(bin: BinName, range: PageRange) -> Self::Act;
+
+    /// The entries that were read, in the order of their numbers.
+    fn entries(answer: Self::Answer) -> Vec<i64>;
+}
+
+/// A caller's operation on the record of a bucket.
+pub(super) type ActOf<S> = <<S as TimeSteps>::Kind as CollectionKind>::Act;
+/// Its answer.
+pub(super) type AnswerOf<S> = <<S as TimeSteps>::Kind as CollectionKind>::Answer;
+
+/// A store with its clock, and the steps on it: each is one request, or one look at the clock, and may be repeated.
 pub(super) trait TimeSteps {
-    /// A caller's operation on a bucket's record, and its answer.
-    type Act;
-    type Answer;
+    type Kind: TimedKind;
 
     fn layout(&self) -> TimeLayout;
+
+    /// Returns the bin of the collection.
+    fn bin(&self) -> BinName;
 
     /// Returns how many roots have lost their description since the store was opened.
     fn lost_roots(&self) -> u64;
@@ -104,50 +107,201 @@ pub(super) trait TimeSteps {
     /// Returns the first bucket that is kept; `None`: all are.
     fn horizon(&self) -> Result<Option<TimeBucket>>;
 
-    /// Reads the root.
-    fn root(&self) -> Result<RootState>;
+    /// Returns the time in microseconds, from which epochs are made.
+    fn now_us(&self) -> u64;
 
-    /// Root, borne as read, without a collection: makes it, with an epoch later than this one.
-    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>>;
+    /// Returns a token that was never used.
+    fn token(&self) -> CompanionToken;
 
-    /// Root, borne as read: from here on nothing is opened.
-    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>>;
+    /// Returns when a part expires that is written now.
+    fn expiration(&self, part: CollectionPart) -> Expiration;
 
-    /// Root, borne as read: the deletion is done.
-    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>>;
+    /// Executes a request.
+    fn execute(&self, request: &AtomicRequest<Self::Kind>) -> Result<RequestReply<Self::Kind>>;
+
+    /// Returns the error for a record that belongs to something else.
+    fn collision(&self, record: RecordRef) -> Error;
+
+    /// Returns the error for a call that others have kept from its end.
+    fn restless(&self) -> Error;
+
+    /// Notes that a call begins, or begins again, with this route.
+    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<CompanionRoute>) {}
+
+    fn record(&self, keys: KeyForm, part: CollectionPart) -> RecordRef {
+        RecordRef::Timed(keys, self.layout(), part)
+    }
+
+    fn companion(&self, route: CompanionRoute, part: CollectionPart) -> Companion {
+        self.layout().companion(part, route.epoch)
+    }
+
+    /// Writes a part.
+    fn write_part(
+        &self,
+        (route, part): (CompanionRoute, CollectionPart),
+        precondition: Precondition,
+        edit: RequestEdit<Self::Kind>,
+        expiration: Expiration,
+    ) -> Result<RequestReply<Self::Kind>> {
+        let place = self.record(route.keys, part);
+        let write = AtomicRequest::write(place, precondition, edit);
+        self.execute(&write.expiring(expiration))
+    }
+
+    /// Writes the root. It keeps its time to live, but for one that is begun.
+    fn write_root(
+        &self,
+        precondition: Precondition,
+        edit: RequestEdit<Self::Kind>,
+        expiration: Expiration,
+    ) -> Result<StepOutcome<()>> {
+        let write = AtomicRequest::write(RecordRef::Root, precondition, edit);
+        let written = self.execute(&write.expiring(expiration))?;
+        Ok(written.map(drop))
+    }
+
+    /// Returns the edit that marks a root, borne as read, with the collection in a phase, and an epoch later than this one.
+    fn mark(
+        &self,
+        root: &RootState,
+        phase: CollectionUse,
+        after: Epoch,
+    ) -> Result<RequestEdit<Self::Kind>> {
+        let form = Form::of(&self.layout().value(phase))?;
+        let epoch = after.max(root.description.latest()).after(self.now_us());
+        Ok(RequestEdit::Mark(form, epoch, None))
+    }
+
+    /// Reads something of a part, with its state.
+    fn read(
+        &self,
+        (keys, part): (KeyForm, CollectionPart),
+        read: Read<Self::Kind>,
+    ) -> Result<(PartState, Option<AnswerOf<Self>>)> {
+        match self.execute(&AtomicRequest::read(self.record(keys, part), read))? {
+            StepOutcome::Done(seen) => Ok((self.state(keys, part, &seen)?, seen.answer)),
+            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok((PartState::Absent, None)),
+        }
+    }
 
     /// Returns the state of a part.
-    fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState>;
+    ///
+    /// # Errors
+    /// [`Error::ShardKeyCollision`] if the record belongs to something else.
+    fn state(
+        &self,
+        keys: KeyForm,
+        part: CollectionPart,
+        seen: &Observation<Self::Kind>,
+    ) -> Result<PartState> {
+        match seen.companion {
+            Some((companion, CompanionState::Live)) => Ok(PartState::Open(companion.epoch)),
+            Some((companion, CompanionState::Placed(token))) => {
+                Ok(PartState::Placed(companion.epoch, token))
+            }
+            // A delete has closed it. No token is 0.
+            Some((companion, CompanionState::Frozen)) => {
+                Ok(PartState::Placed(companion.epoch, CompanionToken(0)))
+            }
+            None => Err(self.collision(self.record(keys, part))),
+        }
+    }
+
+    /// Reads the root.
+    fn root(&self) -> Result<RootState> {
+        let read = AtomicRequest::read(RecordRef::Root, Read::Description);
+        let StepOutcome::Done(seen) = self.execute(&read)? else {
+            return Ok(RootState::default());
+        };
+        let (layout, keys, description) = (self.layout(), seen.root.keys, seen.root.description);
+        let collection = description.of(self.bin()).map(|entry| {
+            Ok::<_, Error>(CollectionState {
+                phase: layout.parse(&entry.form.value())?,
+                route: CompanionRoute {
+                    shards: layout.shards,
+                    epoch: entry.epoch,
+                    keys,
+                },
+            })
+        });
+        Ok(RootState {
+            keys,
+            collection: collection.transpose()?,
+            description,
+            has_bin: seen.has_bin,
+        })
+    }
+
+    /// Root, borne as read, without a collection: makes it, with an epoch later than this one.
+    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
+        let bare = Precondition::Bare(root.description.clone());
+        let mark = self.mark(root, CollectionUse::Active, after)?;
+        self.write_root(bare, mark, Expiration::Never)
+    }
+
+    /// Root, borne as read: from here on nothing is opened.
+    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
+        let bears = Precondition::Bears(root.description.clone());
+        let mark = self.mark(root, CollectionUse::Deleting, Epoch::default())?;
+        self.write_root(bears, mark, Expiration::DontUpdate)
+    }
+
+    /// Root, borne as read: the deletion is done. The epoch stays, so that none is ever used again.
+    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
+        let bears = Precondition::Bears(root.description.clone());
+        let finish = RequestEdit::Finish(Scheme::Unsharded);
+        self.write_root(bears, finish, Expiration::DontUpdate)
+    }
+
+    /// Returns the state of a part.
+    fn look(&self, keys: KeyForm, part: CollectionPart) -> Result<PartState> {
+        self.read((keys, part), Read::Description)
+            .map(|(state, _)| state)
+    }
 
     /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
-    fn place(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<CompanionToken>>;
+    fn place(&self, route: CompanionRoute, part: CollectionPart) -> Result<Option<CompanionToken>> {
+        let token = self.token();
+        let older = Precondition::OlderThan(route.epoch);
+        let place = RequestEdit::Place(self.companion(route, part), token);
+        let placed = self.write_part((route, part), older, place, self.expiration(part))?;
+        Ok(matches!(placed, StepOutcome::Done(_)).then_some(token))
+    }
 
-    /// Opens the record that was placed under this token.
-    fn open(
+    /// Edits the record that was placed under this token: [`RequestEdit::Fill`] opens it, [`RequestEdit::Delete`] removes it.
+    fn edit_placed(
         &self,
-        route: CompanionRoute,
-        part: CollectionPart,
+        part: (CompanionRoute, CollectionPart),
         token: CompanionToken,
-    ) -> Result<StepOutcome<()>>;
-
-    /// Removes the record that was placed under this token.
-    fn displace(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        token: CompanionToken,
-    ) -> Result<StepOutcome<()>>;
+        edit: RequestEdit<Self::Kind>,
+    ) -> Result<StepOutcome<()>> {
+        let placed = Precondition::Placed(self.companion(part.0, part.1), token);
+        let edited = self.write_part(part, placed, edit, Expiration::DontUpdate)?;
+        Ok(edited.map(drop))
+    }
 
     /// Deletes a part of an epoch earlier than the route's.
-    fn delete(&self, route: CompanionRoute, part: CollectionPart) -> Result<StepOutcome<()>>;
+    fn delete(&self, route: CompanionRoute, part: CollectionPart) -> Result<StepOutcome<()>> {
+        let older = Precondition::OlderThan(route.epoch);
+        let delete = RequestEdit::Delete;
+        let deleted = self.write_part((route, part), older, delete, Expiration::DontUpdate)?;
+        Ok(deleted.map(drop))
+    }
 
-    /// Adds an entry to a page that is open.
+    /// Adds an entry to a page that is open. A page lives as long as the last bucket that it lists may, by its writers' retention.
     fn enter(
         &self,
         route: CompanionRoute,
         page: DirectoryPage,
         entry: i64,
-    ) -> Result<StepOutcome<()>>;
+    ) -> Result<StepOutcome<()>> {
+        let part = CollectionPart::Page(page);
+        let live = Precondition::Live(self.companion(route, part));
+        let enter = RequestEdit::Enter(entry);
+        let entered = self.write_part((route, part), live, enter, self.expiration(part))?;
+        Ok(entered.map(drop))
+    }
 
     /// Reads entries of a page, with its state.
     fn entries(
@@ -155,22 +309,40 @@ pub(super) trait TimeSteps {
         keys: KeyForm,
         page: DirectoryPage,
         range: PageRange,
-    ) -> Result<(PartState, Vec<i64>)>;
+    ) -> Result<(PartState, Vec<i64>)> {
+        let read = Read::User(Self::Kind::read_entries(self.bin(), range));
+        let (state, answer) = self.read((keys, CollectionPart::Page(page)), read)?;
+        let entries = answer.map(Self::Kind::entries).unwrap_or_default();
+        Ok((state, in_range(entries, range)))
+    }
 
     /// Does what the caller wants with a bucket's record that is open.
     fn act(
         &self,
         route: CompanionRoute,
         part: CollectionPart,
-        act: &Self::Act,
-    ) -> Result<StepOutcome<Self::Answer>>;
+        act: &ActOf<Self>,
+    ) -> Result<StepOutcome<AnswerOf<Self>>> {
+        let live = Precondition::Live(self.companion(route, part));
+        let user = RequestEdit::User(act.clone());
+        Ok(
+            match self.write_part((route, part), live, user, Expiration::DontUpdate)? {
+                StepOutcome::Done(seen) => StepOutcome::Done(
+                    seen.answer
+                        .ok_or_else(|| Error::bin_not_found(self.bin().as_str()))?,
+                ),
+                StepOutcome::NotFound => StepOutcome::NotFound,
+                StepOutcome::FilteredOut => StepOutcome::FilteredOut,
+            },
+        )
+    }
+}
 
-    /// Returns the error for a root whose bin is in the way of a collection.
-    fn obstacle(&self) -> Error;
-
-    /// Returns the error for a call that others have kept from its end.
-    fn restless(&self) -> Error;
-
-    /// Notes that a call begins, or begins again, with this route.
-    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<CompanionRoute>) {}
+/// Brings entries into the direction of a range, without those outside of it.
+fn in_range(mut entries: Vec<i64>, range: PageRange) -> Vec<i64> {
+    entries.retain(|entry| (range.from..=range.to).contains(entry));
+    if range.direction == Direction::NewestFirst {
+        entries.reverse();
+    }
+    entries
 }

@@ -1,8 +1,10 @@
 //! Collections that are deleted, begun anew, and left unfinished.
 
-use spikelet::{Set, operations};
+use spikelet::shard::sharded_collections;
+use spikelet::{Set, ShardedList, operations};
 
 use crate::common::by_force;
+use crate::watched::{Calls, Watched};
 
 use super::*;
 
@@ -110,4 +112,35 @@ fn what_a_root_that_was_deleted_by_hand_has_left_is_not_taken_for_new() {
         let all = [0, 1].map(|element| timed(FEBRUARY_28, element));
         assert_eq!(fresh.page_after(None, 5).unwrap(), all);
     }
+}
+
+/// The keys of the new collection differ from those of the old one: so nothing takes the place of a part that was placed late.
+#[test]
+fn a_part_that_is_placed_late_goes_where_a_restart_may_bring_it_back() {
+    let mut interrupted = 0;
+    for after in 0..24 {
+        let (store, _) = store_at(FEBRUARY_28);
+        let calls = Calls::default();
+        calls.bring_back();
+        let watched = Watched::new(store.clone(), &calls);
+        let late = TimeShards::new(&watched, "chats", "lobby", "said", TimeWidth::Hourly).unwrap();
+        let other = chat(&store, TimeWidth::Hourly);
+        late.add(at(FEBRUARY_28), 1).unwrap();
+        let list = ShardedList::new(&store, "chats", "lobby", "list").unwrap();
+        let (sender, came) = std::sync::mpsc::channel();
+        calls.interrupt(after, move || {
+            other.delete().unwrap();
+            list.add(1).unwrap();
+            list.shards().activate(1).unwrap();
+            sender.send(()).unwrap();
+        });
+        // Another year and another hour: pages and a bucket are placed.
+        late.add(at(FEBRUARY_28 + 366 * DAY + HOUR), 2).unwrap();
+        interrupted += came.try_iter().count();
+        for collection in sharded_collections(&store.set("chats").unwrap()).unwrap() {
+            let left: Vec<_> = collection.leftovers().collect();
+            assert!(left.is_empty(), "after {after}: {left:?}");
+        }
+    }
+    assert!((10..24).contains(&interrupted), "{interrupted}");
 }

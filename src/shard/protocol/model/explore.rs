@@ -2,13 +2,12 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::lookup::Lookup;
 use super::super::start::{Goal, Transition};
-use super::super::view::{PATIENCE, RecordsView, Rejection, Survey, ViewRecord};
+use super::super::view::{PATIENCE, RecordsView, Rejection, Survey, SurveyResult};
 use super::super::write::{ElementResult, ElementWrite};
 use super::super::{
-    AtomicRequest, CollectionRoot, CompanionState, CompanionToken, Failure, Machine,
-    MachineProgress, Read, RequestEdit, RequestReply, RouteHint,
+    AtomicRequest, CompanionState, CompanionToken, Failure, Machine, MachineProgress, RequestEdit,
+    RequestReply, RouteHint,
 };
 use super::scenario::{Op, Scenario};
 use super::store::{CompanionRecord, Hole, Store, companion_key};
@@ -40,11 +39,12 @@ struct Process {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
     Write(ElementWrite<Tiny>),
-    Lookup(Lookup<Tiny>),
     Change(Transition<Elements>),
-    Survey(Survey<Elements>),
+    /// `None`: the whole collection is read.
+    Survey(Option<u8>, Survey<Tiny>),
     /// One record of a view after the other.
     Pass {
+        element: Option<u8>,
         view: RecordsView,
         patience: u8,
         learned: Option<RouteHint>,
@@ -84,20 +84,11 @@ impl Running {
                 let remove = Act::Remove(element);
                 Self::Write(ElementWrite::new(element.into(), remove, remembered, token))
             }
-            Op::Contains(element) => {
-                let contains = Act::Contains(element);
-                Self::Lookup(Lookup::new(element.into(), contains, remembered, token))
+            Op::Contains(element) if remembered == RouteHint::Unknown => {
+                Self::survey(None, Some(element), token)
             }
-            Op::ReadAll => {
-                let view = match remembered {
-                    RouteHint::Sharded(route) => RecordsView::remembered(route),
-                    RouteHint::Unknown | RouteHint::Unsharded(_) => RecordsView {
-                        root: CollectionRoot::default(),
-                        sources: vec![ViewRecord::Root],
-                    },
-                };
-                Self::pass(view, PATIENCE, None)
-            }
+            Op::Contains(element) => Self::begin_pass(remembered, Some(element)),
+            Op::ReadAll => Self::begin_pass(remembered, None),
             // The clock stands still: the epochs alone must do.
             Op::Change(goal) => Self::Change(Transition::new(goal, 0, token)),
             Op::ChangeUnmoved(goal) => {
@@ -110,8 +101,24 @@ impl Running {
         }
     }
 
-    const fn pass(view: RecordsView, patience: u8, learned: Option<RouteHint>) -> Self {
+    fn survey(refused: Option<Rejection>, element: Option<u8>, token: CompanionToken) -> Self {
+        let asked = element.map(|element| (element.into(), Act::Contains(element)));
+        Self::Survey(element, Survey::new(refused, asked, token))
+    }
+
+    fn begin_pass(remembered: RouteHint, element: Option<u8>) -> Self {
+        let view = RecordsView::remembered(remembered, element.map(u64::from));
+        Self::pass(element, view, PATIENCE, None)
+    }
+
+    const fn pass(
+        element: Option<u8>,
+        view: RecordsView,
+        patience: u8,
+        learned: Option<RouteHint>,
+    ) -> Self {
         Self::Pass {
+            element,
             view,
             patience,
             learned,
@@ -124,28 +131,23 @@ impl Running {
     fn request(&self) -> AtomicRequest<Tiny> {
         match self {
             Self::Write(machine) => machine.request(),
-            Self::Lookup(machine) => machine.request(),
             Self::Change(machine) => machine.request(),
-            Self::Survey(machine) => machine.request(),
-            Self::Pass { view, next, .. } => {
-                AtomicRequest::read(view.sources[*next].place(), Read::User(Act::All))
-            }
+            Self::Survey(_, machine) => machine.request(),
+            Self::Pass {
+                element,
+                view,
+                next,
+                ..
+            } => view.sources[*next].read(element.map_or(Act::All, Act::Contains)),
         }
     }
 
     fn resume(self, reply: RequestReply<Tiny>, token: CompanionToken) -> Result<Went, Failure> {
-        let did = |did: ElementResult<Answer>| match did.answer {
-            Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
-            _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
-        };
+        let told = |answer| Told::Yes(answer == Some(Answer::Yes(true)));
+        let did = |did: ElementResult<Answer>| Went::Ended(told(did.answer), Some(did.remembered));
         Ok(match self {
             Self::Write(machine) => match machine.resume(reply) {
                 MachineProgress::Next(next) => Went::On(Self::Write(next)),
-                MachineProgress::Done(done) => did(done),
-                MachineProgress::Failed(failure) => return Err(failure),
-            },
-            Self::Lookup(machine) => match machine.resume(reply) {
-                MachineProgress::Next(next) => Went::On(Self::Lookup(next)),
                 MachineProgress::Done(done) => did(done),
                 MachineProgress::Failed(failure) => return Err(failure),
             },
@@ -158,15 +160,23 @@ impl Running {
                 }
                 MachineProgress::Failed(failure) => return Err(failure),
             },
-            Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
-                MachineProgress::Next(next) => Went::On(Self::Survey(next)),
-                MachineProgress::Done(done) => {
-                    let learned = done.view.root.route_hint();
-                    Went::On(Self::pass(done.view, done.patience, Some(learned)))
+            Self::Survey(element, machine) => match machine.resume(reply) {
+                MachineProgress::Next(next) => Went::On(Self::Survey(element, next)),
+                MachineProgress::Done(SurveyResult {
+                    view,
+                    patience,
+                    answer,
+                }) => {
+                    let learned = Some(view.root.route_hint());
+                    match answer {
+                        Some(answer) => Went::Ended(told(answer), learned),
+                        None => Went::On(Self::pass(element, view, patience, learned)),
+                    }
                 }
                 MachineProgress::Failed(failure) => return Err(failure),
             },
             Self::Pass {
+                element,
                 view,
                 patience,
                 learned,
@@ -180,8 +190,9 @@ impl Running {
                         failure,
                         patience: patience.saturating_sub(1),
                     };
-                    Went::On(Self::Survey(Survey::new(Some(refused), token)))
+                    Went::On(Self::survey(Some(refused), element, token))
                 }
+                Ok(answer) if element.is_some() => Went::Ended(told(answer), learned),
                 Ok(answer) => {
                     let all = match answer {
                         Some(Answer::All(all)) => all,
@@ -194,6 +205,7 @@ impl Running {
                         Went::Ended(told, learned)
                     } else {
                         Went::On(Self::Pass {
+                            element,
                             view,
                             patience,
                             learned,
@@ -228,9 +240,8 @@ impl World {
         };
         let kind = match &running {
             Running::Write(_) => "write",
-            Running::Lookup(_) => "lookup",
             Running::Change(_) => "change",
-            Running::Survey(_) | Running::Pass { .. } => "read all",
+            Running::Survey(..) | Running::Pass { .. } => "read",
         };
         let of = self.processes[process].of;
         let latest = |world: &Self| {

@@ -9,14 +9,14 @@ use std::cell::{Cell, RefCell};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::replay::{Attempt, Replay};
-use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
+use super::store::{Act, Answer, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::shard::model_check::history::{Call, History};
 use crate::shard::model_check::{self, Explored, World as _, digest};
-use crate::shard::protocol::CompanionRoute;
+use crate::shard::protocol::{CompanionRoute, Read};
 use crate::shard::time::calendar::TimeBucket;
 use crate::shard::time::layout::CollectionPart;
 use crate::shard::time::protocol::Protocol;
-use crate::shard::time::steps::{Direction, PartState, StepError};
+use crate::shard::time::steps::{Direction, PartState, StepError, TimeSteps};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,13 +63,13 @@ impl Op {
         let told = match self {
             Self::Add(element) => {
                 let part = CollectionPart::Shard(bucket_of(element), 0);
-                protocol.add(part, &Act::Add(element)).map(Told::Yes)
+                protocol.add(part, &Act::Add(element)).map(told)
             }
             Self::Remove(element) => {
                 let bucket = bucket_of(element);
                 let act = Act::Remove(element);
                 let removed = protocol.remove(bucket, CollectionPart::Shard(bucket, 0), &act);
-                removed.map(|removed| Told::Yes(removed.unwrap_or(false)))
+                removed.map(|removed| removed.map_or(Told::Yes(false), told))
             }
             Self::ReadAll(direction) => read_all(protocol, direction),
             Self::Delete => protocol.delete().map(|()| Told::Nothing),
@@ -98,6 +98,10 @@ impl Op {
     }
 }
 
+fn told(answer: Answer) -> Told {
+    Told::Yes(answer == Answer::Yes(true))
+}
+
 fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Result<Told> {
     let all = (bucket_of(0), bucket_of(5));
     let read = protocol.read(all, direction, |steps, route, buckets| {
@@ -109,7 +113,12 @@ fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Res
             });
             assert!(in_order, "{bucket:?} behind {last:?}");
             last = Some(bucket);
-            let (state, elements) = steps.content(route.keys, CollectionPart::Shard(bucket, 0))?;
+            let part = CollectionPart::Shard(bucket, 0);
+            let (state, answer) = steps.read((route.keys, part), Read::User(Act::All))?;
+            let elements = match answer {
+                Some(Answer::All(elements)) => elements,
+                _ => 0,
+            };
             match state {
                 PartState::Open(epoch) if epoch == route.epoch => {
                     (once, twice) = (once | elements, twice | once & elements);

@@ -1,23 +1,27 @@
 //! The abstract store answers as a real one: random steps, on both.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::store::{Act, Hole, LAYOUT, Reply, Request, Store, bucket_of};
+use super::replay::Replay;
+use super::store::{Act, Answer, Hole, LAYOUT, Store, bin, bucket_of};
 use crate::operations::lists;
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::address::CollectionAddress;
-use crate::shard::content::{Act as RealAct, ActValues, Collection};
+use crate::shard::content::{Act as RealAct, ActReply, Collection};
 use crate::shard::description::{Description, Form};
-use crate::shard::protocol::{CompanionRoute, CompanionToken};
+use crate::shard::protocol::{CompanionRoute, CompanionToken, RequestEdit, StepOutcome};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::layout::{CollectionPart, DirectoryPage};
 use crate::shard::time::record_steps::RecordSteps;
-use crate::shard::time::steps::{Direction, PageRange, RootState, StepOutcome, TimeSteps};
+use crate::shard::time::steps::{
+    ActOf, AnswerOf, Direction, PageRange, PartState, RootState, TimeSteps, TimedKind,
+};
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
@@ -90,6 +94,53 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
     prop::collection::vec(ask, 1..60)
 }
 
+/// What a step has told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Root(RootState),
+    Outcome(StepOutcome<()>),
+    State(PartState),
+    Placed(Option<CompanionToken>),
+    Entries(PartState, Vec<i64>),
+    Answer(StepOutcome<bool>),
+}
+
+/// Takes a step on one of the stores, with a root and a token that were met there.
+fn step<S: TimeSteps>(
+    steps: &S,
+    ask: &Ask,
+    (root, token): (&RootState, CompanionToken),
+    act: impl Fn(Act) -> ActOf<S>,
+    yes: impl Fn(AnswerOf<S>) -> bool,
+) -> crate::Result<Told> {
+    Ok(match ask {
+        Ask::Root => Told::Root(steps.root()?),
+        Ask::Begin(_, after) => Told::Outcome(steps.begin(root, Epoch(*after))?),
+        Ask::MarkDeleting(_) => Told::Outcome(steps.mark_deleting(root)?),
+        Ask::Clear(_) => Told::Outcome(steps.clear(root)?),
+        Ask::Look(keys, part) => Told::State(steps.look(*keys, *part)?),
+        Ask::Place(route, part) => Told::Placed(steps.place(*route, *part)?),
+        Ask::Open(route, part, _) => {
+            let fill = RequestEdit::Fill(S::Kind::EMPTY);
+            Told::Outcome(steps.edit_placed((*route, *part), token, fill)?)
+        }
+        Ask::Displace(route, part, _) => {
+            let delete = RequestEdit::Delete;
+            Told::Outcome(steps.edit_placed((*route, *part), token, delete)?)
+        }
+        Ask::Delete(route, part) => Told::Outcome(steps.delete(*route, *part)?),
+        Ask::Enter(route, page, entry) => Told::Outcome(steps.enter(*route, *page, *entry)?),
+        Ask::Entries(keys, page, range) => {
+            let (state, entries) = steps.entries(*keys, *page, *range)?;
+            Told::Entries(state, entries)
+        }
+        Ask::Act(route, part, asked) => {
+            Told::Answer(steps.act(*route, *part, &act(*asked))?.map(yes))
+        }
+        Ask::Neighbor => panic!("no step"),
+    })
+}
+
 /// Both stores, and what was met in them.
 struct Both {
     model: Store,
@@ -108,12 +159,11 @@ impl Both {
         let clock = Arc::new(ManualClock::at(0));
         let store = crate::Store::builder().clock(clock).open().unwrap();
         let set = store.set("chats").unwrap();
-        let bin = BinName::new("said").unwrap();
         let policy = WritePolicy::default();
         let address = CollectionAddress {
             records: set.clone(),
             key: Key::from(KEY),
-            bin,
+            bin: bin(),
         };
         let steps = RecordSteps::new(address, LAYOUT, &policy);
         let mut both = Self {
@@ -150,8 +200,8 @@ impl Both {
     /// # Errors
     /// What the two have answered, where that is not the same.
     fn ask(&mut self, ask: &Ask) -> Result<(), String> {
-        let next = CompanionToken(self.tokens.len() as u64);
-        let (request, real) = match ask {
+        let (mut root, mut tokens) = (RootState::default(), self.tokens[0]);
+        match ask {
             Ask::Neighbor => {
                 // Nobody shards a list in a root that has none of this collection's shards, or takes the last one away.
                 if self.model.root().collection.is_some() {
@@ -160,88 +210,42 @@ impl Both {
                 }
                 return Ok(());
             }
-            Ask::Root => (Request::Root, Reply::Root(self.steps.root().unwrap())),
-            Ask::Begin(root, after) => {
-                let (root, after) = (self.root_of(*root), Epoch(*after));
-                let real = self.steps.begin(&root, after).unwrap();
-                (Request::Begin(root, after), Reply::Outcome(real))
-            }
-            Ask::MarkDeleting(root) => {
-                let root = self.root_of(*root);
-                if root.collection.is_none() {
+            Ask::Begin(back, _) | Ask::MarkDeleting(back) | Ask::Clear(back) => {
+                root = self.root_of(*back);
+                if root.collection.is_none() && !matches!(ask, Ask::Begin(..)) {
                     return Ok(());
                 }
-                let real = self.steps.mark_deleting(&root).unwrap();
-                (Request::MarkDeleting(root), Reply::Outcome(real))
             }
-            Ask::Clear(root) => {
-                let root = self.root_of(*root);
-                if root.collection.is_none() {
-                    return Ok(());
-                }
-                let real = self.steps.clear(&root).unwrap();
-                (Request::Clear(root), Reply::Outcome(real))
-            }
-            Ask::Look(keys, part) => {
-                let real = self.steps.look(*keys, *part).unwrap();
-                (Request::Look(*keys, *part), Reply::State(real))
-            }
-            Ask::Place(route, part) => {
-                let real = self.steps.place(*route, *part).unwrap();
-                self.tokens.extend(real.map(|real| (next, real)));
-                (Request::Place(*route, *part, next), Reply::Placed(real))
-            }
-            Ask::Open(route, part, token) => {
-                let (token, own) = self.token_of(*token);
-                let real = self.steps.open(*route, *part, own).unwrap();
-                (Request::Open(*route, *part, token), Reply::Outcome(real))
-            }
-            Ask::Displace(route, part, token) => {
-                let (token, own) = self.token_of(*token);
-                let real = self.steps.displace(*route, *part, own).unwrap();
-                (
-                    Request::Displace(*route, *part, token),
-                    Reply::Outcome(real),
-                )
-            }
-            Ask::Delete(route, part) => {
-                let real = self.steps.delete(*route, *part).unwrap();
-                (Request::Delete(*route, *part), Reply::Outcome(real))
-            }
-            Ask::Enter(route, page, entry) => {
-                let real = self.steps.enter(*route, *page, *entry).unwrap();
-                (Request::Enter(*route, *page, *entry), Reply::Outcome(real))
-            }
-            Ask::Entries(keys, page, range) => {
-                let (state, entries) = self.steps.entries(*keys, *page, *range).unwrap();
-                let request = Request::Entries(*keys, *page, *range);
-                (request, Reply::Entries(state, entries))
-            }
-            Ask::Act(route, part, act) => {
-                if let CollectionPart::Page(_) = part {
-                    return Ok(());
-                }
-                let real = self.steps.act(*route, *part, &real_act(*act)).unwrap();
-                (
-                    Request::Act(*route, *part, *act),
-                    Reply::Answer(answer(real)),
-                )
-            }
+            Ask::Open(_, _, back) | Ask::Displace(_, _, back) => tokens = self.token_of(*back),
+            Ask::Act(_, CollectionPart::Page(_), _) => return Ok(()),
+            _ => {}
+        }
+        let model = Replay {
+            replies: &[],
+            next: Cell::new(0),
+            pending: RefCell::new(None),
+            at_once: Some((RefCell::new(&mut self.model), self.hole)),
+            token: Cell::new(self.tokens.len() as u64),
+            attempt: Cell::default(),
         };
-        let model = self.model.execute(&request, self.hole);
+        let yes = |answer| answer == Answer::Yes(true);
+        let model = step(&model, ask, (&root, tokens.0), |act| act, yes).unwrap();
+        let real = step(&self.steps, ask, (&root, tokens.1), real_act, answer).unwrap();
+        if let (Told::Placed(Some(model)), Told::Placed(Some(real))) = (&model, &real) {
+            self.tokens.push((*model, *real));
+        }
         let real = self.in_tokens_of_the_model(real);
         if real != model {
-            return Err(format!("{request:?}: {real:?}, and the model: {model:?}"));
+            return Err(format!("{ask:?}: {real:?}, and the model: {model:?}"));
         }
-        if let Reply::Root(root) = model {
+        if let Told::Root(root) = model {
             self.roots.push(root);
         }
         Ok(())
     }
 
     /// Replaces the tokens of the real store.
-    fn in_tokens_of_the_model(&self, reply: Reply) -> Reply {
-        use crate::shard::time::steps::PartState;
+    fn in_tokens_of_the_model(&self, told: Told) -> Told {
         let token = |real: CompanionToken| {
             let known = self.tokens.iter().find(|(_, own)| *own == real);
             known.map_or(CompanionToken(u64::MAX - 1), |(token, _)| *token)
@@ -250,11 +254,11 @@ impl Both {
             PartState::Placed(epoch, real) => PartState::Placed(epoch, token(real)),
             state => state,
         };
-        match reply {
-            Reply::State(found) => Reply::State(state(found)),
-            Reply::Placed(placed) => Reply::Placed(placed.map(token)),
-            Reply::Entries(found, entries) => Reply::Entries(state(found), entries),
-            reply => reply,
+        match told {
+            Told::State(found) => Told::State(state(found)),
+            Told::Placed(placed) => Told::Placed(placed.map(token)),
+            Told::Entries(found, entries) => Told::Entries(state(found), entries),
+            told => told,
         }
     }
 }
@@ -267,12 +271,13 @@ fn real_act(act: Act) -> RealAct {
             let element = Value::Int(element.into());
             lists::remove_by_value("said", element, ListReturnType::None)
         }
+        act => panic!("{act:?} is not asked"),
     };
     RealAct::of_existing([lists::size("said"), write, lists::size("said")])
 }
 
-fn answer(real: StepOutcome<ActValues>) -> StepOutcome<bool> {
-    real.map(|values| values.first() != values.last())
+fn answer(real: ActReply) -> bool {
+    real.values.first() != real.values.last()
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store};
-use crate::Error;
-use crate::record::companion_key::KeyForm;
-use crate::shard::protocol::{CompanionRoute, CompanionToken};
-use crate::shard::scheme::Epoch;
+use super::store::{Hole, LAYOUT, Reply, Request, Store, Tiny, bin};
+use crate::record::BinName;
+use crate::shard::protocol::{
+    AtomicRequest, CompanionRoute, CompanionToken, RecordRef, RequestReply,
+};
 use crate::shard::time::calendar::TimeBucket;
-use crate::shard::time::layout::{CollectionPart, DirectoryPage, TimeLayout};
-use crate::shard::time::steps::{PageRange, PartState, RootState, StepOutcome, TimeSteps};
+use crate::shard::time::layout::{CollectionPart, TimeLayout};
+use crate::shard::time::steps::TimeSteps;
+use crate::{Error, Expiration};
 
 /// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
@@ -51,32 +52,17 @@ impl Replay<'_> {
         self.pending.replace(Some(request));
         Err(Error::parameter("not answered yet"))
     }
-
-    fn outcome(&self, request: Request) -> crate::Result<StepOutcome<()>> {
-        match self.ask(request)? {
-            Reply::Outcome(outcome) => Ok(outcome),
-            reply => panic!("{reply:?}"),
-        }
-    }
-
-    pub(super) fn content(
-        &self,
-        keys: KeyForm,
-        part: CollectionPart,
-    ) -> crate::Result<(PartState, Elements)> {
-        match self.ask(Request::Content(keys, part))? {
-            Reply::Content(state, elements) => Ok((state, elements)),
-            reply => panic!("{reply:?}"),
-        }
-    }
 }
 
 impl TimeSteps for Replay<'_> {
-    type Act = Act;
-    type Answer = bool;
+    type Kind = Tiny;
 
     fn layout(&self) -> TimeLayout {
         LAYOUT
+    }
+
+    fn bin(&self) -> BinName {
+        bin()
     }
 
     fn lost_roots(&self) -> u64 {
@@ -90,106 +76,30 @@ impl TimeSteps for Replay<'_> {
         }
     }
 
-    fn root(&self) -> crate::Result<RootState> {
-        match self.ask(Request::Root)? {
-            Reply::Root(root) => Ok(root),
+    /// The clock stands still: the epochs alone must do.
+    fn now_us(&self) -> u64 {
+        0
+    }
+
+    fn token(&self) -> CompanionToken {
+        let token = self.token.get();
+        self.token.set(token + 1);
+        CompanionToken(token)
+    }
+
+    fn expiration(&self, _: CollectionPart) -> Expiration {
+        Expiration::Never
+    }
+
+    fn execute(&self, request: &AtomicRequest<Tiny>) -> crate::Result<RequestReply<Tiny>> {
+        match self.ask(Request::Step(request.clone()))? {
+            Reply::Step(reply) => Ok(reply),
             reply => panic!("{reply:?}"),
         }
     }
 
-    fn begin(&self, root: &RootState, after: Epoch) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Begin(root.clone(), after))
-    }
-
-    fn mark_deleting(&self, root: &RootState) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::MarkDeleting(root.clone()))
-    }
-
-    fn clear(&self, root: &RootState) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Clear(root.clone()))
-    }
-
-    fn look(&self, keys: KeyForm, part: CollectionPart) -> crate::Result<PartState> {
-        match self.ask(Request::Look(keys, part))? {
-            Reply::State(state) => Ok(state),
-            reply => panic!("{reply:?}"),
-        }
-    }
-
-    fn place(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-    ) -> crate::Result<Option<CompanionToken>> {
-        let token = CompanionToken(self.token.get());
-        self.token.set(token.0 + 1);
-        match self.ask(Request::Place(route, part, token))? {
-            Reply::Placed(token) => Ok(token),
-            reply => panic!("{reply:?}"),
-        }
-    }
-
-    fn open(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        token: CompanionToken,
-    ) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Open(route, part, token))
-    }
-
-    fn displace(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        token: CompanionToken,
-    ) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Displace(route, part, token))
-    }
-
-    fn delete(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-    ) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Delete(route, part))
-    }
-
-    fn enter(
-        &self,
-        route: CompanionRoute,
-        page: DirectoryPage,
-        entry: i64,
-    ) -> crate::Result<StepOutcome<()>> {
-        self.outcome(Request::Enter(route, page, entry))
-    }
-
-    fn entries(
-        &self,
-        keys: KeyForm,
-        page: DirectoryPage,
-        range: PageRange,
-    ) -> crate::Result<(PartState, Vec<i64>)> {
-        match self.ask(Request::Entries(keys, page, range))? {
-            Reply::Entries(state, entries) => Ok((state, entries)),
-            reply => panic!("{reply:?}"),
-        }
-    }
-
-    fn act(
-        &self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        act: &Act,
-    ) -> crate::Result<StepOutcome<bool>> {
-        match self.ask(Request::Act(route, part, *act))? {
-            Reply::Answer(answer) => Ok(answer),
-            reply => panic!("{reply:?}"),
-        }
-    }
-
-    fn obstacle(&self) -> Error {
-        panic!("no root has such a bin");
+    fn collision(&self, record: RecordRef) -> Error {
+        panic!("{record:?} belongs to something else");
     }
 
     fn restless(&self) -> Error {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::record::BinName;
 use crate::record::companion_key::KeyForm;
 use crate::shard::description::{Description, Form};
-use crate::shard::protocol::{CompanionRoute, CompanionToken};
+use crate::shard::protocol::{
+    AtomicRequest, CollectionKind, CollectionRoot, CompanionRoute, CompanionState, CompanionToken,
+    Observation, Precondition, Read, RecordRef, RequestEdit, RequestReply, StepOutcome,
+};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{TimeBucket, TimeWidth};
-use crate::shard::time::layout::{CollectionPart, CollectionUse, DirectoryPage, TimeLayout};
-use crate::shard::time::record_steps::in_range;
-use crate::shard::time::steps::{
-    CollectionState, Direction, PageRange, PartState, RootState, StepOutcome,
-};
+use crate::shard::time::layout::{CollectionPart, TimeLayout};
+use crate::shard::time::steps::{CollectionState, Direction, PageRange, RootState, TimedKind};
 
 pub(super) const LAYOUT: TimeLayout = TimeLayout {
     width: TimeWidth::Hourly,
@@ -27,44 +27,66 @@ pub(super) const fn bucket_of(element: u8) -> TimeBucket {
     TimeBucket([0, 3_600, 365 * 86_400][element as usize / 2])
 }
 
-/// What is done to the record of a bucket.
+/// Buckets of elements, and pages of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tiny;
+
+/// What is done to the record of a bucket or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     Add(u8),
     Remove(u8),
+    /// Reads the elements of a bucket.
+    All,
+    Entries(PageRange),
+}
+
+/// What that answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Answer {
+    /// Whether the element was added, or removed.
+    Yes(bool),
+    All(Elements),
+    Entries(Vec<i64>),
+}
+
+impl CollectionKind for Tiny {
+    type Part = ();
+    type Act = Act;
+    type Answer = Answer;
+
+    fn part(_: &(), _: u64, _: u64) {
+        panic!("nothing is split")
+    }
+}
+
+impl TimedKind for Tiny {
+    const EMPTY: () = ();
+
+    fn read_entries(_: BinName, range: PageRange) -> Act {
+        Act::Entries(range)
+    }
+
+    fn entries(answer: Answer) -> Vec<i64> {
+        match answer {
+            Answer::Entries(entries) => entries,
+            answer => panic!("{answer:?}"),
+        }
+    }
 }
 
 /// A step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(super) enum Request {
     Horizon,
-    Root,
-    Begin(RootState, Epoch),
-    MarkDeleting(RootState),
-    Clear(RootState),
-    Look(KeyForm, CollectionPart),
-    Place(CompanionRoute, CollectionPart, CompanionToken),
-    Open(CompanionRoute, CollectionPart, CompanionToken),
-    Displace(CompanionRoute, CollectionPart, CompanionToken),
-    Delete(CompanionRoute, CollectionPart),
-    Enter(CompanionRoute, DirectoryPage, i64),
-    Entries(KeyForm, DirectoryPage, PageRange),
-    Act(CompanionRoute, CollectionPart, Act),
-    /// Reads the elements of a bucket.
-    Content(KeyForm, CollectionPart),
+    Step(AtomicRequest<Tiny>),
 }
 
 /// What a step has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Horizon(Option<TimeBucket>),
-    Root(RootState),
-    Outcome(StepOutcome<()>),
-    State(PartState),
-    Placed(Option<CompanionToken>),
-    Entries(PartState, Vec<i64>),
-    Answer(StepOutcome<bool>),
-    Content(PartState, Elements),
+    Step(RequestReply<Tiny>),
 }
 
 /// A part of a guard that is left out, to see that it is needed.
@@ -103,11 +125,39 @@ pub(super) struct PartRecord {
 }
 
 impl PartRecord {
-    fn state(&self) -> PartState {
-        match self.token {
-            None => PartState::Open(self.epoch),
-            Some(token) => PartState::Placed(self.epoch, token),
+    const fn empty(epoch: Epoch, token: Option<CompanionToken>) -> Self {
+        Self {
+            epoch,
+            token,
+            entries: BTreeSet::new(),
+            elements: 0,
         }
+    }
+
+    fn act(&mut self, act: Act) -> Answer {
+        let before = self.elements;
+        match act {
+            Act::Add(element) => self.elements |= 1 << element,
+            Act::Remove(element) => self.elements &= !(1 << element),
+            Act::All => return Answer::All(self.elements),
+            Act::Entries(range) => {
+                // As many as there are from the end on at which reading begins.
+                let (all, limit) = (self.entries.iter().copied(), range.limit);
+                let mut entries: Vec<i64> = match range.direction {
+                    Direction::OldestFirst => all
+                        .filter(|entry| *entry >= range.from)
+                        .take(limit)
+                        .collect(),
+                    Direction::NewestFirst => {
+                        let before = all.rev().filter(|entry| *entry <= range.to);
+                        before.take(limit).collect()
+                    }
+                };
+                entries.sort_unstable();
+                return Answer::Entries(entries);
+            }
+        }
+        Answer::Yes(self.elements != before)
     }
 }
 
@@ -119,19 +169,8 @@ pub(super) struct Store {
     pub(super) horizon: Option<TimeBucket>,
 }
 
-fn bin() -> BinName {
+pub(super) fn bin() -> BinName {
     BinName::new("said").unwrap()
-}
-
-fn form(phase: CollectionUse) -> Form {
-    Form::of(&LAYOUT.value(phase)).unwrap()
-}
-
-/// The description as it was read, with the collection in this phase.
-fn marked(root: &RootState, phase: CollectionUse, after: Epoch) -> Description {
-    // The clock stands still: the epochs alone must do.
-    let epoch = Epoch(root.description.latest().max(after).0 + 1);
-    root.description.marked(bin(), form(phase), epoch)
 }
 
 impl Store {
@@ -179,183 +218,124 @@ impl Store {
         self.parts.retain(|(_, part), _| is_kept(*part));
     }
 
-    fn bears(&self, root: &RootState) -> bool {
-        self.description == *root.description
-    }
-
-    fn state(&self, keys: KeyForm, part: CollectionPart) -> PartState {
-        let record = self.parts.get(&(keys, part));
-        record.map_or(PartState::Absent, PartRecord::state)
-    }
-
     /// Executes a request, as one atomic step.
     pub(super) fn execute(&mut self, request: &Request, hole: Option<Hole>) -> Reply {
-        match request {
-            Request::Horizon => Reply::Horizon(self.horizon),
-            Request::Root => Reply::Root(self.root()),
-            Request::Begin(..) | Request::MarkDeleting(_) | Request::Clear(_) => {
-                Reply::Outcome(self.on_root(request, hole))
-            }
-            Request::Look(keys, part) => Reply::State(self.state(*keys, *part)),
-            Request::Entries(keys, page, range) => self.entries(*keys, *page, *range),
-            Request::Content(keys, part) => {
-                let record = self.parts.get(&(*keys, *part));
-                let elements = record.map_or(0, |record| record.elements);
-                Reply::Content(self.state(*keys, *part), elements)
-            }
-            Request::Place(route, part, token) => self.place(*route, *part, *token, hole),
-            Request::Act(route, part, act) => self.act(*route, *part, *act, hole),
-            Request::Open(route, part, token) => {
-                Reply::Outcome(self.open(*route, *part, *token, hole))
-            }
-            Request::Displace(route, part, token) => {
-                let passes = |record: &PartRecord| {
-                    record.epoch == route.epoch
-                        && (record.token == Some(*token) || hole == Some(Hole::DisplacePlaced))
-                };
-                Reply::Outcome(self.remove(*route, *part, passes))
-            }
-            Request::Delete(route, part) => {
-                let passes = |record: &PartRecord| {
-                    record.epoch < route.epoch || hole == Some(Hole::DeletedOlder)
-                };
-                Reply::Outcome(self.remove(*route, *part, passes))
-            }
-            Request::Enter(route, page, entry) => {
-                let Some(record) = self
-                    .parts
-                    .get_mut(&(route.keys, CollectionPart::Page(*page)))
-                else {
-                    return Reply::Outcome(StepOutcome::NotFound);
-                };
-                let is_open = record.token.is_none() || hole == Some(Hole::EnterOpen);
-                if record.epoch != route.epoch || !is_open {
-                    return Reply::Outcome(StepOutcome::FilteredOut);
-                }
-                record.entries.insert(*entry);
-                Reply::Outcome(StepOutcome::Done(()))
-            }
-        }
-    }
-
-    fn on_root(&mut self, request: &Request, hole: Option<Hole>) -> StepOutcome<()> {
-        match request {
-            Request::Begin(root, after) => {
-                if !self.bears(root) && hole != Some(Hole::BeginBears) {
-                    return StepOutcome::FilteredOut;
-                }
-                self.description = marked(root, CollectionUse::Active, *after);
-            }
-            Request::MarkDeleting(root) => {
-                if !self.bears(root) && hole != Some(Hole::MarkBears) {
-                    return StepOutcome::FilteredOut;
-                }
-                self.description = marked(root, CollectionUse::Deleting, Epoch::default());
-            }
-            Request::Clear(root) => {
-                if !self.bears(root) && hole != Some(Hole::ClearBears) {
-                    return StepOutcome::FilteredOut;
-                }
-                self.description = root.description.settled(bin(), None);
-            }
-            request => panic!("no step on the root: {request:?}"),
-        }
-        StepOutcome::Done(())
-    }
-
-    fn place(
-        &mut self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        token: CompanionToken,
-        hole: Option<Hole>,
-    ) -> Reply {
-        let is_newer = |record: &PartRecord| record.epoch >= route.epoch;
-        if self.parts.get(&(route.keys, part)).is_some_and(is_newer)
-            && hole != Some(Hole::PlacedOlder)
-        {
-            return Reply::Placed(None);
-        }
-        let placed = PartRecord {
-            epoch: route.epoch,
-            token: Some(token),
-            entries: BTreeSet::new(),
-            elements: 0,
+        let request = match request {
+            Request::Horizon => return Reply::Horizon(self.horizon),
+            Request::Step(request) => request,
         };
-        self.parts.insert((route.keys, part), placed);
-        Reply::Placed(Some(token))
+        Reply::Step(match request.place {
+            RecordRef::Root => self.on_root(request, hole),
+            RecordRef::Timed(keys, _, part) => self.on_part((keys, part), request, hole),
+            place => panic!("no record here: {place:?}"),
+        })
     }
 
-    fn open(
-        &mut self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        token: CompanionToken,
-        hole: Option<Hole>,
-    ) -> StepOutcome<()> {
-        let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
+    fn on_root(&mut self, request: &AtomicRequest<Tiny>, hole: Option<Hole>) -> RequestReply<Tiny> {
+        let is_there = self.description != Description::default();
+        let before = request.precondition.description();
+        let creates = matches!(request.edit, RequestEdit::Mark(..)) && before.is_new();
+        if !is_there && !creates {
             return StepOutcome::NotFound;
+        }
+        let guard = match (&request.precondition, &request.edit) {
+            (Precondition::None, _) => None,
+            (Precondition::Bare(_), _) => Some(Hole::BeginBears),
+            (_, RequestEdit::Mark(..)) => Some(Hole::MarkBears),
+            _ => Some(Hole::ClearBears),
         };
-        let is_placed = match record.token {
-            Some(found) => found == token || hole == Some(Hole::OpenToken),
-            None => hole == Some(Hole::OpenPlaced),
-        };
-        if record.epoch != route.epoch || !is_placed {
+        if guard.is_some() && guard != hole && is_there && self.description != *before {
             return StepOutcome::FilteredOut;
         }
-        *record = PartRecord {
-            epoch: route.epoch,
-            token: None,
-            entries: BTreeSet::new(),
-            elements: 0,
-        };
-        StepOutcome::Done(())
-    }
-
-    fn remove(
-        &mut self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        passes: impl Fn(&PartRecord) -> bool,
-    ) -> StepOutcome<()> {
-        match self.parts.get(&(route.keys, part)) {
-            None => StepOutcome::NotFound,
-            Some(record) if !passes(record) => StepOutcome::FilteredOut,
-            Some(_) => {
-                self.parts.remove(&(route.keys, part));
-                StepOutcome::Done(())
+        let mut seen = Observation::nothing();
+        match &request.edit {
+            RequestEdit::None => {
+                seen.root = CollectionRoot::described(self.description.clone(), bin());
             }
+            RequestEdit::Mark(form, epoch, None) => {
+                self.description = before.marked(bin(), form.clone(), *epoch);
+            }
+            RequestEdit::Finish(Scheme::Unsharded) => {
+                self.description = before.settled(bin(), None);
+            }
+            edit => panic!("no edit of a root: {edit:?}"),
         }
+        StepOutcome::Done(seen)
     }
 
-    fn act(
+    fn on_part(
         &mut self,
-        route: CompanionRoute,
-        part: CollectionPart,
-        act: Act,
+        place: (KeyForm, CollectionPart),
+        request: &AtomicRequest<Tiny>,
         hole: Option<Hole>,
-    ) -> Reply {
-        let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
-            return Reply::Answer(StepOutcome::NotFound);
+    ) -> RequestReply<Tiny> {
+        let found = self.parts.get(&place);
+        if found.is_some_and(|record| !passes(record, request, hole)) {
+            return StepOutcome::FilteredOut;
+        }
+        let mut seen = Observation::nothing();
+        if let RequestEdit::Place(companion, token) = &request.edit {
+            let placed = PartRecord::empty(companion.epoch, Some(*token));
+            self.parts.insert(place, placed);
+            return StepOutcome::Done(seen);
+        }
+        let Some(record) = self.parts.get_mut(&place) else {
+            return StepOutcome::NotFound;
         };
-        let is_open = record.token.is_none() || hole == Some(Hole::ActOpen);
-        if record.epoch != route.epoch || !is_open {
-            return Reply::Answer(StepOutcome::FilteredOut);
+        match &request.edit {
+            RequestEdit::None => {}
+            RequestEdit::User(act) => seen.answer = Some(record.act(*act)),
+            RequestEdit::Fill(()) => *record = PartRecord::empty(record.epoch, None),
+            RequestEdit::Enter(entry) => drop(record.entries.insert(*entry)),
+            RequestEdit::Delete => {
+                self.parts.remove(&place);
+                return StepOutcome::Done(seen);
+            }
+            edit => panic!("no edit of a part: {edit:?}"),
         }
-        let before = record.elements;
-        match act {
-            Act::Add(element) => record.elements |= 1 << element,
-            Act::Remove(element) => record.elements &= !(1 << element),
+        if matches!(request.read, Read::Nothing) {
+            return StepOutcome::Done(seen);
         }
-        Reply::Answer(StepOutcome::Done(record.elements != before))
+        let state = record
+            .token
+            .map_or(CompanionState::Live, CompanionState::Placed);
+        seen.companion = Some((LAYOUT.companion(place.1, record.epoch), state));
+        if let Read::User(act) = &request.read {
+            seen.answer = Some(record.clone().act(*act));
+        }
+        StepOutcome::Done(seen)
     }
+}
 
-    fn entries(&self, keys: KeyForm, page: DirectoryPage, range: PageRange) -> Reply {
-        let record = self.parts.get(&(keys, CollectionPart::Page(page)));
-        let all = record.map_or_else(Vec::new, |it| it.entries.iter().copied().collect());
-        let mut entries = in_range(all, range);
-        entries.truncate(range.limit);
-        debug_assert!(range.direction == Direction::NewestFirst || entries.is_sorted());
-        Reply::Entries(self.state(keys, CollectionPart::Page(page)), entries)
+/// Whether the precondition of a request holds for a record.
+fn passes(record: &PartRecord, request: &AtomicRequest<Tiny>, hole: Option<Hole>) -> bool {
+    let left_out = |part| hole == Some(part);
+    match (&request.precondition, &request.edit) {
+        (Precondition::None, _) => true,
+        (Precondition::OlderThan(epoch), edit) => {
+            let part = match edit {
+                RequestEdit::Place(..) => Hole::PlacedOlder,
+                _ => Hole::DeletedOlder,
+            };
+            record.epoch < *epoch || left_out(part)
+        }
+        (Precondition::Live(companion), edit) => {
+            let part = match edit {
+                RequestEdit::Enter(_) => Hole::EnterOpen,
+                _ => Hole::ActOpen,
+            };
+            record.epoch == companion.epoch && (record.token.is_none() || left_out(part))
+        }
+        (Precondition::Placed(companion, token), edit) => {
+            let is_placed = match (record.token, edit) {
+                (found, RequestEdit::Delete) => {
+                    found == Some(*token) || left_out(Hole::DisplacePlaced)
+                }
+                (Some(found), _) => found == *token || left_out(Hole::OpenToken),
+                (None, _) => left_out(Hole::OpenPlaced),
+            };
+            record.epoch == companion.epoch && is_placed
+        }
+        (precondition, _) => panic!("no precondition of a part: {precondition:?}"),
     }
 }
