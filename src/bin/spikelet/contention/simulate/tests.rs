@@ -242,7 +242,7 @@ fn a_refused_write_is_tried_again_after_its_pause_and_its_latency_counts_from_th
         run(110.0, 1, |settings| {
             settings.limit = 1;
             settings.retries = retries;
-            settings.pause = Duration::from_millis(8);
+            settings.pause = Some(Duration::from_millis(8));
         })
         .row
     };
