@@ -24,6 +24,14 @@ use spikelet::{
 };
 use spikelet_storage::{Digest, Namespace, NewVersion, Options, Storage};
 
+#[allow(
+    clippy::indexing_slicing,
+    reason = "its log is indexed by offsets of its own"
+)]
+mod floor;
+
+use floor::Floor;
+
 const FEW: u64 = 1_000;
 const MANY: u64 = 11_000;
 const NODES: i64 = 400;
@@ -68,8 +76,7 @@ const MEASURED: &[Measured] = &[
             }
         },
     },
-    // The floor of a put: locking, logging and publishing these bytes, without key, bins, policy
-    // and clock.
+    // The part of a put below the engine: locking, logging and publishing these bytes.
     Measured {
         name: "storage put",
         limit: 2_045,
@@ -245,7 +252,86 @@ const MEASURED: &[Measured] = &[
         limit: 45_065,
         run: go_two_hops,
     },
+    // Prototypes that do what the promises need and nothing else.
+    Measured {
+        name: "floor of get",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            floor.put("hundred", "bin", hundred());
+            for _ in 0..times {
+                black_box(floor.get(black_box("hundred")).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "floor of contains",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            for at in 0..8 {
+                floor.append(["eight"], ["list"], [at]);
+            }
+            for _ in 0..times {
+                black_box(
+                    floor
+                        .contains(black_box("eight"), "list", black_box(7))
+                        .unwrap(),
+                );
+            }
+        },
+    },
+    Measured {
+        name: "floor of put",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            for _ in 0..times {
+                black_box(floor.put(black_box("hundred"), "bin", hundred()));
+            }
+        },
+    },
+    Measured {
+        name: "floor of append",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            for at in 0..times {
+                black_box(floor.append([black_box("eight")], ["list"], [at as u16 % 8]));
+            }
+        },
+    },
+    Measured {
+        name: "floor of counter",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            for _ in 0..times {
+                black_box(floor.count(black_box("counter"), "count"));
+            }
+        },
+    },
+    Measured {
+        name: "floor of two puts",
+        limit: 10_000,
+        run: |_, _, times| {
+            let mut floor = Floor::new();
+            for _ in 0..times {
+                let keys = [black_box("hundred"), black_box("other")];
+                black_box(floor.put_both(keys, "bin", [hundred(), hundred()]));
+            }
+        },
+    },
+    Measured {
+        name: "floor of one link",
+        limit: 10_000,
+        run: link_on_floor,
+    },
 ];
+
+fn hundred() -> Value {
+    Value::from([7_u8; 100].as_slice())
+}
 
 /// A graph of 400 nodes that follow 8 others each, in one set.
 fn follows(store: &Store) -> ManyToMany<&Store> {
@@ -304,6 +390,29 @@ fn link_edges(store: &Store, _: &Set, times: u64) {
     for at in 0..times as i64 {
         let (source, step) = (at % NODES, 100 + at / NODES);
         assert!(follows.link(source, (source + step) % NODES).unwrap());
+    }
+}
+
+/// As [`link_edges`]: the same records, lists and edges.
+fn link_on_floor(_: &Store, _: &Set, times: u64) {
+    let mut floor = Floor::new();
+    let names: Vec<String> = (0..NODES).map(|node| format!("{node:08}")).collect();
+    for name in &names {
+        floor.put(name, "bin", hundred());
+    }
+    let mut link = |source: i64, target: i64| {
+        let keys = [source, target].map(|node| names.get(node as usize).unwrap().as_str());
+        let bins = ["following", "followers"];
+        black_box(floor.append(keys, bins, [target as u16, source as u16]));
+    };
+    for node in 0..NODES {
+        for step in 1..=8 {
+            link(node, (node + step * step) % NODES);
+        }
+    }
+    for at in 0..times as i64 {
+        let (source, step) = (at % NODES, 100 + at / NODES);
+        link(source, (source + step) % NODES);
     }
 }
 
