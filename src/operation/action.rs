@@ -153,7 +153,7 @@ impl Operation {
                 CallSystem::Collections,
                 call.writes(),
                 Trust::Normal,
-                Ok(call.encode().into()),
+                call.encode(),
                 *creates,
             ));
         }
