@@ -14,9 +14,9 @@ use crate::value::msgpack::{Token, TokenReader};
 use crate::value::{CodecError, Container, EncodePurpose, normalize_element};
 
 /// The number in front of a call below a path.
-pub(super) const BELOW: i64 = 0xff;
+pub(crate) const CALL_BELOW: i64 = 0xff;
 /// The number in front of a selection.
-const SELECT: i64 = 0xfe;
+pub(crate) const CALL_SELECT: i64 = 0xfe;
 
 /// The origin of an encoded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +85,14 @@ impl<'a> Payload<'a> {
         let (mut left, mut reader) = array(bytes)?;
         let first = next_int(&mut left, &mut reader)?;
         match first {
-            BELOW | SELECT => {
+            CALL_BELOW | CALL_SELECT => {
                 let path = Path::parse(next_element(&mut left, &mut reader)?, trust)?;
                 let mut rest = CallArguments {
                     left,
                     trust,
                     rest: reader,
                 };
-                if first == SELECT {
+                if first == CALL_SELECT {
                     let flags = rest.int()?;
                     let apply = rest.optional(Self::whole)?;
                     rest.end()?;

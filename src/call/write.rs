@@ -1,7 +1,7 @@
 //! Encoding of calls.
 
 use super::CallError;
-use super::payload::BELOW;
+use super::payload::CALL_BELOW;
 use crate::value::msgpack::{write_array_header, write_int, write_map_header, write_uint};
 use crate::value::{CodecError, EncodePurpose, Value, encode};
 
@@ -114,7 +114,7 @@ impl CallWriter {
 pub(crate) fn below(path: &[u8], call: &[u8]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(path.len() + call.len() + 3);
     write_array_header(&mut out, 3);
-    write_int(&mut out, BELOW);
+    write_int(&mut out, CALL_BELOW);
     out.extend_from_slice(path);
     out.extend_from_slice(call);
     out.into()
