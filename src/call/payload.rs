@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use bitflags::Flags;
+
 use super::{CallError, MAX_ARGUMENT_ITEMS};
 use crate::value::msgpack::{Token, TokenReader};
 use crate::value::{CodecError, Container, EncodePurpose, normalize_element};
@@ -232,6 +234,33 @@ impl<'a> CallArguments<'a> {
     /// Aerospike.
     pub(crate) fn uint(&mut self) -> Result<u64, CallError> {
         self.int().map(i64::cast_unsigned)
+    }
+
+    /// Takes an unsigned integer; 0 if no argument remains.
+    pub(crate) fn uint_or_zero(&mut self) -> Result<u64, CallError> {
+        if self.left == 0 {
+            return Ok(0);
+        }
+        self.uint()
+    }
+
+    /// Takes flags out of `allowed`, but not all of `exclusive` together. None if no argument
+    /// remains.
+    pub(crate) fn flags<F: Flags<Bits = u32> + Copy>(
+        &mut self,
+        allowed: F,
+        exclusive: F,
+    ) -> Result<F, CallError> {
+        let bits = self.uint_or_zero()?;
+        u32::try_from(bits)
+            .ok()
+            .and_then(F::from_bits)
+            .filter(|flags| allowed.contains(*flags) && !flags.contains(exclusive))
+            .ok_or_else(|| {
+                CallError::parameter(format!(
+                    "flags {bits:#x} are not allowed for this operation"
+                ))
+            })
     }
 
     /// Takes a truth value.

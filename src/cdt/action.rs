@@ -295,11 +295,11 @@ impl<'a> Action<'a> {
         arguments: &mut CallArguments<'a>,
     ) -> Result<Self, CallError> {
         let create = |arguments: &mut CallArguments<'a>| {
-            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let flags = arguments.uint_or_zero()?;
             Ok::<u8, CallError>(spec.shape.flags(flags))
         };
         let list_flags = |arguments: &mut CallArguments<'a>| {
-            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let flags = arguments.uint_or_zero()?;
             Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
         };
         // Fields are evaluated as written: their order is the order of the encoded arguments.
@@ -316,7 +316,7 @@ impl<'a> Action<'a> {
             ActionKind::Size => Self::Size,
             ActionKind::Clear => Self::Clear,
             ActionKind::Sort => {
-                let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+                let flags = arguments.uint_or_zero()?;
                 Self::Sort(ListSortFlags::from_bits_truncate(flags as u32))
             }
             ActionKind::Select(by, fixed) => {
@@ -357,7 +357,7 @@ impl<'a> Action<'a> {
             ActionKind::Put(many, fixed) => {
                 let items = Items::read(arguments, spec.shape, many)?;
                 let create = create(arguments)?;
-                let given = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+                let given = arguments.uint_or_zero()?;
                 Self::Put {
                     items,
                     flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
