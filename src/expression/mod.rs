@@ -27,6 +27,7 @@ mod numbers;
 mod operation;
 mod path;
 mod pattern;
+#[cfg(any(feature = "server", test))]
 mod payload;
 mod refusal;
 mod scope;
