@@ -283,7 +283,8 @@ fn name(scanner: &mut Scanner<impl BufRead>, within: &str) -> Result<String, Rea
     String::from_utf8(token).map_err(|_| place.malformed(format!("{within} is not UTF-8")))
 }
 
-fn check_set(set: Option<&str>) -> Result<(), String> {
+/// Refuses a name that no set can have.
+pub(super) fn check_set(set: Option<&str>) -> Result<(), String> {
     match set {
         Some(set) if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') => Err(format!(
             "set {set:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"

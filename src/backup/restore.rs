@@ -12,14 +12,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::error::BackupError;
-use super::index::SavedIndex;
+use super::index::{SavedIndex, check_set};
 use super::reader::Skipped;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
 use crate::engine::{
     Acknowledge, Existing, SavedVersion, WriteSaved, WriteSavedPolicy, record_bytes,
 };
-use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
+use crate::record::KeyHash;
 use crate::{Error, Namespace, Store};
 
 use indexes::{BuiltIndexes, missing_indexes};
@@ -428,10 +428,8 @@ impl RestoreOptions {
     /// Returns the reason why a record cannot be restored anywhere, if there is one.
     fn fault(&self, record: &SavedRecord) -> Option<String> {
         let set = &record.set;
-        if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') {
-            return Some(format!(
-                "set {set:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
-            ));
+        if let Err(why) = check_set(Some(set)) {
+            return Some(why);
         }
         let key = record.stored_key().filter(|_| !self.trust_digests)?;
         let expected = KeyHash::Ripemd160.digest_of_stored(set, key);

@@ -141,7 +141,7 @@ pub(super) fn read(call: &PathCall<'_>) -> Result<(BitRange, BitRead), CallError
         code::RSCAN => (bit_place(arguments)?, BitRead::RightScan(arguments.bool()?)),
         code::GET_INT => {
             let place = integer_place(arguments)?;
-            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let flags = arguments.uint_or_zero()?;
             let sign = BitSign::from_bits(flags).ok_or_else(|| bad_flags("get_int", flags))?;
             (place, BitRead::Integer(sign))
         }
@@ -163,9 +163,10 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
         code::RESIZE => {
             let bytes = byte_size(arguments)?;
             let flags = write_flags(arguments, create)?;
+            let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
             let resize = BitModify::Resize {
                 bytes,
-                flags: resize_flags(arguments)?,
+                flags: arguments.flags(BitResizeFlags::all(), both)?,
             };
             (resize, flags)
         }
@@ -218,7 +219,7 @@ pub(super) fn modify<'a>(call: &PathCall<'a>) -> Result<(BitModify<'a>, BitWrite
             let place = integer_place(arguments)?;
             let value = arguments.uint()?;
             let flags = write_flags(arguments, whole)?;
-            let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let bits = arguments.uint_or_zero()?;
             let (sign, overflow) = BitOverflow::with_sign_from_bits(bits)
                 .ok_or_else(|| bad_flags("add and subtract", bits))?;
             let arithmetic = Arithmetic {
@@ -329,26 +330,11 @@ fn blob<'a>(arguments: &mut CallArguments<'a>, bits: u64) -> Result<&'a [u8], Ca
     Ok(bytes)
 }
 
-/// Takes the optional flags; only `allowed` may be set.
+/// Reads the optional write flags.
 fn write_flags(
     arguments: &mut CallArguments<'_>,
     allowed: BitWriteFlags,
 ) -> Result<BitWriteFlags, CallError> {
-    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
     let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
-    u32::try_from(bits)
-        .ok()
-        .and_then(BitWriteFlags::from_bits)
-        .filter(|flags| allowed.contains(*flags) && !flags.contains(both))
-        .ok_or_else(|| bad_flags("this operation", bits))
-}
-
-fn resize_flags(arguments: &mut CallArguments<'_>) -> Result<BitResizeFlags, CallError> {
-    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
-    let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
-    u32::try_from(bits)
-        .ok()
-        .and_then(BitResizeFlags::from_bits)
-        .filter(|flags| !flags.contains(both))
-        .ok_or_else(|| bad_flags("resize", bits))
+    arguments.flags(allowed, both)
 }

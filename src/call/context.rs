@@ -1,20 +1,20 @@
 //! Contexts as users write them, and their encoding as a path.
 
 use super::CallError;
+use super::level::{
+    BY_INDEX, BY_KEY, BY_RANK, BY_VALUE, CREATES_ORDERED, CREATES_PADDED_OR_BY_KEY,
+    CREATES_UNORDERED, IN_LIST, IN_MAP,
+};
 use crate::value::msgpack::{write_array_header, write_int};
-use crate::value::{CodecError, EncodePurpose, ListOrder, MapOrder, Value, encode};
+use crate::value::{CodecError, EncodePurpose, ListOrder, MapOrder, ParticleType, Value, encode};
 
-pub(crate) const LIST_INDEX: i64 = 0x10;
-pub(crate) const LIST_RANK: i64 = 0x11;
-pub(crate) const LIST_VALUE: i64 = 0x13;
-pub(crate) const MAP_INDEX: i64 = 0x20;
-pub(crate) const MAP_RANK: i64 = 0x21;
-pub(crate) const MAP_KEY: i64 = 0x22;
-pub(crate) const MAP_VALUE: i64 = 0x23;
-
-const CREATE_UNORDERED: i64 = 0x40;
-const CREATE_PADDED_OR_BY_KEY: i64 = 0x80;
-const CREATE_ORDERED: i64 = 0xc0;
+pub(crate) const LIST_INDEX: i64 = IN_LIST | BY_INDEX;
+pub(crate) const LIST_RANK: i64 = IN_LIST | BY_RANK;
+pub(crate) const LIST_VALUE: i64 = IN_LIST | BY_VALUE;
+pub(crate) const MAP_INDEX: i64 = IN_MAP | BY_INDEX;
+pub(crate) const MAP_RANK: i64 = IN_MAP | BY_RANK;
+pub(crate) const MAP_KEY: i64 = IN_MAP | BY_KEY;
+pub(crate) const MAP_VALUE: i64 = IN_MAP | BY_VALUE;
 
 /// One level of a path into nested lists and maps: an element of a list, or the value of a map's
 /// entry.
@@ -29,6 +29,15 @@ impl Context {
         Self {
             kind,
             value: value.into(),
+        }
+    }
+
+    /// Returns the type of the list or map in which the level looks.
+    pub(crate) const fn particle(&self) -> ParticleType {
+        if self.kind & IN_LIST == 0 {
+            ParticleType::Map
+        } else {
+            ParticleType::List
         }
     }
 }
@@ -47,9 +56,9 @@ impl ListPad {
     /// Returns the bits of a context that create a list.
     pub(crate) const fn create_bits(self, order: ListOrder) -> i64 {
         match (order, self) {
-            (ListOrder::Ordered, _) => CREATE_ORDERED,
-            (ListOrder::Unordered, Self::Bounded) => CREATE_UNORDERED,
-            (ListOrder::Unordered, Self::Padded) => CREATE_PADDED_OR_BY_KEY,
+            (ListOrder::Ordered, _) => CREATES_ORDERED,
+            (ListOrder::Unordered, Self::Bounded) => CREATES_UNORDERED,
+            (ListOrder::Unordered, Self::Padded) => CREATES_PADDED_OR_BY_KEY,
         }
     }
 }
@@ -57,9 +66,9 @@ impl ListPad {
 /// Returns the bits of a context that create a map.
 pub(crate) const fn create_bits(order: MapOrder) -> i64 {
     match order {
-        MapOrder::Unordered => CREATE_UNORDERED,
-        MapOrder::KeyOrdered => CREATE_PADDED_OR_BY_KEY,
-        MapOrder::KeyValueOrdered => CREATE_ORDERED,
+        MapOrder::Unordered => CREATES_UNORDERED,
+        MapOrder::KeyOrdered => CREATES_PADDED_OR_BY_KEY,
+        MapOrder::KeyValueOrdered => CREATES_ORDERED,
     }
 }
 

@@ -6,7 +6,7 @@
 //! on the wire, and an expression.
 //!
 //! * `payload`: parsing a call into context, number, arguments.
-//! * `context`: the path into nested lists and maps. `system`: the executor of a call.
+//! * `context`, `level`: the path into nested lists and maps. `system`: the executor of a call.
 //! * `write`: encoding a call.
 //! * `reply`: the results of calls. `error`: the reasons for refusing them.
 //!
@@ -14,6 +14,7 @@
 
 pub(crate) mod context;
 mod error;
+pub(crate) mod level;
 mod payload;
 mod reply;
 mod system;
@@ -21,8 +22,10 @@ mod write;
 
 pub(crate) use context::{Context, encode_path};
 pub(crate) use error::CallError;
-pub(crate) use payload::nest_deeper_than;
-pub(crate) use payload::{CallArguments, Path, PathCall, Payload, Trust, normal};
+pub(crate) use payload::{
+    CALL_BELOW, CALL_SELECT, CallArguments, Path, PathCall, Payload, Trust, nest_deeper_than,
+    normal,
+};
 pub(crate) use reply::CallReply;
 pub(crate) use system::CallSystem;
 pub(crate) use write::{CallWriter, EncodedCall, below};

@@ -9,14 +9,16 @@
 
 use std::borrow::Cow;
 
+use bitflags::Flags;
+
 use super::{CallError, MAX_ARGUMENT_ITEMS};
 use crate::value::msgpack::{Token, TokenReader};
 use crate::value::{CodecError, Container, EncodePurpose, normalize_element};
 
 /// The number in front of a call below a path.
-pub(super) const BELOW: i64 = 0xff;
+pub(crate) const CALL_BELOW: i64 = 0xff;
 /// The number in front of a selection.
-const SELECT: i64 = 0xfe;
+pub(crate) const CALL_SELECT: i64 = 0xfe;
 
 /// The origin of an encoded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +87,14 @@ impl<'a> Payload<'a> {
         let (mut left, mut reader) = array(bytes)?;
         let first = next_int(&mut left, &mut reader)?;
         match first {
-            BELOW | SELECT => {
+            CALL_BELOW | CALL_SELECT => {
                 let path = Path::parse(next_element(&mut left, &mut reader)?, trust)?;
                 let mut rest = CallArguments {
                     left,
                     trust,
                     rest: reader,
                 };
-                if first == SELECT {
+                if first == CALL_SELECT {
                     let flags = rest.int()?;
                     let apply = rest.optional(Self::whole)?;
                     rest.end()?;
@@ -232,6 +234,33 @@ impl<'a> CallArguments<'a> {
     /// Aerospike.
     pub(crate) fn uint(&mut self) -> Result<u64, CallError> {
         self.int().map(i64::cast_unsigned)
+    }
+
+    /// Takes an unsigned integer; 0 if no argument remains.
+    pub(crate) fn uint_or_zero(&mut self) -> Result<u64, CallError> {
+        if self.left == 0 {
+            return Ok(0);
+        }
+        self.uint()
+    }
+
+    /// Takes flags out of `allowed`, but not all of `exclusive` together. None if no argument
+    /// remains.
+    pub(crate) fn flags<F: Flags<Bits = u32> + Copy>(
+        &mut self,
+        allowed: F,
+        exclusive: F,
+    ) -> Result<F, CallError> {
+        let bits = self.uint_or_zero()?;
+        u32::try_from(bits)
+            .ok()
+            .and_then(F::from_bits)
+            .filter(|flags| allowed.contains(*flags) && !flags.contains(exclusive))
+            .ok_or_else(|| {
+                CallError::parameter(format!(
+                    "flags {bits:#x} are not allowed for this operation"
+                ))
+            })
     }
 
     /// Takes a truth value.

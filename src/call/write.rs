@@ -1,8 +1,8 @@
 //! Encoding of calls.
 
 use super::CallError;
-use super::payload::BELOW;
-use crate::value::msgpack::{write_array_header, write_int, write_uint};
+use super::payload::CALL_BELOW;
+use crate::value::msgpack::{write_array_header, write_int, write_map_header, write_uint};
 use crate::value::{CodecError, EncodePurpose, Value, encode};
 
 /// An encoded call, or the reason why an argument has no encoding; executing it returns that error.
@@ -34,48 +34,67 @@ impl CallWriter {
     }
 
     #[inline]
-    fn with(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>) -> Self {
+    fn argument(&mut self) {
         debug_assert!(self.elements <= MAX_ARGUMENTS);
-        if self.error.is_none() {
-            self.elements += 1;
-            self.error = write(&mut self.out).err();
-        }
-        self
+        self.elements += 1;
     }
 
     /// Appends an integer.
     #[inline]
-    pub(crate) fn int(self, value: i64) -> Self {
-        self.with(|out| {
-            write_int(out, value);
-            Ok(())
-        })
+    pub(crate) fn int(mut self, value: i64) -> Self {
+        self.argument();
+        write_int(&mut self.out, value);
+        self
     }
 
     /// Appends a count or flags.
     #[inline]
-    pub(crate) fn uint(self, value: u64) -> Self {
-        self.with(|out| {
-            write_uint(out, value);
-            Ok(())
-        })
+    pub(crate) fn uint(mut self, value: u64) -> Self {
+        self.argument();
+        write_uint(&mut self.out, value);
+        self
     }
 
     /// Appends a value.
     #[inline]
-    pub(crate) fn value(self, value: &Value, purpose: EncodePurpose) -> Self {
-        self.with(|out| encode(value, purpose, out))
+    pub(crate) fn value(mut self, value: &Value, purpose: EncodePurpose) -> Self {
+        self.argument();
+        let encoded = encode(value, purpose, &mut self.out);
+        self.error = self.error.or(encoded.err());
+        self
     }
 
     /// Appends a list of values.
-    pub(crate) fn list(self, values: &[Value], purpose: EncodePurpose) -> Self {
-        self.with(|out| {
-            let count = u32::try_from(values.len()).map_err(|_| CodecError::TooLong)?;
-            write_array_header(out, count);
-            values
-                .iter()
-                .try_for_each(|value| encode(value, purpose, out))
-        })
+    pub(crate) fn list(mut self, values: &[Value], purpose: EncodePurpose) -> Self {
+        self.argument();
+        match u32::try_from(values.len()) {
+            Ok(count) => write_array_header(&mut self.out, count),
+            Err(_) => self.error = self.error.or(Some(CodecError::TooLong)),
+        }
+        for value in values {
+            let encoded = encode(value, purpose, &mut self.out);
+            self.error = self.error.or(encoded.err());
+        }
+        self
+    }
+
+    /// Appends this many encoded values.
+    pub(crate) fn encoded(mut self, values: u8, bytes: &[u8]) -> Self {
+        self.out.extend_from_slice(bytes);
+        self.elements += values;
+        self
+    }
+
+    /// Appends encoded values as one list.
+    pub(crate) fn encoded_list(mut self, count: u32, values: &[u8]) -> Self {
+        write_array_header(&mut self.out, count);
+        self.encoded(1, values)
+    }
+
+    /// Appends encoded keys and values as one map.
+    pub(crate) fn encoded_map(mut self, count: u32, entries: &[u8]) -> Self {
+        write_map_header(&mut self.out, count);
+        self.encoded(1, entries)
     }
 
     /// Returns the finished call.
@@ -95,7 +114,7 @@ impl CallWriter {
 pub(crate) fn below(path: &[u8], call: &[u8]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(path.len() + call.len() + 3);
     write_array_header(&mut out, 3);
-    write_int(&mut out, BELOW);
+    write_int(&mut out, CALL_BELOW);
     out.extend_from_slice(path);
     out.extend_from_slice(call);
     out.into()

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use super::encoded_arguments::EncodedArguments;
 use super::insert::Items;
 use super::number::Number;
 use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
@@ -12,8 +11,9 @@ use super::select::Selector;
 use super::shape::ItemShape;
 use super::sought::Sought;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign};
-use crate::call::{CallArguments, CallError};
+use crate::call::{CallArguments, CallError, CallWriter, EncodedCall};
 use crate::value::EncodePurpose;
+use crate::value::msgpack::TokenReader;
 
 /// An operation with its arguments.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +86,15 @@ impl<'a> Items<'a> {
             bytes: Cow::Borrowed(&self.bytes),
             count: self.count,
             single: self.single,
+        }
+    }
+
+    fn encode(&self, out: CallWriter, shape: ItemShape) -> CallWriter {
+        match (self.single, shape) {
+            (true, ItemShape::List) => out.encoded(1, &self.bytes),
+            (true, ItemShape::Map) => out.encoded(2, &self.bytes),
+            (false, ItemShape::List) => out.encoded_list(self.count, &self.bytes),
+            (false, ItemShape::Map) => out.encoded_map(self.count, &self.bytes),
         }
     }
 
@@ -213,73 +222,70 @@ impl<'a> Action<'a> {
     }
 
     /// Returns the call as clients send it.
-    pub(super) fn encode(&self, spec: &OpSpec) -> Vec<u8> {
-        let mut out = EncodedArguments::new(spec.code);
+    pub(super) fn encode(&self, spec: &OpSpec) -> EncodedCall {
+        let out = CallWriter::new(spec.code);
         // In the order in which `read` takes the arguments.
-        match self {
+        let out = match self {
             Self::SetType(flags) => out.uint(u64::from(*flags)),
-            Self::Size | Self::Clear => {}
+            Self::Size | Self::Clear => out,
             Self::Sort(flags) => out.uint(u64::from(flags.bits())),
             Self::Get(selector, returns) | Self::Remove(selector, returns) => {
-                if let ActionKind::Select(_, None) = spec.kind {
-                    out.uint(returns.code());
-                }
-                selector.encode(&mut out, spec.required < spec.allowed);
+                let out = match spec.kind {
+                    ActionKind::Select(_, None) => out.uint(returns.code()),
+                    _ => out,
+                };
+                selector.encode(out, spec.required < spec.allowed)
             }
             Self::Append {
                 items,
                 flags,
                 create,
-            } => {
-                out.items(items, ItemShape::List);
-                out.uint(u64::from(*create));
-                out.uint(u64::from(flags.bits()));
-            }
+            } => items
+                .encode(out, ItemShape::List)
+                .uint(u64::from(*create))
+                .uint(u64::from(flags.bits())),
             Self::Insert {
                 index,
                 items,
                 flags,
-            } => {
-                out.int(*index);
-                out.items(items, ItemShape::List);
-                out.uint(u64::from(flags.bits()));
             }
-            Self::Set { index, item, flags } => {
-                out.int(*index);
-                out.items(item, ItemShape::List);
-                out.uint(u64::from(flags.bits()));
-            }
+            | Self::Set {
+                index,
+                item: items,
+                flags,
+            } => items
+                .encode(out.int(*index), ItemShape::List)
+                .uint(u64::from(flags.bits())),
             Self::IncrementElement {
                 index,
                 by,
                 flags,
                 create,
-            } => {
-                out.int(*index);
-                out.number(*by);
-                out.uint(u64::from(*create));
-                out.uint(u64::from(flags.bits()));
-            }
+            } => by
+                .encode(out.int(*index))
+                .uint(u64::from(*create))
+                .uint(u64::from(flags.bits())),
             Self::Put {
                 items,
                 flags,
                 create,
             } => {
-                out.items(items, ItemShape::Map);
-                if let Some(create) = create {
-                    out.uint(u64::from(*create));
-                }
-                if let ActionKind::Put(_, None) = spec.kind {
-                    out.uint(u64::from(flags.bits()));
+                let out = items.encode(out, ItemShape::Map);
+                let out = match create {
+                    Some(create) => out.uint(u64::from(*create)),
+                    None => out,
+                };
+                match spec.kind {
+                    ActionKind::Put(_, None) => out.uint(u64::from(flags.bits())),
+                    _ => out,
                 }
             }
             Self::IncrementValue { key, by, create } => {
                 let minus = matches!(spec.kind, ActionKind::IncrementValue(Sign::Minus));
-                out.value(key);
-                out.number(if minus { by.negated() } else { *by });
-                out.uint(u64::from(*create));
+                let by = if minus { by.negated() } else { *by };
+                by.encode(out.encoded(1, key)).uint(u64::from(*create))
             }
-        }
+        };
         out.finish()
     }
 
@@ -289,11 +295,11 @@ impl<'a> Action<'a> {
         arguments: &mut CallArguments<'a>,
     ) -> Result<Self, CallError> {
         let create = |arguments: &mut CallArguments<'a>| {
-            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let flags = arguments.uint_or_zero()?;
             Ok::<u8, CallError>(spec.shape.flags(flags))
         };
         let list_flags = |arguments: &mut CallArguments<'a>| {
-            let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+            let flags = arguments.uint_or_zero()?;
             Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
         };
         // Fields are evaluated as written: their order is the order of the encoded arguments.
@@ -310,7 +316,7 @@ impl<'a> Action<'a> {
             ActionKind::Size => Self::Size,
             ActionKind::Clear => Self::Clear,
             ActionKind::Sort => {
-                let flags = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+                let flags = arguments.uint_or_zero()?;
                 Self::Sort(ListSortFlags::from_bits_truncate(flags as u32))
             }
             ActionKind::Select(by, fixed) => {
@@ -351,7 +357,7 @@ impl<'a> Action<'a> {
             ActionKind::Put(many, fixed) => {
                 let items = Items::read(arguments, spec.shape, many)?;
                 let create = create(arguments)?;
-                let given = arguments.optional(CallArguments::uint)?.unwrap_or(0);
+                let given = arguments.uint_or_zero()?;
                 Self::Put {
                     items,
                     flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
@@ -492,21 +498,31 @@ impl Selector<'_> {
         }
     }
 
-    fn encode(&self, out: &mut EncodedArguments, optional: bool) {
+    fn encode(&self, out: CallWriter, optional: bool) -> CallWriter {
+        // No limit needs no argument where it is optional.
+        let limited = |out: CallWriter, count: u64| {
+            if count == u64::MAX && optional {
+                out
+            } else {
+                out.uint(count)
+            }
+        };
         match self {
             Self::Index(at) | Self::Rank(at) => out.int(*at),
             Self::IndexRange { start, count } | Self::RankRange { start, count } => {
-                out.int(*start);
-                out.limit(*count, optional);
+                limited(out.int(*start), *count)
             }
             Self::Key(sought) | Self::FirstValue(sought) | Self::Value(sought) => {
-                out.value(sought);
+                out.encoded(1, sought)
             }
-            Self::Keys(sought) | Self::Values(sought) => out.list(sought),
+            Self::Keys(sought) | Self::Values(sought) => {
+                out.encoded_list(count_elements(sought), sought)
+            }
             Self::KeyInterval(begin, end) | Self::ValueInterval(begin, end) => {
-                out.value(begin);
-                if let Some(end) = end {
-                    out.value(end);
+                let out = out.encoded(1, begin);
+                match end {
+                    Some(end) => out.encoded(1, end),
+                    None => out,
                 }
             }
             Self::KeyRelative {
@@ -518,11 +534,17 @@ impl Selector<'_> {
                 value: base,
                 rank: start,
                 count,
-            } => {
-                out.value(base);
-                out.int(*start);
-                out.limit(*count, optional);
-            }
+            } => limited(out.encoded(1, base).int(*start), *count),
         }
     }
+}
+
+/// Counts concatenated elements.
+fn count_elements(values: &[u8]) -> u32 {
+    let mut reader = TokenReader::new(values);
+    let mut count = 0;
+    while reader.element().is_ok() {
+        count += 1;
+    }
+    count
 }

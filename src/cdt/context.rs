@@ -17,24 +17,16 @@ use super::select::{Selector, locate};
 use super::shape::ItemShape;
 use super::splice::ItemSplice;
 use super::view::{CollectionView, wrong_type};
+use crate::call::level::{
+    BY_INDEX, BY_KEY, BY_RANK, BY_VALUE, CREATES, CREATES_INDEX, CREATES_PADDED_OR_BY_KEY,
+    CREATES_UNORDERED, IN_LIST, IN_MAP, SELECTOR,
+};
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
 use crate::value::msgpack::{Token, TokenReader, element_len};
 use crate::value::{
     EncodePurpose, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING, ParticleType,
     element_to_stored,
 };
-
-/// The parts of a context's kind: selector, expected container, created container.
-const SELECTOR: i64 = 0x0f;
-const IN_LIST: i64 = 0x10;
-const IN_MAP: i64 = 0x20;
-const CREATES: i64 = 0xc0;
-const CREATES_INDEX: i64 = 0x100;
-
-const BY_INDEX: i64 = 0;
-const BY_RANK: i64 = 1;
-const BY_KEY: i64 = 2;
-const BY_VALUE: i64 = 3;
 
 /// One level of a path.
 #[derive(Clone, Debug)]
@@ -101,8 +93,8 @@ impl<'a> ContextLevel<'a> {
         };
         let creates = match kind & CREATES {
             0 => None,
-            0x40 => Some(Creates::Unordered),
-            0x80 => Some(Creates::PaddedOrByKey),
+            CREATES_UNORDERED => Some(Creates::Unordered),
+            CREATES_PADDED_OR_BY_KEY => Some(Creates::PaddedOrByKey),
             _ => Some(Creates::Ordered),
         };
         if shape.is_none() && creates.is_some() {

@@ -18,7 +18,7 @@ use super::shape::ItemShape;
 use super::splice::ItemSplice;
 use super::table::{ActionKind, OpSpec, find};
 use super::view::CollectionView;
-use crate::call::{CallArguments, CallError, CallReply, PathCall};
+use crate::call::{CallArguments, CallError, CallReply, EncodedCall, PathCall};
 use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 
 /// An operation with unparsed arguments: the bin's type is checked first, and errors come in that
@@ -131,7 +131,7 @@ impl PreparedCall {
     }
 
     /// Returns the call as clients send it.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> EncodedCall {
         self.action.encode(self.spec)
     }
 

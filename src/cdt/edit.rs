@@ -149,7 +149,7 @@ impl<'a> CollectionEdit<'a> {
     }
 
     /// Returns the bytes that [`CollectionEdit::write`] writes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
         out

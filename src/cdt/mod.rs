@@ -28,7 +28,6 @@ mod cost;
 mod dispatch;
 mod edit;
 mod elements;
-mod encoded_arguments;
 mod index;
 mod insert;
 mod new_index;

@@ -1,6 +1,6 @@
 //! Arithmetic on numbers inside lists and maps.
 
-use crate::call::{CallError, CallReply};
+use crate::call::{CallError, CallReply, CallWriter};
 use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
 
 /// A number as an element.
@@ -49,6 +49,13 @@ impl Number {
             Self::Int(value) => write_int(out, value),
             Self::Float(value) => write_float(out, value),
         }
+    }
+
+    /// Appends the number to a call.
+    pub(super) fn encode(self, out: CallWriter) -> CallWriter {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        out.encoded(1, &bytes)
     }
 
     pub(super) const fn reply<'a>(self) -> CallReply<'a> {

@@ -13,7 +13,7 @@ use super::splice::ItemSplice;
 use super::view::CollectionView;
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::msgpack::{SUBTYPE_BLOB, SUBTYPE_STRING, Token, TokenReader};
+use crate::value::msgpack::TokenReader;
 
 /// Puts entries with distinct, sorted keys. Besides the copy of the bytes, for M entries: O(M log
 /// N) with index, plus a walk without. `None` if nothing changes.
@@ -141,15 +141,8 @@ impl<'l, 'a> AscendingPlaces<'l, 'a> {
 
 /// Fails unless the element at the front is a valid key.
 pub(super) fn check_key(bytes: &[u8]) -> Result<(), CallError> {
-    let legal = match TokenReader::new(bytes)
-        .token()
-        .map_err(CallError::Argument)?
-    {
-        Token::Int(_) | Token::BigInt(_) => true,
-        Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
-        _ => false,
-    };
-    if legal {
+    let front = TokenReader::new(bytes).token();
+    if front.map_err(CallError::Argument)?.is_key() {
         Ok(())
     } else {
         Err(CallError::Argument(CodecError::IllegalKey))

@@ -31,44 +31,66 @@ pub enum ListReturnType {
     Exists,
 }
 
-/// The result of an operation on selected entries of a map. [`MapReturnType::inverted`] selects all
-/// others instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MapReturnType {
-    /// No result at all.
-    None,
-    /// Their positions in the order of keys.
-    Index,
-    /// Their positions in the order of keys, counted from the end.
-    ReverseIndex,
-    /// Their positions in the order of values; keys break ties.
-    Rank,
-    /// Their positions in the order of values, counted from the greatest.
-    ReverseRank,
-    /// Their number.
-    Count,
-    /// The keys of the entries.
-    Key,
-    /// The values of the entries.
-    Value,
-    /// Keys and values: a map with its entries in the order of the selection.
-    KeyValue,
-    /// The first position, and their number.
-    IndexRange,
-    /// The first position, counted from the end, and their number.
-    ReverseIndexRange,
-    /// The lowest rank, and their number.
-    RankRange,
-    /// The lowest rank, counted from the greatest, and their number.
-    ReverseRankRange,
-    /// Whether any entry is selected.
-    Exists,
-    /// The entries, as an unordered map.
-    UnorderedMap,
-    /// The entries, as a map ordered by key.
-    OrderedMap,
+macro_rules! return_types {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
+        /// The result of an operation on selected entries of a map. [`MapReturnType::inverted`]
+        /// selects all others instead.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum MapReturnType {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl MapReturnType {
+            const fn of_number(number: u64) -> Option<Self> {
+                Some(match number {
+                    $($number => Self::$kind,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
 }
+
+// With Aerospike's numbers.
+return_types! {
+    /// No result at all.
+    None = 0,
+    /// Their positions in the order of keys.
+    Index = 1,
+    /// Their positions in the order of keys, counted from the end.
+    ReverseIndex = 2,
+    /// Their positions in the order of values; keys break ties.
+    Rank = 3,
+    /// Their positions in the order of values, counted from the greatest.
+    ReverseRank = 4,
+    /// Their number.
+    Count = 5,
+    /// The keys of the entries.
+    Key = 6,
+    /// The values of the entries.
+    Value = 7,
+    /// Keys and values: a map with its entries in the order of the selection.
+    KeyValue = 8,
+    /// The first position, and their number.
+    IndexRange = 9,
+    /// The first position, counted from the end, and their number.
+    ReverseIndexRange = 10,
+    /// The lowest rank, and their number.
+    RankRange = 11,
+    /// The lowest rank, counted from the greatest, and their number.
+    ReverseRankRange = 12,
+    /// Whether any entry is selected.
+    Exists = 13,
+    /// The entries, as an unordered map.
+    UnorderedMap = 16,
+    /// The entries, as a map ordered by key.
+    OrderedMap = 17,
+}
+
+/// The kind of result of an operation on lists or maps: a map has all kinds, a list most of them.
+pub(crate) type ReturnKind = MapReturnType;
 
 impl ListReturnType {
     /// Selects all elements that are *not* selected otherwise; a removal removes these.
@@ -107,27 +129,6 @@ impl MapReturnType {
             inverted: true,
         }
     }
-
-    const fn return_kind(self) -> ReturnKind {
-        match self {
-            Self::None => ReturnKind::None,
-            Self::Index => ReturnKind::Index,
-            Self::ReverseIndex => ReturnKind::ReverseIndex,
-            Self::Rank => ReturnKind::Rank,
-            Self::ReverseRank => ReturnKind::ReverseRank,
-            Self::Count => ReturnKind::Count,
-            Self::Key => ReturnKind::Key,
-            Self::Value => ReturnKind::Value,
-            Self::KeyValue => ReturnKind::KeyValue,
-            Self::IndexRange => ReturnKind::IndexRange,
-            Self::ReverseIndexRange => ReturnKind::ReverseIndexRange,
-            Self::RankRange => ReturnKind::RankRange,
-            Self::ReverseRankRange => ReturnKind::ReverseRankRange,
-            Self::Exists => ReturnKind::Exists,
-            Self::UnorderedMap => ReturnKind::UnorderedMap,
-            Self::OrderedMap => ReturnKind::OrderedMap,
-        }
-    }
 }
 
 /// A [`ListReturnType`], inverted or not.
@@ -149,46 +150,17 @@ impl From<ListReturnType> for ListReturn {
 /// A [`MapReturnType`], inverted or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapReturn {
-    kind: MapReturnType,
-    inverted: bool,
-}
-
-impl From<MapReturnType> for MapReturn {
-    fn from(kind: MapReturnType) -> Self {
-        Self {
-            kind,
-            inverted: false,
-        }
-    }
-}
-
-/// The kind of result, with Aerospike's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ReturnKind {
-    None = 0,
-    Index = 1,
-    ReverseIndex = 2,
-    Rank = 3,
-    ReverseRank = 4,
-    Count = 5,
-    Key = 6,
-    Value = 7,
-    KeyValue = 8,
-    IndexRange = 9,
-    ReverseIndexRange = 10,
-    RankRange = 11,
-    ReverseRankRange = 12,
-    Exists = 13,
-    UnorderedMap = 16,
-    OrderedMap = 17,
+    pub(crate) kind: MapReturnType,
+    pub(crate) inverted: bool,
 }
 
 /// The kind of result, about the selected items or all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Returns {
-    pub(crate) kind: ReturnKind,
-    pub(crate) inverted: bool,
+pub(crate) type Returns = MapReturn;
+
+impl From<MapReturnType> for MapReturn {
+    fn from(kind: MapReturnType) -> Self {
+        Self::new(kind)
+    }
 }
 
 /// The bit of an encoded return type that inverts the selection.
@@ -211,27 +183,8 @@ impl Returns {
     }
 
     /// Decodes a return type; `None` for an unknown number.
-    pub(crate) const fn of_code(code: u64) -> Option<Self> {
-        let kind = match code & 0xffff {
-            0 => ReturnKind::None,
-            1 => ReturnKind::Index,
-            2 => ReturnKind::ReverseIndex,
-            3 => ReturnKind::Rank,
-            4 => ReturnKind::ReverseRank,
-            5 => ReturnKind::Count,
-            6 => ReturnKind::Key,
-            7 => ReturnKind::Value,
-            8 => ReturnKind::KeyValue,
-            9 => ReturnKind::IndexRange,
-            10 => ReturnKind::ReverseIndexRange,
-            11 => ReturnKind::RankRange,
-            12 => ReturnKind::ReverseRankRange,
-            13 => ReturnKind::Exists,
-            16 => ReturnKind::UnorderedMap,
-            17 => ReturnKind::OrderedMap,
-            _ => return None,
-        };
-        Some(Self {
+    pub(crate) fn of_code(code: u64) -> Option<Self> {
+        ReturnKind::of_number(code & 0xffff).map(|kind| Self {
             kind,
             inverted: code & INVERTED != 0,
         })
@@ -240,15 +193,6 @@ impl Returns {
 
 impl From<ListReturn> for Returns {
     fn from(ListReturn { kind, inverted }: ListReturn) -> Self {
-        Self {
-            kind: kind.return_kind(),
-            inverted,
-        }
-    }
-}
-
-impl From<MapReturn> for Returns {
-    fn from(MapReturn { kind, inverted }: MapReturn) -> Self {
         Self {
             kind: kind.return_kind(),
             inverted,

@@ -185,8 +185,8 @@ proptest! {
                 let Ok(Some(prepared)) = PreparedCall::of(&parsed, writes) else {
                     continue;
                 };
-                let encoded = prepared.encode();
-                let again = PathCall::parse(Box::leak(encoded.clone().into()), Trust::Normal).unwrap();
+                let encoded = prepared.encode().unwrap();
+                let again = PathCall::parse(Box::leak(encoded.clone()), Trust::Normal).unwrap();
                 prop_assert_eq!(&PreparedCall::of(&again, writes).unwrap(), &Some(prepared.clone()));
                 for bin in [made.clone(), Bin::default()] {
                     let (mut by_encoded, mut by_prepared) = (bin.clone(), bin);

@@ -82,7 +82,3 @@ codes! {
 
 /// The bit in the number of a call's system that makes it a modification.
 pub(super) const CALL_MODIFIES: i64 = 0x40;
-/// In front of a call below a path of contexts.
-pub(super) const CALL_BELOW: i64 = 0xff;
-/// In front of a selection by a path.
-pub(super) const CALL_SELECT: i64 = 0xfe;

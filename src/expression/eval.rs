@@ -7,15 +7,16 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::compile::compile;
+use super::executor::{self, CallChange};
 use super::node::{Builtin, CallNode, ComparisonKind, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
-use super::path::{self, Element, ElementProgram, PathSelection};
+use super::path::{Element, ElementProgram};
 use super::scope::Scope;
 use super::systems;
 use super::types::{ExpType, StaticType};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
-use crate::call::{CallError, Path};
+use crate::call::{CallError, CallReply, CallSystem, Payload};
 use crate::geo::Geometry;
 use crate::value::msgpack::{TokenReader, write_array_header};
 use crate::value::{Container, ParticleType, ValueRef, order};
@@ -62,15 +63,22 @@ impl ElementProgram for Program {
     }
 }
 
-/// Executes a selection on a list or map. `writes` permits changes.
-pub(crate) fn select(
-    current: (ParticleType, &[u8]),
-    path: Path<'_>,
-    flags: i64,
-    apply: Option<&[u8]>,
-    writes: bool,
-) -> Result<PathSelection, CallError> {
-    path::select::<Program>(current, path, flags, apply, writes)
+/// Executes a call of an operation that reads a bin.
+pub(crate) fn read_call<'a>(
+    system: CallSystem,
+    payload: Payload<'a>,
+    current: (ParticleType, &'a [u8]),
+) -> Result<CallReply<'a>, CallError> {
+    executor::read::<Program>(system, payload, current)
+}
+
+/// Executes a call of an operation that changes a bin, or creates it if `current` is `None`.
+pub(crate) fn modify_call<'a>(
+    system: CallSystem,
+    payload: Payload<'a>,
+    current: Option<(ParticleType, &'a [u8])>,
+) -> Result<(CallChange<'a>, CallReply<'a>), CallError> {
+    executor::modify::<Program>(system, payload, current)
 }
 
 struct Evaluator<'a> {

@@ -8,7 +8,8 @@
 //! 1. `compile` turns bytes into the tree of `node`, or refuses them with a reason (`refusal`);
 //!    `types`, `arguments`, `pattern` and `systems` help it.
 //! 2. `eval` walks the tree and returns a `value` or unknown; it reads a record through `scope`.
-//! 3. `filter` and `operation` serve the layers above; `payload` parses an operation of a client.
+//! 3. `filter`, `operation` and `executor` serve the layers above; `payload` parses an operation of
+//!    a client.
 //! 4. `path` selects and edits elements of nested lists and maps that expressions choose.
 //!    Expressions hold paths and paths hold expressions: `path` knows these by a trait only.
 //!
@@ -19,12 +20,14 @@ mod arguments;
 mod code;
 mod compile;
 mod eval;
+mod executor;
 mod filter;
 mod node;
 mod numbers;
 mod operation;
 mod path;
 mod pattern;
+#[cfg(any(feature = "server", test))]
 mod payload;
 mod refusal;
 mod scope;
@@ -48,9 +51,9 @@ use crate::{Error, Result, base64};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 
-pub(crate) use eval::select;
+pub(crate) use eval::{modify_call, read_call};
+pub(crate) use executor::CallChange;
 pub(crate) use operation::{EvaluatedWrite, Evaluation};
-pub(crate) use path::PathSelection;
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
 /// A program that computes a value from a record, or has none ("unknown"). Built by the functions

@@ -108,7 +108,8 @@ impl Evaluation {
             None if self.has(ExpWriteFlags::EVAL_NO_FAIL) => return Ok(EvaluatedWrite::Same),
             None => return Err(UNKNOWN),
         };
-        let (kind, bytes) = value.into_stored().map_err(CallError::Argument)?;
+        let stored = value.into_reply().into_stored();
+        let (kind, bytes) = stored.map_err(CallError::Argument)?;
         // A map that a call built may be in selection order rather than key order.
         let as_it_came = program.holds_lookups || matches!(bytes, Cow::Owned(_));
         if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {

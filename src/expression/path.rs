@@ -8,6 +8,9 @@ use std::borrow::Cow;
 
 use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
+use crate::call::level::{
+    AND, BY_EXPRESSION, BY_INDEX, BY_KEY, BY_KEYS, BY_RANK, BY_VALUE, IN_LIST, IN_MAP, SELECTOR,
+};
 use crate::call::{CallError, CallReply, MAX_COLLECTION_BYTES, Path, normal};
 use crate::value::msgpack::{
     Token, TokenReader, write_array_header, write_flags_header, write_map_header,
@@ -19,18 +22,6 @@ use crate::value::{
 
 /// The most levels: Aerospike's limit.
 const MAX_LEVELS: u32 = 64;
-
-/// The parts of a level's number.
-const BASE: i64 = 0x0f;
-const IN_LIST: i64 = 0x10;
-const IN_MAP: i64 = 0x20;
-const AND: i64 = 0x200;
-const BY_INDEX: i64 = 0;
-const BY_RANK: i64 = 1;
-const BY_KEY: i64 = 2;
-const BY_VALUE: i64 = 3;
-const BY_EXPRESSION: i64 = 4;
-const BY_KEYS: i64 = 0x0a;
 
 /// The parts of the flags.
 const WHAT: i64 = 0x0f;
@@ -199,7 +190,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
             }
             continue;
         }
-        let by = match kind & BASE {
+        let by = match kind & SELECTOR {
             BY_INDEX => StepSelector::Index(number(value)?),
             BY_RANK => StepSelector::Rank(number(value)?),
             BY_KEY => StepSelector::Key(normal(value, EncodePurpose::Lookup, trust)?),
@@ -211,7 +202,7 @@ fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<PathLevel<'_, P>>
             },
             _ => return Err(unknown_level(kind)),
         };
-        let only = match kind & !BASE {
+        let only = match kind & !SELECTOR {
             0 => None,
             IN_LIST => Some(ExpType::List),
             IN_MAP => Some(ExpType::Map),

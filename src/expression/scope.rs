@@ -11,7 +11,7 @@ use crate::value::ParticleType;
 use crate::{Error, Result};
 
 /// Seconds from the Unix epoch to 2010-01-01T00:00:00Z, where the clock of records starts.
-const EPOCH_UNIX_SECONDS: i64 = 1_262_304_000;
+const EPOCH_UNIX_SECONDS: i64 = spikelet_storage::EPOCH_UNIX_SECONDS.cast_signed();
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;
 /// Reported sizes are multiples of this, as Aerospike stores records.

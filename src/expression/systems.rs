@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 use super::arguments::{CompileOperand, UncompiledOperands};
-use super::code::{CALL_BELOW, CALL_MODIFIES, CALL_SELECT};
+use super::code::CALL_MODIFIES;
+use super::executor::{self, CallChange};
 use super::node::{CallNode, Node};
-use super::path::{ElementProgram, PathSelection, select};
+use super::path::ElementProgram;
 use super::refusal::{ExpressionRefusal, refuse};
 use super::types::ExpType;
 use super::value::ExpValue;
-use crate::call::{CallSystem, Payload, Trust};
+use crate::call::{CALL_BELOW, CALL_SELECT, CallSystem, Payload, Trust};
 use crate::value::msgpack::{Token, TokenReader, write_array_header, write_int};
 use crate::value::{CodecError, EncodePurpose, ParticleType, normalize_element};
-use crate::{bits, cdt, hll};
 
 impl CallSystem {
     /// Returns whether the system accepts values of this type. Nil means a bin that does not exist
@@ -190,19 +190,7 @@ fn read<'a, P: ElementProgram>(
     current: (ParticleType, &'a [u8]),
 ) -> Option<ExpValue<'a>> {
     let payload = Payload::parse(call, node.trust).ok()?;
-    let reply = match (node.system, payload) {
-        (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select::<P>(current, path, flags, apply, false).ok()? {
-                PathSelection::Reply(reply) => Ok(reply),
-                PathSelection::Applied(..) => return None,
-            }
-        }
-        (CallSystem::Collections, payload) => cdt::read(current, &payload),
-        (CallSystem::Bits, Payload::Call(call)) => bits::read(current, &call),
-        (CallSystem::Hll, Payload::Call(call)) => hll::read(current, &call),
-        (_, Payload::Select { .. }) => return None,
-    };
-    ExpValue::of_reply(reply.ok()?)
+    ExpValue::of_reply(executor::read::<P>(node.system, payload, current).ok()?)
 }
 
 /// Returns the value that a modifying call turns `on` into.
@@ -217,31 +205,10 @@ fn modify<'a, P: ElementProgram>(
         _ => return None,
     };
     let payload = Payload::parse(call, node.trust).ok()?;
-    let (kind, bytes) = match (node.system, payload) {
-        (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select::<P>(current?, path, flags, apply, true).ok()? {
-                PathSelection::Applied(kind, bytes) => (kind, Some(bytes)),
-                PathSelection::Reply(_) => return Some(on),
-            }
-        }
-        (CallSystem::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {
-            Some(edit) => {
-                let mut bytes = Vec::with_capacity(edit.encoded_len());
-                edit.write(&mut bytes);
-                (edit.kind(), Some(bytes))
-            }
-            None => return Some(on),
-        },
-        (CallSystem::Bits, Payload::Call(call)) => {
-            (ParticleType::Blob, bits::modify(current, &call).ok()?)
-        }
-        (CallSystem::Hll, Payload::Call(call)) => {
-            (ParticleType::Hll, hll::modify(current, &call).ok()?.0)
-        }
-        (_, Payload::Select { .. }) => return None,
+    let (kind, bytes) = match executor::modify::<P>(node.system, payload, current).ok()?.0 {
+        CallChange::None => return Some(on),
+        CallChange::Edited(edit) => (edit.kind(), edit.to_bytes()),
+        CallChange::Value(kind, bytes) => (kind, bytes),
     };
-    match bytes {
-        Some(bytes) => ExpValue::of_stored(kind, Cow::Owned(bytes)),
-        None => Some(on),
-    }
+    ExpValue::of_stored(kind, Cow::Owned(bytes))
 }

@@ -8,8 +8,8 @@ use super::filter::FilterVerdict;
 use super::operation::Evaluation;
 use super::scope::{RecordFacts, Scope};
 use super::value::ExpValue;
-use super::{ExpType, Expression, select};
-use crate::call::{CallError, CallReply, Payload, Trust};
+use super::{ExpType, Expression, modify_call, read_call};
+use crate::call::{CallError, CallReply, CallSystem, Payload, Trust};
 use crate::record::{Bins, Key, Metadata, OwnedBins, RecordView};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{ParticleType, Value};
@@ -562,8 +562,13 @@ proptest! {
             stored[at] = byte;
         }
         let payload = Payload::parse(&call, Trust::Foreign);
-        if let Ok(Payload::Select { path, flags, apply }) = payload {
-            let _ = select((ParticleType::List, &stored), path, flags, apply, writes);
+        if let Ok(payload @ Payload::Select { .. }) = payload {
+            let (system, current) = (CallSystem::Collections, (ParticleType::List, &*stored));
+            if writes {
+                let _ = modify_call(system, payload, Some(current));
+            } else {
+                let _ = read_call(system, payload, current);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::types::ExpType;
 use crate::call::CallReply;
 use crate::value::msgpack::{Token, TokenReader, write_float, write_int};
-use crate::value::{CodecError, ParticleType, Value, ValueRef, stored_to_element, write_stored};
+use crate::value::{ParticleType, ValueRef, stored_to_element};
 
 /// A value, borrowed from the record or the expression where possible.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,22 +128,6 @@ impl<'a> ExpValue<'a> {
             Self::Int(value) => ExpValue::Int(*value),
             Self::Float(value) => ExpValue::Float(*value),
             Self::Remove => ExpValue::Remove,
-        }
-    }
-
-    /// Returns the type and the bytes of a bin that holds the value. Nil has no stored form.
-    pub(super) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
-        let scalar = |value: Value| {
-            let mut out = Vec::with_capacity(size_of::<u64>());
-            let kind = write_stored(&value, &mut out)?;
-            Ok((kind, Cow::Owned(out)))
-        };
-        match self {
-            Self::Nil | Self::Remove => scalar(Value::Nil),
-            Self::Bool(value) => scalar(value.into()),
-            Self::Int(value) => scalar(value.into()),
-            Self::Float(value) => scalar(value.into()),
-            Self::Bytes(kind, bytes) => Ok((kind.particle(), bytes)),
         }
     }
 

@@ -225,15 +225,6 @@ fn write_flags(
     arguments: &mut CallArguments<'_>,
     allowed: HllWriteFlags,
 ) -> Result<HllWriteFlags, CallError> {
-    let bits = arguments.optional(CallArguments::uint)?.unwrap_or(0);
     let both = HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY;
-    u32::try_from(bits)
-        .ok()
-        .and_then(HllWriteFlags::from_bits)
-        .filter(|flags| allowed.contains(*flags) && !flags.contains(both))
-        .ok_or_else(|| {
-            CallError::parameter(format!(
-                "flags {bits:#x} are not allowed for this operation"
-            ))
-        })
+    arguments.flags(allowed, both)
 }

@@ -5,10 +5,11 @@ use spikelet_storage::Digest;
 
 use super::key::{self, GeometryKey, IndexType};
 use super::ordered::EntryList;
-use crate::call::{self, CallSystem};
-use crate::expression::RecordFacts;
+use crate::call::{CALL_BELOW, CallReply, CallSystem, context};
+use crate::cdt::{ReturnKind, code};
+use crate::expression::{ExpReadFlags, Expression, RecordFacts};
 use crate::geo::{Geometry, GeometryCells};
-use crate::operation::{Checked, Mode, Operation, ResultSink};
+use crate::operation::{Checked, Mode, Operation, ResultSink, operations};
 use crate::record::{BinName, RecordView};
 use crate::value::msgpack::{Token, TokenReader, front_int, write_array_header, write_int};
 use crate::value::{Container, ParticleType, element_to_stored};
@@ -17,13 +18,6 @@ use crate::{Error, Result};
 /// The longest entry of a record in bytes: a key with its digest. An entry of a companion has a
 /// second digest.
 pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 10;
-
-/// The number of a call below a path.
-const BELOW: i64 = 0xff;
-/// The return type "value" of a call.
-const RETURN_VALUE: i64 = 7;
-/// Evaluates an expression without a value to nil instead of failing.
-const EVAL_NO_FAIL: i64 = 16;
 
 /// Computes entries from records, for one definition.
 #[derive(Debug)]
@@ -403,7 +397,7 @@ fn add_cells(cells: &GeometryCells, forms: &mut EntryList) {
 }
 
 impl ResultSink for ValueSink<'_, '_> {
-    fn add(&mut self, _: usize, _: &BinName, reply: call::CallReply<'_>) -> Result<()> {
+    fn add(&mut self, _: usize, _: &BinName, reply: CallReply<'_>) -> Result<()> {
         let (kind, stored) = reply.into_stored()?;
         self.take(kind, &stored);
         Ok(())
@@ -420,13 +414,12 @@ fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
             let system = CallSystem::Collections;
             Ok(Some(Operation::encoded_call(name, system, false, call)))
         }
-        IndexSource::Expression(expression) => {
-            let mut payload = Vec::with_capacity(expression.len() + 2);
-            write_array_header(&mut payload, 2);
-            payload.extend_from_slice(expression);
-            write_int(&mut payload, EVAL_NO_FAIL);
-            Ok(Some(Operation::encoded_expression("", false, &payload)))
-        }
+        // A record without a value is no error: it has no entry.
+        IndexSource::Expression(bytes) => Ok(Some(operations::exp::read(
+            "",
+            Expression::of_encoded(bytes.clone()),
+            ExpReadFlags::EVAL_NO_FAIL,
+        ))),
     }
 }
 
@@ -447,15 +440,14 @@ fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
     let before = before.get(..before.len() - reader.rest().len())?;
     let kind = front_int(reader.element().ok()?)?;
     let value = reader.element().ok()?;
-    // By index, rank, key, value, in a list (0x10) or a map (0x20).
     let operation = match kind {
-        0x10 => 19,
-        0x11 => 21,
-        0x13 => 20,
-        0x20 => 98,
-        0x21 => 100,
-        0x22 => 97,
-        0x23 => 99,
+        context::LIST_INDEX => code::LIST_GET_BY_INDEX,
+        context::LIST_RANK => code::LIST_GET_BY_RANK,
+        context::LIST_VALUE => code::LIST_GET_BY_VALUE,
+        context::MAP_INDEX => code::MAP_GET_BY_INDEX,
+        context::MAP_RANK => code::MAP_GET_BY_RANK,
+        context::MAP_KEY => code::MAP_GET_BY_KEY,
+        context::MAP_VALUE => code::MAP_GET_BY_VALUE,
         _ => return None,
     };
     if !reader.rest().is_empty() {
@@ -464,13 +456,13 @@ fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
     let mut call = Vec::with_capacity(path.len() + 8);
     if count > 2 {
         write_array_header(&mut call, 3);
-        write_int(&mut call, BELOW);
+        write_int(&mut call, CALL_BELOW);
         write_array_header(&mut call, count - 2);
         call.extend_from_slice(before);
     }
     write_array_header(&mut call, 3);
-    write_int(&mut call, operation);
-    write_int(&mut call, RETURN_VALUE);
+    write_int(&mut call, i64::from(operation));
+    write_int(&mut call, ReturnKind::Value as i64);
     call.extend_from_slice(value);
     Some(call)
 }

@@ -128,7 +128,8 @@ impl Operation {
         Self::on_bin(bin, OperationAction::Evaluate { writes, evaluation })
     }
 
-    /// The same as a client sent it: a list of the expression and its flags.
+    /// An operation on an expression as a client sent it: a list of the expression and its flags.
+    #[cfg(feature = "server")]
     pub(crate) fn encoded_expression(bin: &str, writes: bool, payload: &[u8]) -> Self {
         let evaluation = Evaluation::parse(payload);
         Self::on_bin(bin, OperationAction::Evaluate { writes, evaluation })
@@ -153,7 +154,7 @@ impl Operation {
                 CallSystem::Collections,
                 call.writes(),
                 Trust::Normal,
-                Ok(call.encode().into()),
+                call.encode(),
                 *creates,
             ));
         }

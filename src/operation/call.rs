@@ -2,15 +2,14 @@
 
 use super::answer::OperationAnswer;
 use super::change::BinChange;
+use crate::Result;
 use crate::call::{
-    CallError, CallReply, CallSystem, Context, EncodedCall, PathCall, Payload, Trust, below,
-    encode_path,
+    CallError, CallSystem, Context, EncodedCall, PathCall, Payload, Trust, below, encode_path,
 };
 use crate::cdt::PreparedCall;
-use crate::expression::{PathSelection, select};
+use crate::expression::{modify_call, read_call};
 use crate::record::BinName;
 use crate::value::ParticleType;
-use crate::{Result, bits, cdt, hll};
 
 /// A call on a bin.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,19 +96,8 @@ impl BinCall {
         kind: ParticleType,
         value: &'a [u8],
     ) -> Result<OperationAnswer<'a>> {
-        let read = self.payload().and_then(|payload| match self.system {
-            CallSystem::Collections => match payload {
-                Payload::Select { path, flags, apply } => {
-                    match select((kind, value), path, flags, apply, false)? {
-                        PathSelection::Reply(reply) => Ok(reply),
-                        PathSelection::Applied(..) => Ok(CallReply::Nil),
-                    }
-                }
-                payload => cdt::read((kind, value), &payload),
-            },
-            CallSystem::Bits => bits::read((kind, value), &single(payload)?),
-            CallSystem::Hll => hll::read((kind, value), &single(payload)?),
-        });
+        let payload = self.payload();
+        let read = payload.and_then(|payload| read_call(self.system, payload, (kind, value)));
         let reply = read.map_err(|error| error.in_bin(bin.as_str()))?;
         Ok(if reply.is_nil() {
             OperationAnswer::Null
@@ -124,36 +112,15 @@ impl BinCall {
         bin: &BinName,
         current: Option<(ParticleType, &'a [u8])>,
     ) -> Result<(BinChange<'a>, OperationAnswer<'a>)> {
-        let written = self.payload().and_then(|payload| match self.system {
-            CallSystem::Collections => {
-                if let Payload::Select { path, flags, apply } = payload {
-                    let current = current.unwrap_or((ParticleType::Null, &[]));
-                    return Ok(match select(current, path, flags, apply, true)? {
-                        PathSelection::Reply(reply) => (BinChange::None, reply),
-                        PathSelection::Applied(kind, value) => {
-                            (BinChange::Stored(kind, value), CallReply::Nil)
-                        }
-                    });
-                }
-                let (edit, reply) = cdt::modify(current, &payload)?;
-                Ok((edit.map_or(BinChange::None, BinChange::Collection), reply))
-            }
-            CallSystem::Bits => {
-                let blob = bits::modify(current, &single(payload)?)?;
-                Ok((stored(ParticleType::Blob, blob), CallReply::Nil))
-            }
-            CallSystem::Hll => {
-                let (sketch, reply) = hll::modify(current, &single(payload)?)?;
-                Ok((stored(ParticleType::Hll, sketch), reply))
-            }
-        });
+        let payload = self.payload();
+        let written = payload.and_then(|payload| modify_call(self.system, payload, current));
         let (change, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
         let answer = if reply.is_nil() {
             OperationAnswer::Nothing
         } else {
             OperationAnswer::Value(reply)
         };
-        Ok((change, answer))
+        Ok((change.into(), answer))
     }
 }
 
@@ -190,20 +157,5 @@ pub(super) fn write_collection<'a>(
             })
         }
         Err(error) => Err(error.in_bin(bin.as_str())),
-    }
-}
-
-/// The change to a new stored value, if there is one.
-fn stored<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> BinChange<'a> {
-    value.map_or(BinChange::None, |value| BinChange::Stored(kind, value))
-}
-
-/// The call of a payload that selects nothing: bits and sketches have nothing inside.
-fn single(payload: Payload<'_>) -> std::result::Result<PathCall<'_>, CallError> {
-    match payload {
-        Payload::Call(call) => Ok(call),
-        Payload::Select { .. } => Err(CallError::parameter(
-            "a selection by a path: only lists and maps have paths",
-        )),
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::Result;
 use crate::cdt::CollectionEdit;
 use crate::error::Error;
+use crate::expression::CallChange;
 use crate::record::BinName;
 use crate::record::body::{checked_len, write_bin, write_bin_head, write_raw_bin};
 use crate::value::{CodecError, ParticleType, Value, write_stored};
@@ -25,6 +26,16 @@ pub(super) enum BinChange<'a> {
     Joined(ParticleType, &'a [u8], &'a [u8]),
     /// An edited list or map.
     Collection(CollectionEdit<'a>),
+}
+
+impl<'a> From<CallChange<'a>> for BinChange<'a> {
+    fn from(change: CallChange<'a>) -> Self {
+        match change {
+            CallChange::None => Self::None,
+            CallChange::Edited(edit) => Self::Collection(edit),
+            CallChange::Value(kind, value) => Self::Stored(kind, value),
+        }
+    }
 }
 
 impl<'a> BinChange<'a> {

@@ -51,11 +51,14 @@ impl Operation {
             OperationAction::Join(end, operand) => WireOperation::Join(*end, value_of(operand)?),
             OperationAction::Touch => WireOperation::Touch,
             OperationAction::DeleteAll => WireOperation::DeleteAll,
-            OperationAction::Collection { call, .. } => WireOperation::Call {
-                system: CallSystem::Collections,
-                writes: call.writes(),
-                call: Cow::Owned(call.encode()),
-            },
+            OperationAction::Collection { call, .. } => {
+                let encoded = call.encode();
+                WireOperation::Call {
+                    system: CallSystem::Collections,
+                    writes: call.writes(),
+                    call: Cow::Owned(encoded.map_err(|error| error.in_bin(bin.as_str()))?.into()),
+                }
+            }
             OperationAction::Call(call) => encoded(bin, call)?,
             OperationAction::Evaluate { writes, evaluation } => {
                 let evaluation = evaluation.as_ref();

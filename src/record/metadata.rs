@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 /// The time from which void times and last update times count, 2010-01-01T00:00:00Z, after the Unix
 /// epoch.
-const EPOCH_AFTER_UNIX: Duration = Duration::from_secs(1_262_304_000);
+const EPOCH_AFTER_UNIX: Duration = Duration::from_secs(spikelet_storage::EPOCH_UNIX_SECONDS);
 
 /// Generation and times of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -60,4 +60,4 @@ pub use view::{RecordBins, RecordView};
 pub const MAX_BINS: usize = 0x7fff;
 
 /// The longest set name in bytes: Aerospike's limit, a 64-byte buffer with its end mark.
-pub const MAX_SET_NAME_BYTES: usize = 63;
+pub const MAX_SET_NAME_BYTES: usize = spikelet_storage::SET_NAME_BYTES_MAX;

@@ -1,10 +1,8 @@
 //! Decoding elements into owned values.
 
 use super::container::Container;
-use super::msgpack::{
-    EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
-};
-use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value};
+use super::msgpack::{EXT_SPECIAL, Token, TokenReader};
+use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value, ValueRef};
 
 /// Most elements to reserve memory for before reading their bytes: a header alone must not cost
 /// memory.
@@ -24,13 +22,6 @@ pub(super) fn element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value,
 
 fn any_element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecError> {
     Ok(match reader.token()? {
-        Token::Nil => Value::Nil,
-        Token::Bool(value) => Value::Bool(value),
-        Token::Int(value) => Value::Int(value),
-        Token::BigInt(value) => Value::Int(value.cast_signed()),
-        Token::Float32(value) => Value::Float(f64::from(value)),
-        Token::Float(value) => Value::Float(value),
-        Token::Raw(raw) => raw_value(raw),
         Token::Array(count) => {
             let head = Container::of_list(count, *reader)?;
             *reader = TokenReader::new(head.content);
@@ -44,19 +35,8 @@ fn any_element(reader: &mut TokenReader<'_>, depth: u32) -> Result<Value, CodecE
         Token::Ext(EXT_SPECIAL, [0]) => Value::Wildcard,
         Token::Ext(EXT_SPECIAL, [1]) => Value::Infinity,
         Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
+        token => ValueRef::scalar(token)?.to_value()?,
     })
-}
-
-fn raw_value(raw: &[u8]) -> Value {
-    let Some((subtype, bytes)) = raw.split_first() else {
-        return Value::Blob(Vec::new());
-    };
-    match (*subtype, std::str::from_utf8(bytes)) {
-        (SUBTYPE_STRING, Ok(text)) => Value::String(text.to_owned()),
-        (SUBTYPE_GEOJSON, Ok(text)) => Value::GeoJson(text.to_owned()),
-        (SUBTYPE_HLL, _) => Value::Hll(bytes.to_vec()),
-        _ => Value::Blob(bytes.to_vec()),
-    }
 }
 
 fn list(head: Container<'_>, reader: &mut TokenReader<'_>, depth: u32) -> Result<List, CodecError> {
@@ -104,6 +84,27 @@ impl Value {
         let value = element(&mut reader, 0)?;
         *bytes = reader.rest();
         Ok(value)
+    }
+}
+
+impl ValueRef<'_> {
+    /// Returns the owned form. O(bytes).
+    ///
+    /// # Errors
+    /// A [`CodecError`] if the elements of a list or map are malformed.
+    pub fn to_value(&self) -> Result<Value, CodecError> {
+        Ok(match *self {
+            Self::Nil => Value::Nil,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Int(value) => Value::Int(value),
+            Self::Float(value) => Value::Float(value),
+            Self::String(text) => Value::String(text.to_owned()),
+            Self::Blob(bytes) => Value::Blob(bytes.to_vec()),
+            Self::List(list) => element(&mut TokenReader::new(list.bytes), 0)?,
+            Self::Map(map) => element(&mut TokenReader::new(map.bytes), 0)?,
+            Self::GeoJson(text) => Value::GeoJson(text.to_owned()),
+            Self::Hll(bytes) => Value::Hll(bytes.to_vec()),
+        })
     }
 }
 

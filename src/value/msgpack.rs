@@ -41,6 +41,17 @@ pub(crate) enum Token<'a> {
     Ext(u8, &'a [u8]),
 }
 
+impl Token<'_> {
+    /// Returns whether a map can be stored with this key: an integer, a string or a blob.
+    pub(crate) fn is_key(&self) -> bool {
+        match self {
+            Self::Int(_) | Self::BigInt(_) => true,
+            Self::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
+            _ => false,
+        }
+    }
+}
+
 /// Reads tokens from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenReader<'a> {

@@ -7,8 +7,8 @@
 use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 use super::encode::{Spans, write_list_head, write_map_head};
 use super::msgpack::{
-    EXT_SPECIAL, INFINITY, SUBTYPE_BLOB, SUBTYPE_STRING, Token, TokenReader, WILDCARD, write_float,
-    write_float32, write_int, write_raw_header, write_uint,
+    EXT_SPECIAL, INFINITY, Token, TokenReader, WILDCARD, write_float, write_float32, write_int,
+    write_raw_header, write_uint,
 };
 use super::{CodecError, EncodePurpose, MAX_NESTING, ParticleType};
 
@@ -137,11 +137,7 @@ fn map(
     let mut spans = Spans::new(out.len());
     for _ in 0..head.count {
         let mut ahead = *reader;
-        let legal = match ahead.token()? {
-            Token::Int(_) | Token::BigInt(_) => true,
-            Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
-            _ => false,
-        };
+        let legal = ahead.token()?.is_key();
         if !legal && purpose == EncodePurpose::Storage {
             return Err(CodecError::IllegalKey);
         }

@@ -6,7 +6,7 @@ use super::container::{Container, FLAG_PERSIST_INDEX};
 use super::msgpack::{
     EXT_SPECIAL, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, TokenReader,
 };
-use super::{CodecError, ListOrder, MapOrder, Value, decode};
+use super::{CodecError, ListOrder, MapOrder};
 
 /// A value inside a stored record.
 ///
@@ -40,7 +40,24 @@ impl<'a> ValueRef<'a> {
     /// Reads one encoded element and moves the reader past it.
     fn read(reader: &mut TokenReader<'a>) -> Result<Self, CodecError> {
         let mut container = *reader;
-        Ok(match reader.token()? {
+        match reader.token()? {
+            Token::Array(_) => {
+                let bytes = container.element()?;
+                *reader = container;
+                ListRef::new(bytes).map(Self::List)
+            }
+            Token::Map(_) => {
+                let bytes = container.element()?;
+                *reader = container;
+                MapRef::new(bytes).map(Self::Map)
+            }
+            token => Self::scalar(token),
+        }
+    }
+
+    /// Returns the value of a token that is not the head of a list or map.
+    pub(super) fn scalar(token: Token<'a>) -> Result<Self, CodecError> {
+        Ok(match token {
             Token::Nil => Self::Nil,
             Token::Bool(value) => Self::Bool(value),
             Token::Int(value) => Self::Int(value),
@@ -56,37 +73,10 @@ impl<'a> ValueRef<'a> {
                     _ => Self::Blob(bytes),
                 },
             },
-            Token::Array(_) => {
-                let bytes = container.element()?;
-                *reader = container;
-                Self::List(ListRef::new(bytes)?)
+            Token::Array(_) | Token::Map(_) | Token::Ext(EXT_SPECIAL, _) => {
+                return Err(CodecError::NotStorable);
             }
-            Token::Map(_) => {
-                let bytes = container.element()?;
-                *reader = container;
-                Self::Map(MapRef::new(bytes)?)
-            }
-            Token::Ext(EXT_SPECIAL, _) => return Err(CodecError::NotStorable),
             Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
-        })
-    }
-
-    /// Returns the owned form. O(bytes).
-    ///
-    /// # Errors
-    /// A [`CodecError`] if the elements of a list or map are malformed.
-    pub fn to_value(&self) -> Result<Value, CodecError> {
-        Ok(match *self {
-            Self::Nil => Value::Nil,
-            Self::Bool(value) => Value::Bool(value),
-            Self::Int(value) => Value::Int(value),
-            Self::Float(value) => Value::Float(value),
-            Self::String(text) => Value::String(text.to_owned()),
-            Self::Blob(bytes) => Value::Blob(bytes.to_vec()),
-            Self::List(list) => decode::element(&mut TokenReader::new(list.bytes), 0)?,
-            Self::Map(map) => decode::element(&mut TokenReader::new(map.bytes), 0)?,
-            Self::GeoJson(text) => Value::GeoJson(text.to_owned()),
-            Self::Hll(bytes) => Value::Hll(bytes.to_vec()),
         })
     }
 
@@ -155,7 +145,7 @@ impl<'a> ValueRef<'a> {
 #[derive(Clone, Copy)]
 pub struct ListRef<'a> {
     /// The whole encoding.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     head: Container<'a>,
 }
 
@@ -278,7 +268,7 @@ impl<'a> Iterator for ListItems<'a> {
 #[derive(Clone, Copy)]
 pub struct MapRef<'a> {
     /// The whole encoding.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     head: Container<'a>,
 }
 

@@ -1,11 +1,10 @@
 //! Building calls: shared by the functions for lists, maps, bits and sketches.
 
-use super::super::code::{self, CALL_BELOW, CALL_MODIFIES};
+use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
 use super::{Operands, nil};
-use crate::call::{Context, encode_path};
-use crate::cdt::Returns;
-use crate::value::msgpack::{Token, TokenReader};
+use crate::call::{CALL_BELOW, Context, encode_path};
+use crate::cdt::{ReturnKind, Returns};
 
 /// A call under construction. Its arguments are expressions or plain integers.
 pub(super) struct CallExpression {
@@ -85,50 +84,33 @@ impl CallExpression {
         on: impl Into<Expression>,
         contexts: &[Context],
     ) -> Expression {
-        let kind = outermost(contexts).unwrap_or(kind);
+        let outer = contexts.first().map(Context::particle);
+        let kind = outer.and_then(ExpType::of_particle).unwrap_or(kind);
         self.of(COLLECTIONS | CALL_MODIFIES, kind, on, contexts)
     }
 }
 
 const COLLECTIONS: i64 = 0;
-/// The bits of a context for lists and for maps.
-const IN_LIST: i64 = 0x10;
-const IN_MAP: i64 = 0x20;
-
-/// Returns the container type that the first context expects.
-fn outermost(contexts: &[Context]) -> Option<ExpType> {
-    let path = encode_path(contexts.get(..1)?, 0).ok()?;
-    let mut reader = TokenReader::new(&path);
-    match (reader.token(), reader.token()) {
-        (Ok(Token::Array(_)), Ok(Token::Int(kind))) if kind & IN_LIST != 0 => Some(ExpType::List),
-        (Ok(Token::Array(_)), Ok(Token::Int(kind))) if kind & IN_MAP != 0 => Some(ExpType::Map),
-        _ => None,
-    }
-}
-
-/// The bits of an encoded return type without its flags.
-const WHAT: u64 = 0xffff;
-
 /// Returns the result type of a call on one element of type `value`.
 pub(super) const fn kind_of_one(returns: Returns, value: ExpType) -> ExpType {
-    match returns.code() & WHAT {
-        // Index or rank, from either end.
-        1..=4 if !returns.inverted => ExpType::Int,
-        // Key or value.
-        6 | 7 if !returns.inverted => value,
+    match returns.kind {
+        _ if returns.inverted => kind_of_many(returns),
+        ReturnKind::Index
+        | ReturnKind::ReverseIndex
+        | ReturnKind::Rank
+        | ReturnKind::ReverseRank => ExpType::Int,
+        ReturnKind::Key | ReturnKind::Value => value,
         _ => kind_of_many(returns),
     }
 }
 
 /// Returns the result type of a call on several elements.
 pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
-    match returns.code() & WHAT {
-        // Nothing, a count, an existence test.
-        0 => ExpType::Nil,
-        5 => ExpType::Int,
-        13 => ExpType::Bool,
-        // Entries of maps.
-        8 | 16 | 17 => ExpType::Map,
+    match returns.kind {
+        ReturnKind::None => ExpType::Nil,
+        ReturnKind::Count => ExpType::Int,
+        ReturnKind::Exists => ExpType::Bool,
+        ReturnKind::KeyValue | ReturnKind::UnorderedMap | ReturnKind::OrderedMap => ExpType::Map,
         _ => ExpType::List,
     }
 }

@@ -2,10 +2,11 @@
 
 use bitflags::bitflags;
 
-use super::super::code::{self, CALL_MODIFIES, CALL_SELECT};
+use super::super::code::{self, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
 use super::{Operands, nullary};
-use crate::call::{Context, encode_path};
+use crate::call::level::{AND, BY_EXPRESSION, BY_KEYS, IN_MAP};
+use crate::call::{CALL_SELECT, Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
 use crate::value::{EncodePurpose, Value, encode};
 
@@ -35,10 +36,6 @@ pub fn loop_var(part: LoopVariable, kind: ExpType) -> Expression {
 pub fn result_remove() -> Expression {
     nullary(code::RESULT_REMOVE)
 }
-
-const BY_KEYS: i64 = 0x2a;
-const BY_EXPRESSION: i64 = 0x04;
-const AND: i64 = 0x204;
 
 /// One level of a path: chooses elements of a list or entries of a map. A [`Context`] is a level
 /// that chooses one.
@@ -73,7 +70,7 @@ impl PathStep {
     /// Chooses the entries of a map with these keys.
     #[must_use]
     pub fn keys(keys: Vec<Value>) -> Self {
-        Self::new(BY_KEYS, |out| {
+        Self::new(IN_MAP | BY_KEYS, |out| {
             encode(&Value::List(keys.into()), EncodePurpose::Lookup, out)
                 .map_err(|error| error.to_string().into())
         })
@@ -170,7 +167,7 @@ fn path(steps: impl IntoIterator<Item = PathStep>) -> Result<Vec<u8>, Box<str>> 
         path.extend(encoded?);
         if let Some(condition) = and {
             elements += 2;
-            write_int(&mut path, AND);
+            write_int(&mut path, AND | BY_EXPRESSION);
             path.extend_from_slice(condition.encoded()?);
         }
     }

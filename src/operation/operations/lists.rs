@@ -4,7 +4,7 @@
 //!
 //! Reads of a missing bin give no result; removals from one do nothing; what adds elements creates
 //! it. Negative positions and ranks count from the end. A position or rank that does not exist is
-//! an error, a range is clipped to what there is. The rank of an element is its position in the
+//! an error, a range is clipped to the list. The rank of an element is its position in the
 //! order of values.
 //!
 //! Whether a value is there: [`get_by_value`] with
