@@ -49,7 +49,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_170,
+        limit: 1_075,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 955,
+        limit: 860,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -68,7 +68,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_265,
+        limit: 4_110,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -79,12 +79,12 @@ const MEASURED: &[Measured] = &[
     // The part of a put below the engine: locking, logging and publishing these bytes.
     Measured {
         name: "storage put",
-        limit: 2_045,
+        limit: 2_010,
         run: put_to_storage,
     },
     Measured {
         name: "put-followed",
-        limit: 4_265,
+        limit: 4_110,
         run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -94,7 +94,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_570,
+        limit: 13_110,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -109,7 +109,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 10_770,
+        limit: 10_030,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -123,23 +123,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_935,
+        limit: 19_470,
         run: link_edges,
     },
     Measured {
         name: "put-indexed",
-        limit: 10_025,
+        limit: 9_820,
         run: put_by_turns,
     },
     Measured {
         name: "put by turns",
-        limit: 5_215,
+        limit: 5_025,
         run: put_by_turns,
     },
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_395,
+        limit: 1_390,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -157,7 +157,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_230,
+        limit: 1_200,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -173,7 +173,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_325,
+        limit: 2_135,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -184,7 +184,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_980,
+        limit: 1_810,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -194,7 +194,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_780,
+        limit: 2_580,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -205,7 +205,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_370,
+        limit: 5_315,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -216,7 +216,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_050,
+        limit: 12_920,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -229,7 +229,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_860,
+        limit: 4_800,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -239,23 +239,23 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_480,
+        limit: 3_390,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 19_100,
+        limit: 18_845,
         run: fetch_followers,
     },
     Measured {
         name: "two hops",
-        limit: 45_065,
+        limit: 41_950,
         run: go_two_hops,
     },
     // Prototypes that do what the promises need and nothing else.
     Measured {
         name: "floor of get",
-        limit: 10_000,
+        limit: 435,
         run: |_, _, times| {
             let mut floor = Floor::new();
             floor.put("hundred", "bin", hundred());
@@ -266,7 +266,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of contains",
-        limit: 10_000,
+        limit: 360,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for at in 0..8 {
@@ -283,7 +283,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of put",
-        limit: 10_000,
+        limit: 1_290,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -293,7 +293,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of append",
-        limit: 10_000,
+        limit: 1_220,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for at in 0..times {
@@ -303,7 +303,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of counter",
-        limit: 10_000,
+        limit: 1_105,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -313,7 +313,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of two puts",
-        limit: 10_000,
+        limit: 2_790,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -324,7 +324,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of one link",
-        limit: 10_000,
+        limit: 3_300,
         run: link_on_floor,
     },
 ];
