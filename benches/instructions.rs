@@ -94,7 +94,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 13_110,
+        limit: 13_105,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -109,7 +109,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts together",
-        limit: 10_030,
+        limit: 10_035,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -123,7 +123,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "one link",
-        limit: 19_470,
+        limit: 19_120,
         run: link_edges,
     },
     Measured {
@@ -205,7 +205,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_315,
+        limit: 5_155,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -216,7 +216,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 12_920,
+        limit: 12_570,
         run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -229,7 +229,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_800,
+        limit: 4_650,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -283,7 +283,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of put",
-        limit: 1_290,
+        limit: 1_285,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -303,7 +303,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of counter",
-        limit: 1_105,
+        limit: 1_100,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
