@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use serde_json::json;
-use spikelet::operations::{self, delete_all_bins, lists};
+use spikelet::expressions::{ExpWriteFlags, unknown};
+use spikelet::operations::{self, delete_all_bins, exp, lists};
 use spikelet::policy::RecordExistsAction;
 use spikelet::relation::{
     EdgeType, Graph, Layout, ManyToMany, Members, NodeId, OnDelete, OneToMany, Repair,
@@ -181,7 +182,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_as_declared() {
         ("operate on a replaced record", &|| {
             let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
             // It writes nothing, and a replaced record keeps nothing.
-            let write = operations::put("title", Value::Nil);
+            let write = exp::write("title", unknown(), ExpWriteFlags::EVAL_NO_FAIL);
             posts.operate_with(&policy, "p", &[write]).unwrap();
         }),
         ("transaction", &|| {

@@ -170,8 +170,6 @@ impl Running {
                     let learned = Some(view.root.route_hint());
                     match answer {
                         Some(answer) => Went::Ended(told(answer), learned),
-                        // As in the library. Only a rule that is left out comes to this.
-                        None if view.sources.is_empty() => Went::Ended(told(None), learned),
                         None => Went::On(Self::pass(element, view, patience, learned)),
                     }
                 }
