@@ -21,7 +21,7 @@ use super::side::RelationSide;
 use crate::engine::RelationGuard;
 use crate::engine::declaration::{OnDelete, RelationDeclaration};
 use crate::operations::delete_all_bins;
-use crate::policy::GenerationPolicy;
+use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::{Error, Key, RecordSet, Result, Transaction, ValueRef, WritePolicy};
 use roles::{RelationRole, RemovedEdge, RoleKind, roles_of};
 
@@ -441,6 +441,8 @@ impl<'a, 't> Together<'a, 't> {
         }
         let mut policy = given.cloned().unwrap_or_default().of_detached();
         (policy.filter, policy.generation) = (None, GenerationPolicy::None);
+        // A policy that replaces takes no operation on the old bins.
+        policy.record_exists_action = RecordExistsAction::Update;
         match records.operate_with(&policy, key, &[delete_all_bins()]) {
             // It went with its last edge.
             Ok(_) | Err(Error::NotFound { .. }) => Ok(true),

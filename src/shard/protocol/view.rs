@@ -378,7 +378,11 @@ impl<K: CollectionKind> Machine<K> for Survey<K> {
                         view.sources.push(source(&view, half, companion));
                         self.behind(shard, view)
                     }
-                    _ if !keeps(ProtocolRule::IgnoreHalfBeforeRemoval) => self.behind(shard, view),
+                    _ if !keeps(ProtocolRule::IgnoreHalfBeforeRemoval)
+                        && self.element.is_none() =>
+                    {
+                        self.behind(shard, view)
+                    }
                     _ => self.again(),
                 }
             }
