@@ -49,7 +49,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_075,
+        limit: 1_140,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -58,7 +58,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 860,
+        limit: 915,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -139,7 +139,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_390,
+        limit: 1_410,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -157,7 +157,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_200,
+        limit: 1_220,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -173,7 +173,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_135,
+        limit: 2_165,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -184,7 +184,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_810,
+        limit: 1_840,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -194,7 +194,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 2_580,
+        limit: 2_610,
         run: |_, set, times| {
             for _ in 0..times {
                 let operation =
@@ -205,7 +205,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_155,
+        limit: 5_230,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -229,7 +229,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 4_650,
+        limit: 4_720,
         run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
@@ -239,12 +239,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_390,
+        limit: 3_440,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 18_845,
+        limit: 19_030,
         run: fetch_followers,
     },
     Measured {
@@ -255,7 +255,7 @@ const MEASURED: &[Measured] = &[
     // Prototypes that do what the promises need and nothing else.
     Measured {
         name: "floor of get",
-        limit: 435,
+        limit: 445,
         run: |_, _, times| {
             let mut floor = Floor::new();
             floor.put("hundred", "bin", hundred());
@@ -266,7 +266,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of contains",
-        limit: 360,
+        limit: 370,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for at in 0..8 {
@@ -283,7 +283,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of put",
-        limit: 1_285,
+        limit: 1_310,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -293,7 +293,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of append",
-        limit: 1_220,
+        limit: 1_240,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for at in 0..times {
@@ -303,7 +303,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of counter",
-        limit: 1_100,
+        limit: 1_120,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -313,7 +313,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of two puts",
-        limit: 2_790,
+        limit: 2_830,
         run: |_, _, times| {
             let mut floor = Floor::new();
             for _ in 0..times {
@@ -324,7 +324,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "floor of one link",
-        limit: 3_300,
+        limit: 3_350,
         run: link_on_floor,
     },
 ];
