@@ -272,9 +272,12 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let owner = Key::from(owner);
-        let owners = std::slice::from_ref(&owner);
-        let answers = self.ask_each(owners, operation, answer, ask_sharded)?;
-        Ok(answers.into_iter().next().flatten())
+        let mut answered = Ok(Ok(None));
+        let records = self.records.borrow();
+        records.read_unsharded(std::slice::from_ref(&owner), operation, &mut |_, read| {
+            answered = answered_by(read, &answer);
+        });
+        answered?.or_else(|()| ask_sharded(&owner).map(Some))
     }
 
     /// Asks one thing of each of these records in a batch, and of records with sharded collections one by one.
@@ -285,15 +288,10 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
         answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
         ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
     ) -> Result<Vec<Option<T>>> {
-        // `Err`: the handle must be asked, which may not be done while records are shown.
         let mut answers = Vec::with_capacity(owners.len());
         let records = self.records.borrow();
         records.read_unsharded(owners, operation, &mut |_, read| {
-            answers.push(read.and_then(|read| match read {
-                UnshardedRead::NotFound => Ok(Ok(None)),
-                UnshardedRead::Sharded => Ok(Err(())),
-                UnshardedRead::Value(value) => answer(value).map(|answer| Ok(Some(answer))),
-            }));
+            answers.push(answered_by(read, &answer));
         });
         let asked = owners.iter().zip(answers);
         asked
@@ -303,6 +301,20 @@ impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
             })
             .collect()
     }
+}
+
+/// The answer of a record. `Err`: the handle must be asked, which may not be done while records are shown.
+type RecordAnswer<T> = std::result::Result<Option<T>, ()>;
+
+fn answered_by<T>(
+    read: Result<UnshardedRead<'_>>,
+    answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
+) -> Result<RecordAnswer<T>> {
+    read.and_then(|read| match read {
+        UnshardedRead::NotFound => Ok(Ok(None)),
+        UnshardedRead::Sharded => Ok(Err(())),
+        UnshardedRead::Value(value) => answer(value).map(|answer| Ok(Some(answer))),
+    })
 }
 
 /// Adds keys by `add`, and returns their places.
