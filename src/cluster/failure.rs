@@ -128,7 +128,7 @@ impl FailedCall<'_> {
     /// The bins of the call. A server does not say which one it has refused.
     fn bins(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
-        for (name, _) in self.operations.iter().flat_map(Operation::on_wire) {
+        for name in self.operations.iter().flat_map(Operation::bin) {
             let name = name.as_str();
             if !name.is_empty() && !names.contains(&name) {
                 names.push(name);

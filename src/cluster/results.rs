@@ -4,7 +4,6 @@ use aerospike as theirs;
 
 use super::link::failed;
 use super::value::received;
-use crate::operation::WireOperation;
 use crate::operations::OperationResult;
 use crate::record::BinName;
 use crate::{Error, OperateResult, Operation, Result, Value};
@@ -45,7 +44,7 @@ pub(super) fn was_found(result: Result<OperateResult>) -> Result<bool> {
 /// The results of those operations that have one. Nil is none: a server answers so for a bin that is not there.
 fn results(record: theirs::Record, operations: &[Operation]) -> Result<Vec<OperationResult>> {
     let mut found = Vec::with_capacity(operations.len());
-    let all = operations.iter().position(reads_all);
+    let all = operations.iter().position(Operation::reads_all);
     if let Some(operation) = all {
         for (bin, value) in record.bins {
             push(&mut found, operation, BinName::new(&bin)?, value)?;
@@ -55,8 +54,7 @@ fn results(record: theirs::Record, operations: &[Operation]) -> Result<Vec<Opera
     match record.results {
         Some(results) if results.len() == operations.len() => {
             for ((at, operation), value) in operations.iter().enumerate().zip(results) {
-                let (bin, _) = operation.on_wire()?;
-                push(&mut found, at, *bin, value)?;
+                push(&mut found, at, *operation.bin()?, value)?;
             }
         }
         _ => by_bin(record.bins, operations, &mut found)?,
@@ -72,8 +70,7 @@ fn by_bin(
 ) -> Result<()> {
     let mut names: Vec<BinName> = Vec::new();
     for operation in operations {
-        let (bin, _) = operation.on_wire()?;
-        names.push(*bin);
+        names.push(*operation.bin()?);
     }
     for (first, bin) in names.iter().enumerate() {
         let Some(answer) = bins.swap_remove(bin.as_str()) else {
@@ -101,10 +98,6 @@ fn by_bin(
     }
     found.sort_by_key(|result| result.operation);
     Ok(())
-}
-
-fn reads_all(operation: &Operation) -> bool {
-    matches!(operation.on_wire(), Ok((_, WireOperation::ReadAll)))
 }
 
 fn push(

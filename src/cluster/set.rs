@@ -15,7 +15,6 @@ use super::link::{self, Link};
 use super::scan::Scanned;
 use super::{policy, results};
 use crate::expressions::{eq, record_size};
-use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
@@ -160,12 +159,7 @@ fn has_size_after(policy: &WritePolicy, operations: &[Operation]) -> bool {
         policy.record_exists_action,
         RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
     );
-    let leaves_it = |operation: &Operation| {
-        !matches!(
-            operation.on_wire(),
-            Ok((_, WireOperation::DeleteAll | WireOperation::ReadAll))
-        )
-    };
+    let leaves_it = |operation: &Operation| !operation.reads_all() && !operation.deletes_all();
     updates && operations.iter().all(leaves_it)
 }
 

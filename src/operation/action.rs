@@ -177,7 +177,7 @@ impl Operation {
 
     /// The bin's name.
     #[inline]
-    pub(super) fn bin(&self) -> Result<&BinName> {
+    pub(crate) fn bin(&self) -> Result<&BinName> {
         match &self.bin {
             Ok(bin) => Ok(bin),
             Err(name) => Err(Error::BinName(name.clone())),

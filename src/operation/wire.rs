@@ -35,7 +35,17 @@ pub(crate) enum WireOperation<'a> {
 }
 
 impl Operation {
-    /// Returns the bin and its operation.
+    /// True if the operation reads all bins.
+    pub(crate) const fn reads_all(&self) -> bool {
+        matches!(self.action, OperationAction::ReadAll)
+    }
+
+    /// True if the operation deletes the record.
+    pub(crate) const fn deletes_all(&self) -> bool {
+        matches!(self.action, OperationAction::DeleteAll)
+    }
+
+    /// Returns the bin and its operation. Encodes the values of calls on lists and maps.
     ///
     /// # Errors
     /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no
