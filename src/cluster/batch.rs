@@ -1,11 +1,12 @@
 //! Calls as they are sent: one, or several as one batch.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::time::Instant;
 
 use aerospike as theirs;
 
-use super::link::Link;
+use super::link::{Link, pinnable};
 use super::{operation, policy, results};
 use crate::{OperateResult, Operation, Result, WritePolicy};
 
@@ -82,9 +83,9 @@ pub(super) async fn send_one(
     // Of several answers the places must be known.
     sent_policy.respond_per_each_op = sent.operations.len() > 1;
     let started = Instant::now();
-    let client = &link.client;
-    let answer = client.operate(&sent_policy, &sent.key, &sent.operations);
-    let answer = link.run(answer).await;
+    let (key, sent) = (&sent.key, &sent.operations);
+    let call = pin!(pinnable(link.client.operate(&sent_policy, key, sent)));
+    let answer = link.run(call).await;
     let failed = || link.failed_call(policy, operations, started);
     match answer {
         Ok(answer) => answer.map_err(|error| failed().error(&error)),
@@ -112,7 +113,8 @@ pub(super) async fn send(
     let writes = sent().any(|call| call.sent.writes);
     let policy = policy::batch(policies, writes, link.read_retries);
     let started = Instant::now();
-    let answered = link.run(link.client.batch(&policy, &mut rows)).await;
+    let batch = link.client.batch(&policy, &mut rows);
+    let answered = link.run(pin!(pinnable(batch))).await;
     let failure = match answered {
         Ok(answered) => answered.err(),
         Err(ended) => {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::Cluster;
 use super::failure::of_cluster;
-use super::link::{Link, Threads, run, runtime, wait};
+use super::link::{Link, Threads, pinnable, run, runtime, wait};
 use super::tls::{self, TlsFiles};
 use crate::{Error, Result};
 
@@ -139,7 +140,7 @@ impl ClusterBuilder {
     async fn connect_in(&self, mut threads: Threads) -> Result<Cluster> {
         self.check_hosts()?;
         let policy = self.client_policy()?;
-        let connecting = Client::new(&policy, &self.hosts);
+        let connecting = pin!(pinnable(Client::new(&policy, &self.hosts)));
         let client = run(threads.handle()?, connecting).await;
         let named = self.namespace.as_deref().unwrap_or_default();
         let client = client.and_then(|client| client.map_err(|error| of_cluster(&error, named)));

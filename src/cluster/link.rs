@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use aerospike::{AdminPolicy, Client, Version};
 use futures_util::FutureExt;
+use futures_util::future::CatchUnwind;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::unconstrained;
@@ -189,12 +190,23 @@ impl<F> Drop for InRuntime<'_, F> {
     }
 }
 
+/// A call of the client until it has ended.
+pub(super) type StartedCall<F> = Option<CatchUnwind<AssertUnwindSafe<F>>>;
+
+/// Prepares a call for [`run`]. It stays where its caller pins it: the calls of the client are large, and copies of them cost.
+#[inline]
+pub(super) fn pinnable<F: Future>(call: F) -> StartedCall<F> {
+    Some(AssertUnwindSafe(call).catch_unwind())
+}
+
 /// Makes a call of the client.
 ///
 /// # Errors
 /// [`Error::Cluster`] if the client panics.
-pub(super) async fn run<F: Future>(runtime: &Handle, call: F) -> Result<F::Output> {
-    let call = pin!(Some(AssertUnwindSafe(call).catch_unwind()));
+pub(super) async fn run<F: Future>(
+    runtime: &Handle,
+    call: Pin<&mut StartedCall<F>>,
+) -> Result<F::Output> {
     let ended = InRuntime { runtime, call }.await;
     ended.map_err(|_| failed("the client ended in the middle of a call"))
 }
@@ -276,14 +288,14 @@ impl Link {
     /// # Errors
     /// [`Error::Cluster`] if the client panics; [`Error::Parameter`] if the call is waited for in a task of the runtime that
     /// the client works in.
-    pub(super) async fn run<F: Future>(&self, call: F) -> Result<F::Output> {
+    pub(super) async fn run<F: Future>(&self, call: Pin<&mut StartedCall<F>>) -> Result<F::Output> {
         self.threads.check_call()?;
         run(self.threads.handle()?, call).await
     }
 
     /// Waits for a call of the client.
     pub(super) fn wait<F: Future>(&self, call: F) -> Result<F::Output> {
-        wait(self.run(call))
+        wait(self.run(pin!(pinnable(call))))
     }
 
     pub(super) fn runtime(&self) -> Result<&Handle> {
@@ -292,11 +304,11 @@ impl Link {
 
     /// Asks any node for information.
     pub(super) async fn info(&self, command: &str) -> Result<String> {
-        let asked = self.run(async {
+        let asked = pin!(pinnable(async {
             let node = self.client.random_node()?;
             node.info(&AdminPolicy::default(), &[command]).await
-        });
-        let answer = asked.await?;
+        }));
+        let answer = self.run(asked).await?;
         let answers = answer.map_err(|error| of_cluster(&error, &self.namespace))?;
         answers
             .into_iter()

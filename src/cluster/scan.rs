@@ -1,13 +1,14 @@
 //! Records of a set, one after the other.
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 
 use aerospike::query::RecordStream;
 use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy, Statement};
 use futures_util::{FutureExt, StreamExt};
 
 use super::failure::of_cluster;
-use super::link::{self, Link};
+use super::link::{self, Link, pinnable};
 use super::value::received;
 use crate::expressions::{and, eq, set_name};
 use crate::record::{Bins, Key, Metadata};
@@ -111,10 +112,10 @@ impl Scanned<'_> {
         }
         let policy = self.policy(with_bins)?;
         let query = self.link.client.query(&policy, partitions, statement);
-        let begun = self.link.run(query).await?;
+        let begun = self.link.run(pin!(pinnable(query))).await?;
         let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
         loop {
-            let taken = self.link.run(take(&mut stream)).await?;
+            let taken = self.link.run(pin!(pinnable(take(&mut stream)))).await?;
             if taken.is_empty() {
                 return Ok(());
             }

@@ -113,13 +113,21 @@ impl ClusterSet {
         key: &Key<'_>,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        let call = async {
-            let sent = self.prepare(policy, key, operations)?;
-            let policy = self.policy(policy);
-            let answer = batch::send_one(&self.link, &policy, operations, &sent).await?;
-            results::decode(answer, operations, sent.asks_size)
-        };
-        call.await.map_err(|error| error.about(&self.name, key))
+        let result = self.operate_unnamed(policy, key, operations).await;
+        result.map_err(|error| error.about(&self.name, key))
+    }
+
+    /// [`ClusterSet::operate`] with errors that do not name the record.
+    async fn operate_unnamed(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
+        let sent = self.prepare(policy, key, operations)?;
+        let policy = self.policy(policy);
+        let answer = batch::send_one(&self.link, &policy, operations, &sent).await?;
+        results::decode(answer, operations, sent.asks_size)
     }
 
     /// Makes several such calls: one round trip to each node that has records of them. Calls that name a record twice are made
