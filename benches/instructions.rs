@@ -239,7 +239,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 4_045,
+        limit: 3_510,
         run: ask_edges,
     },
     Measured {
