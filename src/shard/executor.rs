@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::companions::Companions;
-use super::content::{Act, ActReply, Bin, Collection};
+use super::content::{ActReply, Bin, Collection};
 use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use super::protocol::{
     AtomicRequest, CollectionRoot, CompanionState, CompanionToken, NeighborCollections,
@@ -37,8 +37,8 @@ pub(crate) struct Executor {
     pub(crate) collection: Collection,
     /// Policies for the root of an unsharded collection, while no other collection of the record is sharded.
     alone: RootPolicies,
-    /// Policies for the root of an unsharded collection beside which another may be sharded: made at the first such record.
-    beside: OnceLock<RootPolicies>,
+    /// The policy for the root of an unsharded collection beside which another is sharded: made at the first such record.
+    beside: OnceLock<WritePolicy>,
     /// The policy for every other request: these records do not expire.
     protocol: WritePolicy,
     /// Identified by when the time of a bucket begins (0 for hash shards), and by shards and epoch.
@@ -150,19 +150,19 @@ impl Executor {
         }
     }
 
-    fn root_policies(&self, neighbors: NeighborCollections) -> &RootPolicies {
-        match neighbors {
-            NeighborCollections::None => &self.alone,
-            NeighborCollections::Sharded => self.beside.get_or_init(|| {
-                let policy = self
-                    .alone
-                    .creating
-                    .clone()
-                    .filter(is_unsharded(self.bin.as_str()));
-                // The root of a sharded collection does not expire.
-                RootPolicies::new(policy.expiration(Expiration::Never))
-            }),
-        }
+    /// The policy for a root that must be there, since another collection of it is sharded.
+    fn beside(&self) -> &WritePolicy {
+        self.beside.get_or_init(|| {
+            let policy = self.alone.existing.clone();
+            let policy = policy.filter(self.is_beside_sharded());
+            // The root of a sharded collection does not expire.
+            policy.expiration(Expiration::Never)
+        })
+    }
+
+    /// Returns the filter of a root whose collection in this bin is unsharded, and another one is not.
+    fn is_beside_sharded(&self) -> Expression {
+        and([bin_exists(SUBKEYS), is_unsharded(self.bin.as_str())])
     }
 
     /// Encodes a request as operations on one record, under the policy that bears its filter.
@@ -193,10 +193,11 @@ impl Executor {
 
     fn policy_of(&self, request: &AtomicRequest<Bin>) -> Cow<'_, WritePolicy> {
         if let Precondition::Unsharded(neighbors) = request.precondition {
-            let policies = self.root_policies(neighbors);
-            return Cow::Borrowed(match request.edit {
-                RequestEdit::User(Act { creates: true, .. }) => &policies.creating,
-                _ => &policies.existing,
+            let creates = matches!(&request.edit, RequestEdit::User(act) if act.creates);
+            return Cow::Borrowed(match neighbors {
+                NeighborCollections::None if creates => &self.alone.creating,
+                NeighborCollections::None => &self.alone.existing,
+                NeighborCollections::Sharded => self.beside(),
             });
         }
         let exists = match request.edit {
@@ -256,9 +257,7 @@ impl Executor {
         Some(match precondition {
             Precondition::None => return None,
             Precondition::Unsharded(NeighborCollections::None) => NONE_SHARDED.clone(),
-            Precondition::Unsharded(NeighborCollections::Sharded) => {
-                is_unsharded(self.bin.as_str())
-            }
+            Precondition::Unsharded(NeighborCollections::Sharded) => self.is_beside_sharded(),
             Precondition::Bears(description) => bears(description),
             Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));

@@ -21,7 +21,7 @@ pub(crate) enum NeighborCollections {
     /// None of them is: the cheapest precondition.
     #[default]
     None,
-    /// Some of them may be.
+    /// Another one is.
     Sharded,
 }
 

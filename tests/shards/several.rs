@@ -4,13 +4,13 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
 use spikelet::value::List;
 use spikelet::{
-    ListOrder, RecordSet, Result, Set, ShardedCounter, ShardedList, ShardedMap, Store, TimeShards,
-    Value, WritePolicy,
+    Expiration, ListOrder, RecordSet, Result, Set, ShardedCounter, ShardedList, ShardedMap, Store,
+    TimeShards, Value, WritePolicy,
 };
 
 use crate::common::{assert_only_husks_are_left, give_turns};
@@ -256,6 +256,33 @@ fn a_list_that_is_not_sharded_costs_one_operation_beside_one_that_is() {
         noted.take();
         call();
         assert_eq!(noted.take().len(), expected);
+    }
+}
+
+#[test]
+fn a_list_expires_again_once_nothing_is_sharded_beside_it() {
+    let store = Store::in_memory().unwrap();
+    let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3_600)));
+    let following = ShardedList::new_with(&store, SET, KEY, "following", &hour)
+        .unwrap()
+        .policy(ShardPolicy::manual());
+    let set = store.set(SET).unwrap();
+    let expires = || set.get_header(KEY).unwrap().unwrap().expires_at().is_some();
+    let forced = WritePolicy::default().override_shards(true);
+    let ends: [&dyn Fn(&ShardedList<Set>); 2] = [
+        &|followers| drop(followers.shards().deactivate().unwrap()),
+        &|_| drop(set.delete_with(&forced, KEY).unwrap()),
+    ];
+    for end in ends {
+        let followers = filled(&store, "followers", 0, 4);
+        followers.shards().activate(2).unwrap();
+        // The root is looked at once, and its state remembered. It does not expire.
+        following.add(0).unwrap();
+        assert!(!expires());
+        end(&followers);
+        following.add(1).unwrap();
+        assert!(expires());
+        set.delete_with(&forced, KEY).unwrap();
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) trait CollectionKind: Clone + Debug {
 pub(crate) enum Precondition {
     /// No condition: for reads that find out the record's state.
     None,
-    /// Root: the collection is unsharded; with [`NeighborCollections::None`], so is every other one of the record.
+    /// Root: the collection is unsharded, and others of the record are as [`NeighborCollections`] says.
     Unsharded(NeighborCollections),
     /// Root: it bears this description.
     Bears(SharedDescription),
@@ -275,9 +275,11 @@ impl CollectionRoot {
 
     /// Returns where the next call is to look for the collection first.
     pub(crate) fn route_hint(&self) -> RouteHint {
-        match self.route() {
-            Some(route) => RouteHint::Sharded(route),
-            None => RouteHint::Unsharded(self.neighbors()),
+        match (self.route(), self.scheme) {
+            (Some(route), _) => RouteHint::Sharded(route),
+            (None, Scheme::Unsharded) => RouteHint::Unsharded(self.neighbors()),
+            // In a transition the root must be read.
+            (None, _) => RouteHint::Unknown,
         }
     }
 

@@ -3,6 +3,8 @@
 //! A view is no snapshot. Each of its records is read for itself, and counts only while it is as the view has it. So every
 //! element that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::advance::Advance;
 use super::rules::{ProtocolRule, keeps};
 use super::{
@@ -119,7 +121,7 @@ pub(crate) const fn in_root(root: &CollectionRoot, has_bin: bool) -> bool {
 pub(crate) struct RecordsView {
     /// The root from which the view was made.
     pub(crate) root: CollectionRoot,
-    pub(crate) sources: Vec<ViewRecord>,
+    pub(crate) sources: SmallVec<[ViewRecord; 1]>,
 }
 
 impl RecordsView {
@@ -135,7 +137,7 @@ impl RecordsView {
         };
         Self {
             root: CollectionRoot::default(),
-            sources: vec![ViewRecord::Root(neighbors)],
+            sources: smallvec![ViewRecord::Root(neighbors)],
         }
     }
 
@@ -252,7 +254,6 @@ impl<K: CollectionKind> Survey<K> {
             return MachineProgress::Failed(failure);
         }
         let hash = self.element.as_ref().map(|(hash, _)| *hash);
-        let sources = Vec::new();
         let advance = matches!(root.scheme, Scheme::Deleting { .. })
             && keeps(ProtocolRule::ReadersAdvanceDeletion)
             || self.patience == 0;
@@ -264,7 +265,7 @@ impl<K: CollectionKind> Survey<K> {
         match root.route() {
             Some(route) => self.done(RecordsView::active(route, hash, true)),
             None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
-                let sources = vec![ViewRecord::Root(None)];
+                let sources = smallvec![ViewRecord::Root(None)];
                 MachineProgress::Done(SurveyResult {
                     view: RecordsView { root, sources },
                     patience: self.patience,
@@ -273,6 +274,7 @@ impl<K: CollectionKind> Survey<K> {
             }
             None => {
                 let first = hash.map_or(0, |hash| shard(hash, Self::pairs(&root)));
+                let sources = SmallVec::new();
                 self.go(ViewStep::Low(first, RecordsView { root, sources }))
             }
         }

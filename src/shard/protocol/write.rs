@@ -119,6 +119,10 @@ impl<K: CollectionKind> Machine<K> for ElementWrite<K> {
         match std::mem::replace(&mut self.step, WriteStep::ReadRoot) {
             WriteStep::Unsharded(neighbors) => match reply {
                 RequestReply::FilteredOut => self.go(WriteStep::ReadRoot),
+                // The record has gone with the collection beside this one. A new one is made by other rules.
+                RequestReply::NotFound if neighbors == NeighborCollections::Sharded => {
+                    self.go(WriteStep::Unsharded(NeighborCollections::None))
+                }
                 RequestReply::NotFound => ElementResult::done(None, RouteHint::default()),
                 RequestReply::Done(seen) => {
                     ElementResult::done(seen.answer, RouteHint::Unsharded(neighbors))

@@ -128,7 +128,10 @@ impl Store {
         hole: Option<Hole>,
     ) -> RequestReply<Tiny> {
         let creates = match &request.edit {
-            RequestEdit::User(act) => matches!(act, Act::Add(_)),
+            RequestEdit::User(act) => {
+                matches!(act, Act::Add(_))
+                    && request.precondition != Precondition::Unsharded(NeighborCollections::Sharded)
+            }
             RequestEdit::Mark(..) => request.precondition.description().is_new(),
             _ => false,
         };
@@ -287,7 +290,7 @@ fn root_passes(
             found.is_empty() || left_out(Hole::StillUnsharded)
         }
         Precondition::Unsharded(NeighborCollections::Sharded) => {
-            own(found).is_none() || left_out(Hole::StillUnsharded)
+            own(found).is_none() && !found.is_empty() || left_out(Hole::StillUnsharded)
         }
         Precondition::Bears(wanted) => bears(wanted),
         Precondition::Bare(wanted) => bears(wanted) && record.bins[of].is_none(),
