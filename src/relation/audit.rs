@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::address::{Address, TaggedLink};
-use super::keys::sweep_removed;
+use super::keys::sweep_each;
 use crate::{Key, RecordSet, RecordStore, Result, WritePolicy};
 
 /// The treatment of faults by an audit.
@@ -207,13 +207,17 @@ impl<'a> Auditor<'a> {
     }
 
     /// Deletes removed records of a set, where a restart may bring them back and repairs are asked for. They are no faults: no read of
-    /// the relation has them.
-    pub(super) fn sweep<S: RecordStore>(&self, store: &S, set: &str) -> Result<()> {
+    /// the relation has them. The observer may stop it.
+    pub(super) fn sweep<S: RecordStore>(
+        &mut self,
+        store: &S,
+        set: &str,
+    ) -> Result<ControlFlow<()>> {
         let may_be_back = store.records(set)?.may_bring_back(&WritePolicy::default());
         if self.repair == Repair::Yes && may_be_back {
-            sweep_removed(store, set)?;
+            return sweep_each(store, set, || self.note_progress(None));
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Notes a fault, after it was repaired if that is asked for. `repair` returns whether there was something to repair.

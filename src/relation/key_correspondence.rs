@@ -2,9 +2,8 @@
 
 use super::keys::{REMOVED, has_removed_alone, read_one};
 use super::writes::{delete_with, puts};
-use crate::expressions::bin_exists;
 use crate::operations::{delete_all_bins, delete_bin, put};
-use crate::policy::RecordExistsAction;
+use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Record;
 use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, WritePolicy};
 
@@ -152,24 +151,42 @@ impl<R: RecordSet> CorrespondingSet<R> {
         let Self {
             records, policy, ..
         } = self;
-        let changed = |changed: Result<_>| match changed {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        };
+        // The existence action is for what a put meets.
+        let deleting = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::Update);
         if !records.may_bring_back(policy) {
-            return changed(records.operate_on(policy, key, &[delete_all_bins()]));
+            let deleted = if_there(records.operate_on(&deleting, key, &[delete_all_bins()]));
+            return deleted.map(|deleted| deleted.is_some());
         }
         let Some(found) = read_one(records, key, None)? else {
             return Ok(false);
         };
-        let emptying = policy
-            .clone()
-            .record_exists_action(RecordExistsAction::ReplaceOnly);
-        let was_there = !has_removed_alone(&found)
-            && changed(records.operate_on(&emptying, key, &[put(REMOVED, 1)]))?;
-        let emptied = WritePolicy::default().filter(bin_exists(REMOVED));
-        delete_with(records, &emptied, key)?;
+        let was_there = !has_removed_alone(&found);
+        let mut left = found.metadata().generation;
+        if was_there {
+            let emptying = deleting.record_exists_action(RecordExistsAction::ReplaceOnly);
+            match if_there(records.operate_on(&emptying, key, &[put(REMOVED, 1)]))? {
+                Some(emptied) => left = emptied.generation,
+                None => return Ok(false),
+            }
+        }
+        // As it was left: others may write over it meanwhile.
+        let as_left = WritePolicy::default()
+            .total_timeout(policy.total_timeout)
+            .generation(GenerationPolicy::ExpectEqual(left.into()));
+        match delete_with(records, &as_left, key) {
+            Ok(_) | Err(Error::Generation { .. }) => {}
+            Err(error) => return Err(error),
+        }
         Ok(was_there)
+    }
+}
+
+fn if_there<T>(changed: Result<T>) -> Result<Option<T>> {
+    match changed {
+        Ok(changed) => Ok(Some(changed)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -1,5 +1,7 @@
 //! Keys as elements of collections, and the records that they lead to.
 
+use std::ops::ControlFlow;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -123,12 +125,29 @@ pub(super) fn has_removed_alone(record: &Record) -> bool {
 /// `Graph` on a cluster.
 ///
 /// # Errors
-/// The errors of a scan and of a delete.
+/// The errors of a scan and of a delete; [`Error::Parameter`], after the others are deleted, for such a record without a stored key.
 pub fn sweep_removed<S: RecordStore>(store: &S, set: &str) -> Result<u64> {
-    let (records, mut removed, mut swept) = (store.records(set)?, Vec::new(), 0);
+    let mut swept = 0;
+    let ended = sweep_each(store, set, || {
+        swept += 1;
+        ControlFlow::Continue(())
+    });
+    ended.map(|_| swept)
+}
+
+/// Does as [`sweep_removed`] does, and calls `observe` after each record, which may stop it.
+pub(super) fn sweep_each<S: RecordStore>(
+    store: &S,
+    set: &str,
+    mut observe: impl FnMut() -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let (records, mut removed, mut keyless) = (store.records(set)?, Vec::new(), false);
     records.scan_records(&mut |record| {
-        if let (true, Some(key)) = (has_removed_alone(record), record.key()) {
-            removed.push((key.into_owned(), record.metadata().generation));
+        if has_removed_alone(record) {
+            match record.key() {
+                Some(key) => removed.push((key.into_owned(), record.metadata().generation)),
+                None => keyless = true,
+            }
         }
     })?;
     for (key, generation) in removed {
@@ -136,12 +155,25 @@ pub fn sweep_removed<S: RecordStore>(store: &S, set: &str) -> Result<u64> {
         let as_seen = GenerationPolicy::ExpectEqual(generation.into());
         let policy = WritePolicy::default().generation(as_seen);
         match records.operate_on(&policy, &key, &[delete_all_bins()]) {
-            Ok(_) => swept += 1,
+            Ok(_) => {
+                if observe().is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
             Err(Error::NotFound { .. } | Error::Generation { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(swept)
+    if keyless {
+        return Err(without_key(set, "it cannot be deleted by its key"));
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn without_key(set: &str, so: &str) -> Error {
+    Error::parameter(format!(
+        "a record of set {set:?} has no stored key, so {so}: write it with WritePolicy::send_key"
+    ))
 }
 
 /// Returns the keys of the wanted records of a set, without companions of sharded collections and removed records. Memory for
@@ -164,9 +196,7 @@ pub(super) fn keys_in<S: RecordStore>(
         }
     })?;
     if keyless {
-        return Err(Error::parameter(format!(
-            "a record of set {set:?} has no stored key, so its relation cannot be followed: write it with WritePolicy::send_key"
-        )));
+        return Err(without_key(set, "its relation cannot be followed"));
     }
     Ok(keys)
 }

@@ -280,7 +280,12 @@ impl<S: RecordStore> Members<S> {
     ) -> Result<RelationAudit> {
         let (listed, owner) = (&self.listed, &self.owner);
         Auditor::run(repair, &mut observe, |auditor| {
-            self.named(auditor.sweep(&self.store, &listed.set))?;
+            if self
+                .named(auditor.sweep(&self.store, &listed.set))?
+                .is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
             self.named(listed.verify(&self.store, owner, auditor))?;
             let is_list = |record: &Record| {
                 listed.set == listed.side.set && record.key().is_some_and(|key| key == *owner)

@@ -110,6 +110,7 @@ pub(super) fn delete_member<R: RecordSet>(
         Some(bin) => and([bin_exists(REMOVED), not(bin_exists(bin))]),
         None => bin_exists(REMOVED),
     };
-    delete_with(records, &WritePolicy::default().filter(still), key)?;
+    let emptied = WritePolicy::default().total_timeout(deleting.total_timeout);
+    delete_with(records, &emptied.filter(still), key)?;
     Ok(is_emptied)
 }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use spikelet::policy::RecordExistsAction;
 use spikelet::relation::{KeyCorrespondence, KeyPattern};
 use spikelet::{Key, Store, WritePolicy, bins};
 
@@ -84,6 +85,25 @@ fn records_of_one_key_are_read_and_deleted_together() {
     assert_eq!(user.delete("sean").unwrap(), 2);
     assert_eq!(user.delete("sean").unwrap(), 0);
     assert!(user.set(&store, "users", WritePolicy::default()).is_err());
+}
+
+#[test]
+fn records_of_one_key_are_deleted_whatever_their_policy_says_of_puts() {
+    let actions = [
+        RecordExistsAction::Replace,
+        RecordExistsAction::ReplaceOnly,
+        RecordExistsAction::CreateOnly,
+    ];
+    for action in actions {
+        let store = Store::in_memory().unwrap();
+        store.set("users").unwrap().put("sean", [("n", 1)]).unwrap();
+        let policy = WritePolicy::default().record_exists_action(action);
+        let user = KeyCorrespondence::new()
+            .set(&store, "users", policy)
+            .unwrap();
+        assert_eq!(user.delete("sean").unwrap(), 1, "{action:?}");
+        assert_eq!(user.delete("sean").unwrap(), 0, "{action:?}");
+    }
 }
 
 #[test]

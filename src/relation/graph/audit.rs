@@ -24,7 +24,12 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     ) -> Result<RelationAudit> {
         let schema = &self.schema;
         Auditor::run(repair, &mut observe, |auditor| {
-            schema.named(auditor.sweep(&self.store, &schema.edges))?;
+            if schema
+                .named(auditor.sweep(&self.store, &schema.edges))?
+                .is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
             for key in schema.named(keys_in(&self.store, &schema.edges, |_| true))? {
                 schema.named(self.verify_edge(&key, auditor))?;
                 if auditor.note_progress(None).is_break() {

@@ -23,7 +23,10 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         Auditor::run(repair, &mut observe, |auditor| {
             let place = &self.current;
             if self.places().any(|place| !is_consolidated(place)) {
-                self.named(place, auditor.sweep(&self.store, place.children()))?;
+                let swept = auditor.sweep(&self.store, place.children());
+                if self.named(place, swept)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
             // What the former layout finds besides has not been moved yet.
             let first = usize::from(self.former_has_all());
