@@ -19,6 +19,7 @@ use spikelet::{
 
 use crate::common::Served;
 
+const NOT_FOUND: u8 = 2;
 const ENTERPRISE_ONLY: u8 = 25;
 
 fn ints(count: i64) -> Vec<Value> {
@@ -125,6 +126,9 @@ fn a_child_that_was_removed_is_no_child_after_a_restart() {
         assert_eq!(children.parent_of(2).unwrap(), None);
         let found: Option<serde_json::Value> = children.get(1, 2).unwrap();
         assert_eq!(found, None);
+        let no_child = children.set_parent(2, 4).unwrap_err();
+        assert_eq!(no_child.result_code(), NOT_FOUND);
+        assert_eq!(children.len(4).unwrap(), 0);
         assert!(!children.remove(1, 2).unwrap());
         assert!(
             children

@@ -1,9 +1,10 @@
 //! Children that get another parent.
 
 use super::{Layout, OneToMany};
+use crate::expressions::{bin_exists, not};
 use crate::operations;
 use crate::policy::RecordExistsAction;
-use crate::relation::keys::{element_of, key_of};
+use crate::relation::keys::{REMOVED, element_of, is_removed, key_of, read_one};
 use crate::relation::one_to_many::place::ChildPlace;
 use crate::relation::side::check_exists;
 use crate::{
@@ -18,7 +19,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// [`Layout::reference`]). One transaction on a [`Store`](crate::Store): 1 read and 1 write,
     /// and 2 writes more for a key list. Elsewhere the new parent lists the child before the child
     /// names it, and the old one last: what dies in between leaves a key in a list of a parent that
-    /// the child does not name, which the same call or [`OneToMany::verify`] removes.
+    /// the child does not name, which [`OneToMany::verify`] removes.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -80,13 +81,12 @@ impl ChildPlace {
             check_exists(store, &self.side().set, parent)?;
         }
         let records = store.records(self.children())?;
-        let read = operations::get_bin(bin);
-        let found = records.operate_on(&WritePolicy::default(), child, &[read])?;
-        let named = found
-            .value(0)
-            .filter(|value| **value != Value::Nil)
-            .cloned();
-        let before = named.map(key_of).transpose()?;
+        let no_child = || Err(Error::not_found().about(self.children(), child));
+        let found = read_one(&records, child, Some(&[bin, REMOVED]))?;
+        let Some(found) = found.filter(|found| !is_removed(found)) else {
+            return no_child();
+        };
+        let before = found.get(bin).map(key_of).transpose()?;
         let listed = &self.listed;
         let is_listed = matches!(self.layout, Layout::KeyList { .. });
         if is_listed {
@@ -95,12 +95,24 @@ impl ChildPlace {
         if before.as_ref() == Some(parent) {
             return Ok(before);
         }
-        let keep = WritePolicy::default()
+        let mut keep = WritePolicy::default()
             .record_exists_action(RecordExistsAction::UpdateOnly)
             .expiration(Expiration::DontUpdate)
             .of_relation();
+        if records.may_bring_back(&keep) {
+            keep = keep.filter(not(bin_exists(REMOVED)));
+        }
         let name = operations::put(bin, element_of(parent));
-        records.operate_on(&keep, child, &[name])?;
+        match records.operate_on(&keep, child, &[name]) {
+            // Another caller has removed it since.
+            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
+                if is_listed {
+                    listed.unlist(store, parent, child)?;
+                }
+                return no_child();
+            }
+            written => written?,
+        };
         if is_listed {
             listed.list_again(store, parent, child)?;
         }
