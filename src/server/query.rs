@@ -1,7 +1,6 @@
 //! Queries: the records of some partitions, or of a set in them, returned.
 
 mod projection;
-mod source;
 mod start;
 mod stream;
 
@@ -12,7 +11,6 @@ use std::time::{Duration, Instant};
 pub(crate) use start::{Started, start};
 
 use self::projection::{Projection, project};
-use self::source::{Allowance, NextRecord, RecordSource};
 use self::stream::{StreamState, tell_failure};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
@@ -28,17 +26,14 @@ use super::result_code;
 use super::served::ServedNamespace;
 use super::shared::ServerShared;
 use super::transaction::part::MONITOR_SET;
-use crate::engine::RemoteRecord;
+use crate::engine::{NextEntry, PartitionQuery, RemoteRecord};
 use crate::operation::Mode;
 use crate::{Digest, Expression, Namespace};
 
 /// A chunk of records is sent once it exceeds this size.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The most partitions that a query visits between two checks of the client.
-const CHUNK_PARTITIONS: usize = 256;
-
-/// The most entries of an index that a query passes over between two checks of the client.
+/// The most entries of an index that a query passes over between two checks of the client; 256 partitions are as much.
 const CHUNK_ENTRIES: usize = 64 << 10;
 
 /// The most records that a query reads between two checks of the client, whether it returns them or not.
@@ -57,7 +52,7 @@ pub(crate) struct WireQuery<'a> {
     mode: Mode,
     /// The function that records are sent through instead of to the client.
     stream: Option<StreamState>,
-    source: RecordSource,
+    source: PartitionQuery,
     /// Whether all records have been met.
     is_exhausted: bool,
     /// How many more records may be returned.
@@ -112,10 +107,7 @@ impl WireQuery<'_> {
         let start = out.len();
         let frame = open_frame(out);
         let mut records = 0;
-        let mut allowance = Allowance {
-            partitions: CHUNK_PARTITIONS,
-            entries: CHUNK_ENTRIES,
-        };
+        let mut entries = CHUNK_ENTRIES;
         let mut wait = None;
         let began = Instant::now();
         let mut no_room = false;
@@ -126,18 +118,15 @@ impl WireQuery<'_> {
                 self.job.throttled.fetch_add(1, Ordering::Relaxed);
                 break;
             }
-            let (digest, value) =
-                match self
-                    .source
-                    .next_record(self.served, self.set_id, &self.job, &mut allowance)
-                {
-                    NextRecord::Record(digest, value) => (digest, value),
-                    NextRecord::Pause => break,
-                    NextRecord::End => {
-                        self.is_exhausted = true;
-                        break;
-                    }
-                };
+            let mut damaged = |damage| self.job.fail(&damage);
+            let (digest, value) = match self.source.advance(&mut entries, &mut damaged) {
+                NextEntry::Found { digest, value } => (digest, value),
+                NextEntry::Paused => break,
+                NextEntry::End => {
+                    self.is_exhausted = true;
+                    break;
+                }
+            };
             records += 1;
             if self.stream.is_some() && began.elapsed() > STREAM_CHUNK_TIME {
                 // This record is the last of the chunk.
@@ -184,12 +173,9 @@ impl WireQuery<'_> {
         } else {
             out.truncate(start);
         }
-        match &self.source {
-            RecordSource::Partitions { starts, next, .. } => {
-                self.job.progress(*next, starts.len());
-            }
-            RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
-        }
+        let at_once = (usize::from(self.is_exhausted), 1);
+        let (done, all) = self.source.partitions_begun().unwrap_or(at_once);
+        self.job.progress(done, all);
         if failed {
             return self.end(JobEnd::Failed, result_code::UDF, out);
         }
@@ -276,7 +262,7 @@ impl WireQuery<'_> {
                 },
             }
         };
-        read(&self.source, namespace, digest, self.set_id, job, visit).unwrap_or(Visited::Passed)
+        read(&self.source, digest, job, visit).unwrap_or(Visited::Passed)
     }
 }
 
@@ -302,7 +288,7 @@ impl WireQuery<'_> {
             let taken = RecordInput::of(namespace, record, *digest, set);
             taken.inspect_err(|damage| job.fail(damage)).ok()
         };
-        let taken = read(&self.source, namespace, digest, set_id, job, take).flatten();
+        let taken = read(&self.source, digest, job, take).flatten();
         let (Some(record), Some(stream)) = (taken, &mut self.stream) else {
             return Ok(Visited::Passed);
         };
@@ -336,18 +322,12 @@ pub(super) fn is_own(set: &str) -> bool {
 
 /// Lends the record that the query has met to `visit`; `None` if it is gone, or damaged.
 fn read<R>(
-    source: &RecordSource,
-    namespace: &Namespace,
+    source: &PartitionQuery,
     digest: &Digest,
-    set_id: Option<u16>,
     job: &Job,
     visit: impl FnOnce(&RemoteRecord<'_>) -> R,
 ) -> Option<R> {
-    let found = match source {
-        RecordSource::Index(query) => query.read(namespace, set_id, visit),
-        RecordSource::Partitions { .. } => namespace.read_scanned(digest, set_id, visit),
-    };
-    found.unwrap_or_else(|damage| {
+    source.read(digest, visit).unwrap_or_else(|damage| {
         job.fail(&damage);
         None
     })

@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+#[cfg(feature = "server")]
+use super::by_partition::IndexBound;
 use crate::geo::{Geometry, MatchingCells};
 use crate::index::{
     AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexComponent,
@@ -25,6 +27,9 @@ enum QueryCondition {
     Within(Box<str>),
     /// GeoJSON of a point.
     Containing(Box<str>),
+    /// The only condition of a wire client.
+    #[cfg(feature = "server")]
+    Bound(IndexBound),
 }
 
 impl Conditions {
@@ -47,6 +52,11 @@ impl Conditions {
     pub(super) fn containing(&mut self, point: &str) {
         self.conditions
             .push(QueryCondition::Containing(point.into()));
+    }
+
+    #[cfg(feature = "server")]
+    pub(super) fn bound(&mut self, bound: IndexBound) {
+        self.conditions.push(QueryCondition::Bound(bound));
     }
 
     /// Refuses conditions on a query that has no index.
@@ -97,6 +107,8 @@ impl Conditions {
                     Ok(range) => range.into(),
                     Err(why) => return refuse(why),
                 },
+                #[cfg(feature = "server")]
+                QueryCondition::Bound(bound) => bound.selection(),
                 QueryCondition::Within(text) | QueryCondition::Containing(text) => {
                     let of = asked(definition).nth(component - 1);
                     let of = of.filter(|(_, of)| of.kind == Some(IndexType::GeoJson));
@@ -133,6 +145,8 @@ impl Conditions {
                 QueryCondition::Prefix(prefix) => format!("{component} begins with {prefix}"),
                 QueryCondition::Within(region) => format!("{component} lies in {region}"),
                 QueryCondition::Containing(point) => format!("{component} contains {point}"),
+                #[cfg(feature = "server")]
+                QueryCondition::Bound(bound) => format!("{component} is of {bound:?}"),
                 QueryCondition::Range(start, end) => {
                     let from = match start {
                         Bound::Included(value) => format!(" from {value}"),

@@ -83,6 +83,8 @@ pub struct Query {
     limit: usize,
     after: Option<Cursor>,
     companions: bool,
+    /// Shows a record at each of its geometries that matches, and not at the first of its entries alone.
+    at_each: bool,
 }
 
 /// Where records are found.
@@ -156,6 +158,7 @@ impl Query {
             limit: usize::MAX,
             after: None,
             companions: false,
+            at_each: false,
         }
     }
 

@@ -126,29 +126,24 @@ impl NamespaceCore {
     ) -> Result<EntryFate> {
         let (_, root) = split_entry(entry);
         let found = self.storage.get(&root, |stored| {
-            if expired(&stored, self.clock.now_ms()) {
-                return Ok(EntryFate::Decided);
-            }
-            if !index.is_of(stored.set_id()) {
-                return Ok(EntryFate::Stale);
-            }
             let own = MetRecord {
                 asked,
                 descending: met.descending,
                 entry: Some(entry),
                 at_each: false,
+                set_id: None,
                 stored: &stored,
             };
             let scratch = &mut EntryList::default();
             Ok(match self.standing(index, &own, scratch)? {
-                (EntryStanding::Absent, _) => EntryFate::Stale,
-                (EntryStanding::Shown, record) => {
+                EntryStanding::Absent => EntryFate::Stale,
+                EntryStanding::Shown(record) => {
                     if asked.is_one_key(index.values) || met.roots.lock().insert(root) {
                         show(&stored, record);
                     }
                     EntryFate::Decided
                 }
-                (EntryStanding::NotShown, _) => EntryFate::Decided,
+                EntryStanding::NotShown => EntryFate::Decided,
             })
         })?;
         found.unwrap_or(Ok(EntryFate::Stale))
