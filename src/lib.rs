@@ -157,6 +157,8 @@ mod expression;
 pub mod fuzzing;
 mod geo;
 mod hll;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod http;
 mod index;
 #[cfg(feature = "monitor")]
 pub mod monitor;

@@ -21,6 +21,7 @@ use super::stream::Acceptor;
 use super::waiting::told_to_stop;
 #[cfg(feature = "tls")]
 use crate::TlsIdentity;
+use crate::http::{Endpoint, EndpointOptions, resolve};
 #[cfg(feature = "monitor")]
 use crate::monitor::MonitorLogin;
 use crate::{Error, Result, Store};
@@ -67,7 +68,7 @@ pub struct ServerBuilder {
 pub struct ServerHandle {
     addr: SocketAddr,
     tls: Option<SocketAddr>,
-    metrics: Option<SocketAddr>,
+    metrics: Option<Endpoint>,
     shared: Arc<ServerShared>,
     stopping: watch::Sender<bool>,
     /// Ends when the last connection has.
@@ -258,7 +259,7 @@ impl ServerBuilder {
         let security = self.security.as_ref();
         let security = security.map(|options| Security::open(&self.store, options));
         let security = security.transpose()?;
-        let (encrypted, metrics_acceptor) = self.encrypted()?;
+        let encrypted = self.encrypted()?;
         let tls_addr = encrypted.as_ref().map(|(addr, _)| *addr);
         let own = [Some(self.listen), self.metrics, tls_addr];
         for addr in own.into_iter().flatten().chain(self.beside) {
@@ -275,7 +276,6 @@ impl ServerBuilder {
                 .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error))
         };
         let (addr, listener) = bind(self.listen)?;
-        let metrics = self.metrics.map(bind).transpose()?;
         let encrypted = encrypted.map(|(addr, acceptor)| Ok::<_, Error>((bind(addr)?, acceptor)));
         let encrypted = encrypted.transpose()?;
         let shared = Arc::new(ServerShared::new(
@@ -289,14 +289,15 @@ impl ServerBuilder {
         )?);
         let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
-        let metrics = metrics.map(|(addr, listener)| {
-            runtime.spawn(metrics::serve(
-                Arc::clone(&shared),
-                listener,
-                metrics_acceptor,
-            ));
-            addr
-        });
+        let metrics_options = EndpointOptions {
+            name: "spikelet-metrics",
+            threads: 1,
+            checks_host: false,
+            #[cfg(feature = "tls")]
+            tls: self.metrics_tls,
+        };
+        let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
+        let metrics = self.metrics.map(serve_metrics).transpose()?;
         runtime.spawn(end_transactions(Arc::clone(&shared)));
         let mut tls = None;
         if let Some(((addr, listener), acceptor)) = encrypted {
@@ -325,26 +326,20 @@ impl ServerBuilder {
     }
 }
 
-type Encrypted = Option<(SocketAddr, Acceptor)>;
-
 impl ServerBuilder {
-    /// The listener of encrypted connections, and how those of the metrics begin.
+    /// The listener of encrypted connections.
     #[cfg(feature = "tls")]
-    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
+    fn encrypted(&self) -> Result<Option<(SocketAddr, Acceptor)>> {
         let listen = self.listen_tls.as_ref();
-        let listen =
-            listen.map(|(addr, identity)| Ok::<_, Error>((*addr, Acceptor::tls(identity)?)));
-        let metrics = self.metrics_tls.as_ref().map(Acceptor::tls);
-        Ok((
-            listen.transpose()?,
-            metrics.transpose()?.unwrap_or_default(),
-        ))
+        listen
+            .map(|(addr, identity)| Ok((*addr, Acceptor::tls(identity)?)))
+            .transpose()
     }
 
     #[cfg(not(feature = "tls"))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    fn encrypted(&self) -> Result<(Encrypted, Acceptor)> {
-        Ok((None, Acceptor::default()))
+    const fn encrypted(&self) -> Result<Option<(SocketAddr, Acceptor)>> {
+        Ok(None)
     }
 }
 
@@ -364,7 +359,10 @@ impl ServerHandle {
     /// Where it serves metrics, if it does.
     #[must_use]
     pub const fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.metrics
+        match &self.metrics {
+            Some(endpoint) => Some(endpoint.addr()),
+            None => None,
+        }
     }
 
     /// How many connections are open.
@@ -411,6 +409,7 @@ impl ServerHandle {
             return;
         };
         self.shared.closing.store(true, Ordering::Relaxed);
+        self.metrics = None;
         // Sending fails if no task listens any more; then there is nothing to stop.
         let _ = self.stopping.send(true);
         // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
@@ -515,16 +514,4 @@ fn bind(addr: SocketAddr, runtime: &Runtime) -> io::Result<(SocketAddr, TcpListe
     let addr = listener.local_addr()?;
     let _entered = runtime.enter();
     Ok((addr, TcpListener::from_std(listener)?))
-}
-
-fn resolve(addr: impl ToSocketAddrs) -> Result<SocketAddr> {
-    let found = addr.to_socket_addrs().map_err(|error| {
-        Error::parameter(format!(
-            "not an address to listen on: {error}; give host:port"
-        ))
-    })?;
-    found
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::parameter("the host to listen on has no address"))
 }
