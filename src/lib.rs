@@ -170,6 +170,7 @@ pub mod relation;
 mod retry;
 #[cfg(feature = "server")]
 pub mod server;
+mod setters;
 pub mod shard;
 mod store;
 mod sync;

@@ -17,6 +17,7 @@ use super::super::write::{EditOutcome, WriteTarget};
 use super::{Cursor, Query, QuerySource};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::record::Key;
+use crate::setters::setters;
 use crate::{Error, Result};
 
 /// How many places of records that fit an index are held at a time: 32 MiB. Where there are more, the index is gone through
@@ -43,11 +44,9 @@ pub struct BackgroundPolicy {
 }
 
 impl BackgroundPolicy {
-    /// Sets [`BackgroundPolicy::write`]: how each record is written.
-    #[must_use]
-    pub fn write(mut self, write: WritePolicy) -> Self {
-        self.write = write;
-        self
+    setters! {
+        /// Sets [`BackgroundPolicy::write`]: how each record is written.
+        write: WritePolicy,
     }
 
     /// Sets [`BackgroundPolicy::name`]: under which the position is kept in the store.
@@ -57,11 +56,9 @@ impl BackgroundPolicy {
         self
     }
 
-    /// Sets [`BackgroundPolicy::records_per_second`]: the most records a second; 0: no limit.
-    #[must_use]
-    pub const fn records_per_second(mut self, records: u32) -> Self {
-        self.records_per_second = records;
-        self
+    setters! { const
+        /// Sets [`BackgroundPolicy::records_per_second`]: the most records a second; 0: no limit.
+        records_per_second: u32,
     }
 }
 
