@@ -4,8 +4,11 @@ use super::bytes::patch;
 use super::fields::Field;
 use super::frame::MESSAGE_BYTES_MAX;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
+use super::ops::code;
 use super::particle::write_wire;
 use super::response_buffer::ResponseBuffer;
+use crate::operation::Mode;
+use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
@@ -130,6 +133,36 @@ impl<'o, 'b> MessageReply<'o, 'b> {
         let size = (self.out.len() - at - 4) as u32;
         patch(self.out, at, &size.to_be_bytes());
         self.ops += 1;
+        Ok(())
+    }
+
+    /// Adds all bins of a record.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`].
+    pub(crate) fn bins(&mut self, record: RecordView<'_>) -> Result<()> {
+        let mut bins = record.raw_bins();
+        bins.try_for_each(|bin| self.op(code::READ, bin.name, bin.kind, bin.value))
+    }
+
+    /// Adds the bins of a record that have these names, and, if the mode asks for them, those that it does not have.
+    ///
+    /// # Errors
+    /// As for [`MessageReply::op`]; that of a name.
+    pub(crate) fn named_bins(
+        &mut self,
+        record: RecordView<'_>,
+        names: impl Iterator<Item = Result<BinName>>,
+        mode: Mode,
+    ) -> Result<()> {
+        for name in names {
+            let name = name?;
+            if let Some(bin) = record.find(name.as_bytes()) {
+                self.op(code::READ, bin.name, bin.kind, bin.value)?;
+            } else if mode.contains(Mode::RESPOND_ALL) {
+                self.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
+            }
+        }
         Ok(())
     }
 

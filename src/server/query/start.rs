@@ -10,7 +10,7 @@ use super::projection::{Projection, projection_of};
 use super::stream::StreamState;
 use super::{LastSet, WireQuery};
 use crate::engine::{PartitionQuery, PartitionStart};
-use crate::operation::{Checked, Mode};
+use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
 use crate::query::Query;
 use crate::server::background::{BackgroundJob, Work};
@@ -142,11 +142,7 @@ pub(crate) fn start<'a>(
         socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
         client: client.to_owned(),
     };
-    let mut mode = Mode::empty();
-    mode.set(
-        Mode::RESPOND_ALL,
-        message.head.info2.contains(Info2::RESPOND_ALL_OPS),
-    );
+    let mode = message.head.mode();
     // No set is named: all of them.
     let set_id = (set_id != 0).then_some(set_id);
     let parameter = |_| result_code::PARAMETER;
