@@ -2,19 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::cluster::each;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Ask, InfoAnswer, Pairs};
 use crate::server::served::ServedNamespace;
 use crate::server::shared::ServerShared;
 
 pub(super) fn names(ask: &mut Ask<'_>) -> InfoAnswer {
-    let names: Vec<&str> = ask
-        .shared
-        .namespaces
-        .iter()
-        .map(|served| served.namespace.name())
-        .collect();
-    Ok(names.join(";"))
+    Ok(each(ask, |served| served.namespace.name().to_owned()))
 }
 
 pub(super) fn statistics(ask: &mut Ask<'_>) -> InfoAnswer {

@@ -95,7 +95,7 @@ fn declare(
             Ok(())
         }
         Err(Error::IndexExists(_)) => Err(name_taken(&name)),
-        Err(error) => Err(InfoError::new(error.result_code(), error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -126,12 +126,8 @@ fn of_records(
         )));
     }
     let definition = IndexDefinition::of_records(index);
-    definition.check_usable().map_err(refused)?;
+    definition.check_usable().map_err(InfoError::parameter)?;
     Ok(definition)
-}
-
-fn refused(error: Error) -> InfoError {
-    InfoError::parameter(error.to_string())
 }
 
 /// An index of values.
@@ -148,7 +144,7 @@ fn of_values(ask: &Ask<'_>, name: &str, part: IndexPart) -> Result<IndexDefiniti
     let kind = type_of_name(kind).ok_or_else(|| {
         InfoError::parameter("the type is one of numeric, string, blob, geo2dsphere")
     })?;
-    IndexDefinition::of_client(name, source(ask, bin)?, part, kind).map_err(refused)
+    IndexDefinition::of_client(name, source(ask, bin)?, part, kind).map_err(InfoError::parameter)
 }
 
 /// Where the values are found.
@@ -193,7 +189,7 @@ pub(super) fn delete(ask: &mut Ask<'_>) -> InfoAnswer {
         None => ask.shared.elsewhere.forget(namespace, name),
         Some(namespace) => match namespace.drop_index(name) {
             Ok(()) | Err(Error::IndexNotFound(_)) => {}
-            Err(error) => return Err(InfoError::new(error.result_code(), error.to_string())),
+            Err(error) => return Err(error.into()),
         },
     }
     Ok("ok".to_owned())
