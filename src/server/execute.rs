@@ -2,10 +2,11 @@
 
 use super::command::{CommandAnswer, CommandRefusal, RecordCommand, RecordRequest};
 use super::counters::RequestKind;
+use super::memory_budget::BudgetRoom;
 use super::message::{Info1, Verb};
 use super::modules::MODULE_SET;
 use super::ops::code;
-use super::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use super::reply::{AnswerHeader, MessageReply};
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
 use super::served::ServedNamespace;

@@ -89,14 +89,9 @@ fn render_namespaces(shared: &ServerShared, node: &str, metrics: &mut MetricsTex
             }
         }
     }
-    let stats: Vec<_> = shared
-        .namespaces
-        .iter()
-        .map(|served| (labels_of(node, served), served.namespace.stats()))
-        .collect();
-    let stats: Vec<_> = stats
-        .iter()
-        .map(|(labels, stats)| (labels.clone(), &stats.storage))
+    let all = shared.namespaces.iter();
+    let stats: Vec<_> = all
+        .map(|served| (labels_of(node, served), served.namespace.stats().storage))
         .collect();
     metrics.add_all(&OF_STORAGE, &stats);
 }
@@ -132,10 +127,12 @@ fn render_latencies(shared: &ServerShared, node: &str, metrics: &mut MetricsText
         ("pi_query", |served| &served.queries),
     ];
     for (what, of) in all {
+        let namespaces = shared.namespaces.iter();
+        let latencies: Vec<_> = namespaces
+            .map(|served| (labels_of(node, served), of(served)))
+            .collect();
         let name = format!("aerospike_latencies_{what}_ms_bucket");
-        for served in &shared.namespaces {
-            let labels = labels_of(node, served);
-            let latency = of(served);
+        for (labels, latency) in &latencies {
             let count = latency.count();
             for (bucket, longer) in latency.at_least().into_iter().enumerate() {
                 let labels = format!("{labels},le=\"{}\"", 1_u64 << bucket);
@@ -144,18 +141,12 @@ fn render_latencies(shared: &ServerShared, node: &str, metrics: &mut MetricsText
             metrics.add(&name, "counter", &format!("{labels},le=\"+Inf\""), count);
         }
         let name = format!("aerospike_latencies_{what}_ms_count");
-        for served in &shared.namespaces {
-            metrics.add(
-                &name,
-                "counter",
-                &labels_of(node, served),
-                of(served).count(),
-            );
+        for (labels, latency) in &latencies {
+            metrics.add(&name, "counter", labels, latency.count());
         }
         let name = format!("spikelet_{what}_seconds_total");
-        for served in &shared.namespaces {
-            let seconds = of(served).micros() as f64 / 1e6;
-            metrics.add(&name, "counter", &labels_of(node, served), seconds);
+        for (labels, latency) in &latencies {
+            metrics.add(&name, "counter", labels, latency.micros() as f64 / 1e6);
         }
     }
 }

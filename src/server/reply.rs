@@ -3,6 +3,7 @@
 use super::bytes::patch;
 use super::fields::Field;
 use super::frame::MESSAGE_BYTES_MAX;
+use super::memory_budget::BudgetRoom;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
 use super::ops::code;
 use super::particle::write_wire;
@@ -55,13 +56,6 @@ impl AnswerHeader {
     }
 }
 
-/// Whether the budget had memory for an addition to a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BudgetRoom {
-    Given,
-    Refused,
-}
-
 /// A message under way at the end of a buffer.
 #[derive(Debug)]
 pub(crate) struct MessageReply<'o, 'b> {
@@ -97,10 +91,7 @@ impl<'o, 'b> MessageReply<'o, 'b> {
 
     /// Makes room for `more` bytes.
     pub(crate) fn reserve(&mut self, more: usize) -> BudgetRoom {
-        match self.out.reserve(more) {
-            true => BudgetRoom::Given,
-            false => BudgetRoom::Refused,
-        }
+        self.out.reserve(more)
     }
 
     /// Adds the value of a bin, or the result of an operation, from its stored form.
@@ -117,7 +108,8 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     ) -> Result<()> {
         let at = self.out.len();
         let size = at - self.at + stored.len();
-        if size > ANSWER_BYTES_MAX || !self.out.reserve(OP_HEAD_BYTES_MAX + stored.len()) {
+        let needed = OP_HEAD_BYTES_MAX + stored.len();
+        if size > ANSWER_BYTES_MAX || self.reserve(needed) == BudgetRoom::Refused {
             return Err(Error::RecordTooBig {
                 size: size as u64,
                 limit: ANSWER_BYTES_MAX as u64,
@@ -175,20 +167,13 @@ impl<'o, 'b> MessageReply<'o, 'b> {
     pub(crate) fn clear(&mut self) -> BudgetRoom {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
-        self.room()
+        self.out.take_refusal()
     }
 
     /// Removes the whole message. Returns whether there was room for it.
-    pub(crate) fn abandon(mut self) -> BudgetRoom {
+    pub(crate) fn abandon(self) -> BudgetRoom {
         self.out.truncate(self.at);
-        self.room()
-    }
-
-    const fn room(&mut self) -> BudgetRoom {
-        match self.out.take_refusal() {
-            true => BudgetRoom::Refused,
-            false => BudgetRoom::Given,
-        }
+        self.out.take_refusal()
     }
 
     /// Ends the message.

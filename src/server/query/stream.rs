@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::server::function_call::{FunctionCall, RecordInput, Stream};
+use crate::server::memory_budget::BudgetRoom;
 use crate::server::ops::code;
-use crate::server::reply::{AnswerHeader, BudgetRoom, MessageReply};
+use crate::server::reply::{AnswerHeader, MessageReply};
 use crate::server::response_buffer::ResponseBuffer;
 use crate::server::served::ServedNamespace;
 use crate::value::{ParticleType, Value, write_answer};

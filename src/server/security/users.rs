@@ -169,7 +169,7 @@ impl Security {
             self.check_password(user, hash.as_bytes())?;
             let account = self.account(user)?;
             account.check_address(peer)?;
-            let any = needed.iter().any(|needed| account.has(*needed, b"", b""));
+            let any = needed.iter().any(|needed| account.has(*needed, (b"", b"")));
             any.then_some(()).ok_or(result_code::ROLE_VIOLATION)
         };
         let code = check().err().unwrap_or(result_code::OK);
