@@ -94,36 +94,25 @@ impl NamespaceConfig {
     /// The defaults for a namespace of this name.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let Options {
-            max_device_bytes,
-            durability,
-            image_bytes_max,
-            max_space_wait,
-            read_mode,
-            write_lanes,
-            defrag_threshold_percent,
-            defrag_bytes_per_second,
-            expiry_period,
-            ..
-        } = Options::new(name, Storage::Memory);
+        let of_storage = Options::new(name, Storage::Memory);
         Self {
             name: name.to_owned(),
             devices: 1,
-            max_device_bytes,
+            max_device_bytes: of_storage.max_device_bytes,
             key_hash: KeyHash::default(),
-            durability,
+            durability: of_storage.durability,
             max_record_bytes: 1 << 20,
             default_time_to_live: None,
-            image_bytes_max,
+            image_bytes_max: of_storage.image_bytes_max,
             index_bytes_max: 0,
             change_bytes_max: 0,
-            max_space_wait,
-            read_mode,
+            max_space_wait: of_storage.max_space_wait,
+            read_mode: of_storage.read_mode,
             max_waiters: DEFAULT_MAX_WAITERS,
-            write_lanes,
-            defrag_threshold_percent,
-            defrag_bytes_per_second,
-            expiry_period,
+            write_lanes: of_storage.write_lanes,
+            defrag_threshold_percent: of_storage.defrag_threshold_percent,
+            defrag_bytes_per_second: of_storage.defrag_bytes_per_second,
+            expiry_period: of_storage.expiry_period,
             background: true,
         }
     }

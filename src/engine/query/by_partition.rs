@@ -9,6 +9,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -403,18 +404,13 @@ impl EntryWalk {
         }
         let present = self.next.saturating_sub(1);
         let behind = (present + RECORDS_AHEAD).min(self.taken.entries.len());
-        let mut digests = [Digest::new([0; Digest::LEN]); RECORDS_AHEAD];
-        let asked_for = (present..behind)
+        let digests: SmallVec<[Digest; RECORDS_AHEAD]> = (present..behind)
             .filter_map(|at| self.taken.entries.get(at))
             .map(|entry| self.value_of(entry))
-            .filter(|(value, digest)| self.is_asked_for(*value, *digest));
-        let mut count = 0;
-        for (place, (_, digest)) in digests.iter_mut().zip(asked_for) {
-            *place = digest;
-            count += 1;
-        }
-        let digests = digests.get(..count).unwrap_or_default();
-        query.core.storage.prefetch_batch(digests);
+            .filter(|(value, digest)| self.is_asked_for(*value, *digest))
+            .map(|(_, digest)| digest)
+            .collect();
+        query.core.storage.prefetch_batch(&digests);
         self.asked_ahead = behind;
     }
 }

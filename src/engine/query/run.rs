@@ -309,19 +309,16 @@ impl Query {
             }
             QuerySource::Primary | QuerySource::Nothing => None,
         };
-        let now_ms = self.core.clock.now_ms();
-        let found = self.core.storage.get(digest, |stored| {
+        let found = self.core.read_live(digest, |stored| {
             let fits = match &asked {
                 Some((index, asked)) => {
-                    let met = self.met(asked, None, &stored);
+                    let met = self.met(asked, None, stored);
                     let standing = self.core.standing(index, &met, &mut EntryList::default())?;
                     matches!(standing, EntryStanding::Shown(_))
                 }
-                None => {
-                    !expired(&stored, now_ms) && self.set_id.is_none_or(|id| id == stored.set_id())
-                }
+                None => self.set_id.is_none_or(|id| id == stored.set_id()),
             };
-            Ok(fits.then(|| read(&stored)))
+            Ok(fits.then(|| read(stored)))
         })?;
         found.unwrap_or(Ok(None))
     }

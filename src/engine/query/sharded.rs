@@ -193,12 +193,9 @@ impl NamespaceCore {
                 return Ok(EntryFate::Decided);
             }
         }
-        self.storage.get(&digest, |stored| {
-            if let (false, Ok(record)) = (
-                expired(&stored, self.clock.now_ms()),
-                RecordView::parse(stored.payload()),
-            ) {
-                show(&stored, record);
+        self.read_live(&digest, |stored| {
+            if let Ok(record) = RecordView::parse(stored.payload()) {
+                show(stored, record);
             }
         })?;
         Ok(EntryFate::Decided)
@@ -323,12 +320,12 @@ impl NamespaceCore {
         digest: &Digest,
         read: impl FnOnce(RecordView<'_>, &RecordFacts<'_>, &EntryList) -> Result<R>,
     ) -> Result<Option<R>> {
-        let found = self.storage.get(digest, |stored| {
-            if expired(&stored, self.clock.now_ms()) || !index.is_of(stored.set_id()) {
+        let found = self.read_live(digest, |stored| {
+            if !index.is_of(stored.set_id()) {
                 return Ok(None);
             }
             let set_name = self.set_name_for(index, stored.set_id());
-            let facts = self.facts(&stored, &set_name, 0);
+            let facts = self.facts(stored, &set_name, 0);
             let record = RecordView::parse(stored.payload())?;
             let mut entries = EntryList::default();
             index.entries_of(record, &facts, &mut entries)?;

@@ -8,7 +8,7 @@ use spikelet_storage::PARTITIONS;
 
 use super::projection::{Projection, projection_of};
 use super::stream::StreamState;
-use super::{LastSet, WireQuery};
+use super::{LastSet, MetRecords, WireQuery};
 use crate::engine::{PartitionQuery, PartitionStart};
 use crate::operation::Checked;
 use crate::policy::RecordExistsAction;
@@ -181,22 +181,24 @@ pub(crate) fn start<'a>(
     Ok(Started::Query(Box::new(WireQuery {
         stream: call.map(StreamState::Ahead),
         shared,
-        served,
-        set_id,
-        filter,
+        records: MetRecords {
+            served,
+            source: PartitionQuery::new(&served.namespace, set_id, condition, starts)
+                .map_err(parameter)?,
+            is_of_all_sets: set_id.is_none(),
+            filter,
+            set_name: LastSet::default(),
+            job,
+        },
         projection,
         mode,
-        source: PartitionQuery::new(&served.namespace, set_id, condition, starts)
-            .map_err(parameter)?,
         is_exhausted: false,
         left: match fields.u64(Field::MaxRecords) {
             None | Some(0) => u64::MAX,
             Some(most) => most,
         },
         pace,
-        set_name: LastSet::default(),
         deadline: short.then(|| Instant::now() + timeout),
-        job,
     })))
 }
 
