@@ -1,6 +1,7 @@
 //! Queries under way and the last ones done, for `query-show` and `query-abort`.
 
 use std::collections::VecDeque;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -103,7 +104,6 @@ impl Job {
 
     /// The job as info commands show it: `key=value` pairs between colons, in Aerospike's order.
     fn describe(&self) -> String {
-        use std::fmt::Write;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (facts, end) = (&self.facts, self.ended());
         let status = match end {
@@ -114,44 +114,39 @@ impl Job {
             Some((JobEnd::Abandoned, _)) => "done(abandoned-response-error)",
         };
         let until = end.map_or_else(Instant::now, |(_, at)| at);
+        let progress = read(&self.progress);
         let mut text = format!("trid={}:ns={}", facts.id, facts.namespace);
-        // Writing to a string does not fail.
+        let mut add = |key: &str, value: &dyn Display| {
+            // Writing to a string does not fail.
+            let _ = write!(text, ":{key}={value}");
+        };
         if !facts.set.is_empty() {
-            let _ = write!(text, ":set={}", facts.set);
+            add("set", &facts.set);
         }
         if let Some(index) = &facts.index {
-            let _ = write!(text, ":sindex-name={index}");
+            add("sindex-name", index);
         }
         if facts.kind == JobKind::Basic {
-            let _ = write!(
-                text,
-                ":n-pids-requested={}:n-keyds-requested={}",
-                facts.partitions, facts.digests
-            );
+            add("n-pids-requested", &facts.partitions);
+            add("n-keyds-requested", &facts.digests);
         }
-        let progress = read(&self.progress);
-        let _ = write!(
-            text,
-            ":rps={}:active-threads={}:status={status}:job-progress={}.{:02}:run-time={}:time-since-done={}",
-            facts.records_per_second,
-            u8::from(end.is_none()),
-            progress / 100,
-            progress % 100,
-            until.duration_since(self.started).as_millis(),
-            end.map_or(0, |(_, at)| at.elapsed().as_millis()),
-        );
-        let _ = write!(
-            text,
-            ":recs-throttled={}:recs-filtered-meta=0:recs-filtered-bins={}:recs-succeeded={}:recs-failed={}:from={}:job-type={}:net-io-bytes={}:socket-timeout={}",
-            read(&self.throttled),
-            read(&self.filtered),
-            read(&self.succeeded),
-            read(&self.failed),
-            facts.client.replace(':', "+"),
-            facts.kind.name(),
-            read(&self.bytes),
-            facts.socket_timeout_ms,
-        );
+        add("rps", &facts.records_per_second);
+        add("active-threads", &u8::from(end.is_none()));
+        add("status", &status);
+        let percent = format!("{}.{:02}", progress / 100, progress % 100);
+        add("job-progress", &percent);
+        add("run-time", &until.duration_since(self.started).as_millis());
+        let since = end.map_or(0, |(_, at)| at.elapsed().as_millis());
+        add("time-since-done", &since);
+        add("recs-throttled", &read(&self.throttled));
+        add("recs-filtered-meta", &0);
+        add("recs-filtered-bins", &read(&self.filtered));
+        add("recs-succeeded", &read(&self.succeeded));
+        add("recs-failed", &read(&self.failed));
+        add("from", &facts.client.replace(':', "+"));
+        add("job-type", &facts.kind.name());
+        add("net-io-bytes", &read(&self.bytes));
+        add("socket-timeout", &facts.socket_timeout_ms);
         text
     }
 }

@@ -259,10 +259,10 @@ impl ServerBuilder {
         let security = self.security.as_ref();
         let security = security.map(|options| Security::open(&self.store, options));
         let security = security.transpose()?;
-        let encrypted = self.encrypted()?;
-        let tls_addr = encrypted.as_ref().map(|(addr, _)| *addr);
-        let own = [Some(self.listen), self.metrics, tls_addr];
-        for addr in own.into_iter().flatten().chain(self.beside) {
+        let listeners = self.listeners()?;
+        let own = listeners.iter().map(|(addr, _)| *addr);
+        let own: Vec<SocketAddr> = own.chain(self.metrics).collect();
+        for addr in own.into_iter().chain(self.beside) {
             check_reach(addr, security.as_ref(), self.allows_remote)?;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -271,13 +271,16 @@ impl ServerBuilder {
             .enable_time()
             .build()
             .map_err(|error| cannot("cannot start the server's threads", &error))?;
-        let bind = |addr: SocketAddr| {
-            bind(addr, &runtime)
-                .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error))
+        let bind = |(addr, acceptor)| {
+            let bound = bind(addr, &runtime)
+                .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error));
+            bound.map(|(addr, listener)| (addr, listener, acceptor))
         };
-        let (addr, listener) = bind(self.listen)?;
-        let encrypted = encrypted.map(|(addr, acceptor)| Ok::<_, Error>((bind(addr)?, acceptor)));
-        let encrypted = encrypted.transpose()?;
+        let bound: Result<Vec<_>> = listeners.into_iter().map(bind).collect();
+        let bound = bound?;
+        let mut addrs = bound.iter().map(|(addr, ..)| *addr);
+        let addr = addrs.next().unwrap_or(self.listen);
+        let tls = addrs.next();
         let shared = Arc::new(ServerShared::new(
             &self.store,
             &self.features,
@@ -299,21 +302,11 @@ impl ServerBuilder {
         let serve_metrics = |addr| metrics::serve(&shared, addr, &metrics_options);
         let metrics = self.metrics.map(serve_metrics).transpose()?;
         runtime.spawn(end_transactions(Arc::clone(&shared)));
-        let mut tls = None;
-        if let Some(((addr, listener), acceptor)) = encrypted {
-            let (shared, watching) = (Arc::clone(&shared), watching.clone());
-            runtime.spawn(accept(
-                shared,
-                (listener, acceptor),
-                watching,
-                alive.clone(),
-            ));
-            tracing::info!(%addr, "listening for encrypted connections");
-            tls = Some(addr);
+        for (addr, listener, acceptor) in bound {
+            let (shared, watching, alive) = (Arc::clone(&shared), watching.clone(), alive.clone());
+            tracing::info!(%addr, ?acceptor, node = %shared.node, "listening");
+            runtime.spawn(accept(shared, (listener, acceptor), watching, alive));
         }
-        let plain = (listener, Acceptor::default());
-        runtime.spawn(accept(Arc::clone(&shared), plain, watching, alive));
-        tracing::info!(%addr, node = %shared.node, "listening");
         Ok(ServerHandle {
             addr,
             tls,
@@ -327,19 +320,20 @@ impl ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// The listener of encrypted connections.
-    #[cfg(feature = "tls")]
-    fn encrypted(&self) -> Result<Option<(SocketAddr, Acceptor)>> {
-        let listen = self.listen_tls.as_ref();
-        listen
-            .map(|(addr, identity)| Ok((*addr, Acceptor::tls(identity)?)))
-            .transpose()
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    const fn encrypted(&self) -> Result<Option<(SocketAddr, Acceptor)>> {
-        Ok(None)
+    /// Where to listen, and how connections begin there: plain ones, then encrypted ones.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unnecessary_wraps, reason = "as with TLS")
+    )]
+    fn listeners(&self) -> Result<Vec<(SocketAddr, Acceptor)>> {
+        let plain = [(self.listen, Acceptor::default())];
+        let listeners = Vec::from(plain);
+        #[cfg(feature = "tls")]
+        if let Some((addr, identity)) = &self.listen_tls {
+            let encrypted = (*addr, Acceptor::tls(identity)?);
+            return Ok(listeners.into_iter().chain([encrypted]).collect());
+        }
+        Ok(listeners)
     }
 }
 
