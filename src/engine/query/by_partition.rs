@@ -6,27 +6,20 @@
 //! A page begins where the first of its partitions does. Clients that take pages name a place for every partition that has
 //! brought something, so it passes again over the entries since the last record of the rarest partition.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::by_digest::RemoteRecord;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
-use super::conditions::matching;
+use super::bound::{IndexBound, ValueOrder};
 use super::run::{EntriesAhead, TakenEntries};
 use super::sharded::MetRoots;
 use super::standing::EntryStanding;
 use super::{Query, QuerySource};
-use crate::geo::Geometry;
-use crate::index::{
-    EntryList, EntryRange, EntryRanges, EntrySelection, GeometryKey, end_of_prefix, form_of,
-    geometry_key, order_of_form, write_stored,
-};
-use crate::value::{ParticleType, Value};
+use crate::index::EntryList;
 use crate::{Error, Result};
 
 /// The memory of this many records is asked for at once: they are read one by one soon after.
@@ -34,18 +27,6 @@ const RECORDS_AHEAD: usize = 32;
 
 /// A partition of the primary index takes as much work as this many entries of a secondary one, or less.
 const PARTITION_ENTRIES: usize = 256;
-
-/// What a wire query asks the one component of an index for.
-#[derive(Clone, Debug)]
-pub(crate) enum IndexBound {
-    /// Integers from the first to the last.
-    Integers(i64, i64),
-    /// A text, which need not be UTF-8.
-    Text(Box<[u8]>),
-    Blob(Box<[u8]>),
-    /// Points in a region, or regions around a point.
-    Geometry(Box<Geometry>),
-}
 
 /// Where a query of a partition begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,85 +86,6 @@ pub(crate) enum NextEntry {
     /// So much was passed over, and there may be more.
     Paused,
     End,
-}
-
-/// How values stand for their place in the index on the wire.
-#[derive(Debug)]
-enum ValueOrder {
-    /// By themselves.
-    Integers,
-    /// By the cells of geometries.
-    Cells(GeometryKey),
-    /// One value is asked for: its form, and a number for it.
-    One { form: Box<[u8]>, number: i64 },
-}
-
-impl IndexBound {
-    fn values(&self) -> ValueOrder {
-        let one = |kind, stored: &[u8]| {
-            let mut form = Vec::new();
-            // Texts and blobs have one.
-            write_stored(kind, stored, &mut form);
-            ValueOrder::One {
-                form: form.into(),
-                // 0 means "nothing yet".
-                number: (xxh3_64(stored) | 1).cast_signed(),
-            }
-        };
-        match self {
-            Self::Integers(..) => ValueOrder::Integers,
-            Self::Text(text) => one(ParticleType::String, text),
-            Self::Blob(bytes) => one(ParticleType::Blob, bytes),
-            Self::Geometry(geometry) => ValueOrder::Cells(match **geometry {
-                Geometry::Point(_) => GeometryKey::Region,
-                Geometry::Region(_) => GeometryKey::Point,
-            }),
-        }
-    }
-
-    /// The entries that fit.
-    pub(super) fn selection(&self) -> EntrySelection {
-        match (self, self.values()) {
-            (Self::Geometry(geometry), _) => matching(&[], 0, (**geometry).clone()),
-            (_, ValueOrder::One { form, .. }) => EntryRange::with_prefix(&form).into(),
-            (Self::Integers(first, last), _) => EntryRange {
-                start: Bound::Included(integer_form(*first).into()),
-                end: end_of_prefix(&integer_form(*last)),
-            }
-            .into(),
-            (Self::Text(_) | Self::Blob(_), _) => EntryRanges::new(Vec::new()).into(),
-        }
-    }
-}
-
-impl ValueOrder {
-    /// The number that represents the value of a key.
-    fn number(&self, key: &[u8]) -> i64 {
-        let order = || order_of_form(key).unwrap_or_default();
-        match self {
-            Self::Integers => (order() ^ 1 << 63).cast_signed(),
-            Self::Cells(_) => order().cast_signed(),
-            Self::One { number, .. } => *number,
-        }
-    }
-
-    /// Numbers of places are in the order of entries.
-    fn place(&self, number: i64, digest: Digest) -> (u64, Digest) {
-        match self {
-            Self::Integers => (number.cast_unsigned() ^ 1 << 63, digest),
-            Self::Cells(_) => (number.cast_unsigned(), digest),
-            Self::One { .. } => (0, digest),
-        }
-    }
-
-    fn entry(&self, (order, digest): (u64, Digest)) -> Vec<u8> {
-        let key = match self {
-            Self::Integers => integer_form((order ^ 1 << 63).cast_signed()),
-            Self::Cells(kind) => geometry_key(*kind, order),
-            Self::One { form, .. } => form.to_vec(),
-        };
-        [key.as_slice(), digest.as_bytes()].concat()
-    }
 }
 
 impl PartitionQuery {
@@ -432,8 +334,4 @@ impl Query {
         }
         query
     }
-}
-
-fn integer_form(value: i64) -> Vec<u8> {
-    form_of(&Value::Int(value)).unwrap_or_default()
 }

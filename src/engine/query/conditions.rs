@@ -3,11 +3,12 @@
 use std::ops::Bound;
 
 #[cfg(feature = "server")]
-use super::by_partition::IndexBound;
-use crate::geo::{Geometry, MatchingCells};
+use super::bound::IndexBound;
+use super::geometry::matching;
+use crate::geo::Geometry;
 use crate::index::{
-    AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexComponent,
-    IndexDefinition, IndexType, end_of_prefix, form_of, form_of_prefix, geometry_key, type_of_form,
+    EntryRange, EntrySelection, IndexComponent, IndexDefinition, IndexType, end_of_prefix, form_of,
+    form_of_prefix, type_of_form,
 };
 use crate::value::Value;
 use crate::{Error, Result};
@@ -169,31 +170,6 @@ impl Conditions {
 fn asked(definition: &IndexDefinition) -> impl Iterator<Item = (usize, IndexComponent)> {
     let components = definition.components().iter().enumerate();
     components.flat_map(|(number, component)| component.asked().map(move |of| (number, of)))
-}
-
-/// The entries behind `key` with a next component that may match a geometry.
-pub(super) fn matching(key: &[u8], component: usize, geometry: Geometry) -> EntrySelection {
-    let form = |kind, cell| [key, &geometry_key(kind, cell)].concat();
-    let ranges = match geometry.matching_cells() {
-        MatchingCells::Points(cells) => cells
-            .into_iter()
-            .map(|(first, last)| EntryRange {
-                start: Bound::Included(form(GeometryKey::Point, first).into()),
-                end: end_of_prefix(&form(GeometryKey::Point, last)),
-            })
-            .collect(),
-        MatchingCells::Regions(cells) => cells
-            .into_iter()
-            .map(|cell| EntryRange::with_prefix(&form(GeometryKey::Region, cell)))
-            .collect(),
-    };
-    EntrySelection {
-        ranges: EntryRanges::new(ranges),
-        geometry: Some(AskedGeometry {
-            component,
-            geometry,
-        }),
-    }
 }
 
 /// The entries behind `key` with a next component between the bounds.
