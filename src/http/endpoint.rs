@@ -99,9 +99,7 @@ impl Endpoint {
             tls,
             state: Mutex::new(EndpointState {
                 is_ending: false,
-                under_way: std::iter::repeat_with(|| None)
-                    .take(options.threads)
-                    .collect(),
+                under_way: (0..options.threads).map(|_| None).collect(),
             }),
         });
         // From here on dropping it ends the threads that run already.

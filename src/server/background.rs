@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use spikelet_storage::PARTITIONS;
@@ -78,7 +77,7 @@ impl BackgroundJob {
             (RequestOutcome::Error, &self.job.failed),
             (RequestOutcome::FilteredOut, &self.job.filtered),
         ] {
-            operations.add_many(outcome, count.load(Ordering::Relaxed));
+            operations.add_many(outcome, count.get());
         }
     }
 
@@ -126,7 +125,7 @@ impl BackgroundJob {
         let is_ending = || self.job.is_aborted() || shared.is_closing();
         let mut wait = self.pace.wait();
         let waits = u64::from(wait.is_some());
-        self.job.throttled.fetch_add(waits, Ordering::Relaxed);
+        self.job.throttled.add(waits);
         while let Some(time) = wait.filter(|_| !is_ending()) {
             std::thread::sleep(time);
             wait = self.pace.wait();
@@ -170,7 +169,7 @@ impl BackgroundJob {
             }
             Err(_) => &self.job.failed,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.count();
     }
 
     /// Runs a function while its record is its own.

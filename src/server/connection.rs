@@ -113,7 +113,7 @@ pub(crate) async fn serve(
         _ => None,
     };
     if let Some(counter) = counter {
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.count();
     }
     match ended {
         Ok(()) => tracing::debug!("connection closed"),
@@ -264,7 +264,7 @@ impl Connection<'_> {
                     info::answer(&shared, session, &body, out);
                 })
                 .await?;
-                self.shared.counters.infos.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.infos.count();
                 Ok(())
             }
             FrameKind::Security => {
@@ -382,10 +382,10 @@ impl Open {
         let before = connections.open.fetch_add(1, Ordering::Relaxed);
         let open = Self(Arc::clone(shared));
         if before >= shared.limits.max_connections.load(Ordering::Relaxed) {
-            connections.refused.fetch_add(1, Ordering::Relaxed);
+            connections.refused.count();
             return None;
         }
-        connections.opened.fetch_add(1, Ordering::Relaxed);
+        connections.opened.count();
         Some(open)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::counter::Counter;
 use super::query_counters::{JobEnd, JobKind};
 use super::served::ServedNamespace;
 use crate::Error;
@@ -23,11 +24,11 @@ pub(crate) struct Job {
     abort: AtomicBool,
     /// How much of the partitions is visited, in hundredths of a percent.
     progress: AtomicU64,
-    pub(crate) succeeded: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) filtered: AtomicU64,
-    pub(crate) throttled: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    pub(crate) succeeded: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) filtered: Counter,
+    pub(crate) throttled: Counter,
+    pub(crate) bytes: Counter,
     end: Mutex<Option<(JobEnd, Instant)>>,
 }
 
@@ -55,11 +56,11 @@ impl Job {
             started: Instant::now(),
             abort: AtomicBool::new(false),
             progress: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
-            throttled: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            succeeded: Counter::default(),
+            failed: Counter::default(),
+            filtered: Counter::default(),
+            throttled: Counter::default(),
+            bytes: Counter::default(),
             end: Mutex::new(None),
         }
     }
@@ -77,7 +78,7 @@ impl Job {
 
     /// Counts a record that could not be read, and names it in the log.
     pub(crate) fn fail(&self, error: &Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.failed.count();
         let JobFacts { namespace, id, .. } = &self.facts;
         tracing::warn!(%namespace, job = id, %error, "a query passes over a record");
     }
@@ -104,7 +105,6 @@ impl Job {
 
     /// The job as info commands show it: `key=value` pairs between colons, in Aerospike's order.
     fn describe(&self) -> String {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (facts, end) = (&self.facts, self.ended());
         let status = match end {
             None => "active(ok)",
@@ -114,7 +114,7 @@ impl Job {
             Some((JobEnd::Abandoned, _)) => "done(abandoned-response-error)",
         };
         let until = end.map_or_else(Instant::now, |(_, at)| at);
-        let progress = read(&self.progress);
+        let progress = self.progress.load(Ordering::Relaxed);
         let mut text = format!("trid={}:ns={}", facts.id, facts.namespace);
         let mut add = |key: &str, value: &dyn Display| {
             // Writing to a string does not fail.
@@ -138,14 +138,14 @@ impl Job {
         add("run-time", &until.duration_since(self.started).as_millis());
         let since = end.map_or(0, |(_, at)| at.elapsed().as_millis());
         add("time-since-done", &since);
-        add("recs-throttled", &read(&self.throttled));
+        add("recs-throttled", &self.throttled.get());
         add("recs-filtered-meta", &0);
-        add("recs-filtered-bins", &read(&self.filtered));
-        add("recs-succeeded", &read(&self.succeeded));
-        add("recs-failed", &read(&self.failed));
+        add("recs-filtered-bins", &self.filtered.get());
+        add("recs-succeeded", &self.succeeded.get());
+        add("recs-failed", &self.failed.get());
         add("from", &facts.client.replace(':', "+"));
         add("job-type", &facts.kind.name());
-        add("net-io-bytes", &read(&self.bytes));
+        add("net-io-bytes", &self.bytes.get());
         add("socket-timeout", &facts.socket_timeout_ms);
         text
     }

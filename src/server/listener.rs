@@ -24,6 +24,7 @@ use crate::TlsIdentity;
 use crate::http::{Endpoint, EndpointOptions, resolve};
 #[cfg(feature = "monitor")]
 use crate::monitor::MonitorLogin;
+use crate::setters::setters;
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.
@@ -147,12 +148,10 @@ impl ServerBuilder {
         Ok(self)
     }
 
-    /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn metrics_tls(mut self, identity: TlsIdentity) -> Self {
-        self.metrics_tls = Some(identity);
-        self
+    setters! {
+        /// Encrypts the connections of [`ServerBuilder::metrics`]. Default: plain.
+        #[cfg(feature = "tls")]
+        metrics_tls: TlsIdentity,
     }
 
     /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
@@ -221,14 +220,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
-    /// The first user is `admin`, who may create others. Users and roles are kept with the first
-    /// namespace of the store, and count for all. Default: everybody may do everything, and the
-    /// server listens on this machine only.
-    #[must_use]
-    pub fn security(mut self, options: SecurityOptions) -> Self {
-        self.security = Some(options);
-        self
+    setters! {
+        /// Asks clients who they are, and lets each user do what its roles allow: [`SecurityOptions`].
+        /// The first user is `admin`, who may create others. Users and roles are kept with the first
+        /// namespace of the store, and count for all. Default: everybody may do everything, and the
+        /// server listens on this machine only.
+        security: SecurityOptions,
     }
 
     /// Lets a server without [`ServerBuilder::security`] listen on an address that other machines

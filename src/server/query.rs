@@ -5,7 +5,6 @@ mod start;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(crate) use start::{Started, start};
@@ -122,7 +121,7 @@ impl WireQuery<'_> {
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
             wait = self.pace.wait();
             if wait.is_some() {
-                self.records.job.throttled.fetch_add(1, Ordering::Relaxed);
+                self.records.job.throttled.count();
                 break;
             }
             let MetRecords { source, job, .. } = &mut self.records;
@@ -154,7 +153,7 @@ impl WireQuery<'_> {
                 Visited::Returned => {
                     self.left -= 1;
                     self.pace.count();
-                    self.records.job.succeeded.fetch_add(1, Ordering::Relaxed);
+                    self.records.job.succeeded.count();
                 }
                 Visited::Passed => {}
                 Visited::NoRoom => {
@@ -177,10 +176,7 @@ impl WireQuery<'_> {
         let bytes = out.len() - start;
         if bytes > FRAME_HEADER_BYTES {
             close_frame(out, frame, FrameKind::Message);
-            self.records
-                .job
-                .bytes
-                .fetch_add(bytes as u64, Ordering::Relaxed);
+            self.records.job.bytes.add(bytes as u64);
         } else {
             out.truncate(start);
         }
@@ -285,7 +281,7 @@ impl MetRecords<'_> {
             }
             let filter = self.filter.as_ref();
             if namespace.check_filter(filter, record, set).is_err() {
-                self.job.filtered.fetch_add(1, Ordering::Relaxed);
+                self.job.filtered.count();
                 return None;
             }
             Some(visit(record, set))

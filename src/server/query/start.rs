@@ -169,6 +169,8 @@ pub(crate) fn start<'a>(
             return Err(result_code::PARAMETER);
         }
     }
+    let source = PartitionQuery::new(&served.namespace, set_id, condition, starts);
+    let source = source.map_err(parameter)?;
     // Nobody is told of a short query.
     let job = match short {
         true => Arc::new(Job::of(facts)),
@@ -183,8 +185,7 @@ pub(crate) fn start<'a>(
         shared,
         records: MetRecords {
             served,
-            source: PartitionQuery::new(&served.namespace, set_id, condition, starts)
-                .map_err(parameter)?,
+            source,
             is_of_all_sets: set_id.is_none(),
             filter,
             set_name: LastSet::default(),
